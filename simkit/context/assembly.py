@@ -1,0 +1,362 @@
+"""Recipes at work: an agent's sections, in order, become the parts of one context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from simkit.context import rendering
+from simkit.context.history import HistoryReader, Slice
+from simkit.context.rendering import Root
+from simkit.context.tokens import Counter
+from simkit.events import Made, Part, Piece
+from simkit.matching import Matcher, compile_matcher
+from simkit.messages import Message
+from simkit.pipeline import recipe as r
+from simkit.references import Template
+from simkit.references import compile as compile_references
+
+
+class Sources(Protocol):
+    """Where history comes from."""
+
+    def history(self, place: int, omit: str) -> Slice | None:
+        """What the recipe's history section at ``place`` shows; None if nothing travels."""
+
+    def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
+        """What a summarising agent made of what the window left out."""
+
+    def current(self) -> tuple[Message, int]:
+        """The message that the run answers, and its number in the log (0 if it is a query)."""
+
+
+class Section:
+    """One compiled section: it says its text, given the root."""
+
+    __slots__ = ("after", "format", "item", "name", "role", "text", "title", "when")
+
+    def __init__(self, item: r.Item, text: Callable[[Root], str], default_role: str) -> None:
+        options = item.options
+        self.item, self.name, self.text = item, item.name, text
+        shown_as = options.as_ in ("text", "json")
+        self.role = options.role or ("user" if shown_as else default_role)
+        self.title, self.after = options.title, options.after
+        self.format: Template | None = (
+            compile_references(options.format) if options.format is not None else None
+        )
+        self.when: Matcher | None = (
+            compile_matcher(options.when) if "when" in options.model_fields_set else None
+        )
+
+    def says(self, root: Root) -> str:
+        """The section's whole text; empty if it makes nothing here."""
+        if self.when is not None and not self.when.holds(root):
+            return ""
+        content = self.text(root)
+        if not content:
+            return ""
+        if self.format is not None:
+            content = rendering.text_form(self.format.resolve(root))
+        if self.title is not None:
+            content = f"{self.title}\n{content}"
+        return f"{content}\n{self.after}" if self.after is not None else content
+
+
+class Assembly:
+    """One agent's compiled recipe."""
+
+    __slots__ = ("_count", "_current", "_entries", "histories")
+
+    def __init__(
+        self,
+        instructions: str,
+        recipe: r.Recipe,
+        count: Counter,
+        function: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        self._count = count
+        self.histories: list[tuple[str, r.History]] = []
+        self._current: list[Section] = []
+        texts = _Texts(instructions, count, function)
+        self._entries: list[_Entry] = []
+        for entry in recipe:
+            if isinstance(entry, tuple):
+                sections = [self._section(item, texts) for item in entry]
+                self._entries.append(_Shared(sections, count))
+            else:
+                self._entries.append(self._single(entry, texts))
+
+    def _single(self, item: r.Item, texts: _Texts) -> _Entry:
+        if item.kind == "history":
+            self.histories.append((item.name, item.history or r.History()))
+            return _HistoryEntry(
+                len(self.histories) - 1, self._section(item, texts), item, self._count
+            )
+        section = self._section(item, texts)
+        if item.kind == "current_message":
+            return _CurrentEntry(section, self._count)
+        return _TextEntry(section, self._count, item.kind == "instructions")
+
+    def _section(self, item: r.Item, texts: _Texts) -> Section:
+        section = Section(item, texts.of(item), _DEFAULT_ROLES.get(item.kind, "system"))
+        if item.kind == "current_message":
+            self._current.append(section)
+        return section
+
+    def build(self, root: Root, sources: Sources) -> tuple[list[Part], int]:
+        """Returns the context's parts and its tokens."""
+        parts: list[Part] = []
+        tokens = 0
+        omits = ""
+        if any(section.when is None or section.when.holds(root) for section in self._current):
+            message, number = sources.current()
+            omits = message.id if number else ""
+        for entry in self._entries:
+            made = entry.make(root, sources, omits)
+            if made is not None:
+                parts.append(made[0])
+                tokens += made[1]
+        return parts, tokens
+
+
+_DEFAULT_ROLES = {"current_message": "user", "input": "user", "task": "user"}
+
+
+class _Texts:
+    """Finds the function that says a section's text."""
+
+    def __init__(
+        self, instructions: str, count: Counter, function: Callable[[str], Callable[..., Any]]
+    ) -> None:
+        self._instructions, self._count, self._function = instructions, count, function
+
+    def of(self, item: r.Item) -> Callable[[Root], str]:
+        """Returns root → text for one section."""
+        make: Callable[[r.Item], Callable[[Root], str]] = getattr(self, f"say_{item.kind}")
+        return make(item)
+
+    def say_instructions(self, _item: r.Item) -> Callable[[Root], str]:
+        text = compile_references(self._instructions)
+        if text.is_constant:
+            constant = str(text.resolve({}))
+            return lambda _root: constant
+        return lambda root: rendering.text_form(text.resolve(root))
+
+    def say_history(self, _item: r.Item) -> Callable[[Root], str]:
+        return lambda _root: "history"
+
+    def say_current_message(self, _item: r.Item) -> Callable[[Root], str]:
+        def current(root: Root) -> str:
+            handoff = root.get("handoff")
+            if handoff is not None and handoff["query"] is not None:
+                return str(handoff["query"])
+            return rendering.text_form(root["user"])
+
+        return current
+
+    def say_input(self, _item: r.Item) -> Callable[[Root], str]:
+        return lambda root: "" if root["input"] is None else rendering.text_form(root["input"])
+
+    def say_task(self, _item: r.Item) -> Callable[[Root], str]:
+        return lambda root: rendering.text_form(root.get("task") or "")
+
+    def say_upstream(self, item: r.Item) -> Callable[[Root], str]:
+        preview = item.options.preview
+        return lambda root: _json_of(root.get("upstream"), preview)
+
+    def say_previous_agents(self, item: r.Item) -> Callable[[Root], str]:
+        options = item.options
+        assert isinstance(options, r.PreviousAgents)
+        return lambda root: rendering.previous_agents_text(root, options)
+
+    def say_shared(self, item: r.Item) -> Callable[[Root], str]:
+        options = item.options
+        assert isinstance(options, r.Shared)
+        channel, preview = options.from_, options.preview
+        return lambda root: _json_of(root["state"].get(channel), preview)
+
+    def say_handoff(self, item: r.Item) -> Callable[[Root], str]:
+        options = item.options
+        assert isinstance(options, r.HandoffSection)
+        return lambda root: rendering.handoff_text(root, options)
+
+    def say_recall(self, item: r.Item) -> Callable[[Root], str]:
+        return self._recalled(item, "items", "", rendering.item_line)
+
+    def say_notes(self, item: r.Item) -> Callable[[Root], str]:
+        return self._recalled(item, "notes", "", rendering.note_line)
+
+    def say_memories(self, item: r.Item) -> Callable[[Root], str]:
+        return self._recalled(item, "memories", rendering.MEMORIES_HEADING, rendering.item_line)
+
+    def _recalled(
+        self, item: r.Item, channel: str, heading: str, line: Callable[[Mapping[str, Any]], str]
+    ) -> Callable[[Root], str]:
+        options = item.options
+        assert isinstance(options, r.Recall)
+        if item.kind == "memories" and options.order is None:
+            options = options.model_copy(update={"order": "score"})
+        ranges = compile_references(options.time_ranges)
+        count = self._count
+
+        def recalled(root: Root) -> str:
+            chosen = options
+            if not ranges.is_constant:
+                chosen = options.model_copy(update={"time_ranges": ranges.resolve(root)})
+            items = rendering.recalled(root, chosen, options.from_ or channel, count)
+            if not items:
+                return ""
+            lines = [line(rendering.shortened(found, options.preview)) for found in items]
+            return "\n".join([heading, *lines] if heading else lines)
+
+        return recalled
+
+    def say_custom(self, item: r.Item) -> Callable[[Root], str]:
+        options = item.options
+        assert isinstance(options, r.Custom)
+        function = self._function(options.function)
+
+        def custom(root: Root) -> str:
+            made = function(root)
+            return "" if made is None else rendering.text_form(made)
+
+        return custom
+
+
+def _json_of(value: Any, preview: Mapping[str, int] | None) -> str:
+    if value is None or (isinstance(value, (Mapping, Sequence)) and not len(value)):
+        return ""
+    if isinstance(value, str):
+        return value
+    return rendering.json_text(rendering.shortened(value, preview))
+
+
+class _Entry(Protocol):
+    def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
+        """Returns the part and its tokens, or None if it makes nothing."""
+
+
+class _TextEntry:
+    __slots__ = ("_count", "_last", "_section", "_speaker")
+
+    def __init__(self, section: Section, count: Counter, is_instructions: bool) -> None:
+        self._section, self._count, self._speaker = section, count, is_instructions
+        self._last: tuple[str, str | None, tuple[Part, int]] | None = None
+
+    def make(self, root: Root, _sources: Sources, _omits: str) -> tuple[Part, int] | None:
+        text = self._section.says(root)
+        if not text:
+            return None
+        agent = root["agent"] if self._speaker else None
+        last = self._last
+        if last is not None and last[0] == text and last[1] == agent:
+            return last[2]
+        tokens = self._count(text)
+        name = self._section.name
+        message = Message(self._section.role, text, agent=agent, section=name)
+        made = Made(name, message, tokens), tokens
+        self._last = (text, agent, made)
+        return made
+
+
+class _CurrentEntry:
+    __slots__ = ("_count", "_section")
+
+    def __init__(self, section: Section, count: Counter) -> None:
+        self._section, self._count = section, count
+
+    def make(self, root: Root, sources: Sources, _omits: str) -> tuple[Part, int] | None:
+        text = self._section.says(root)
+        if not text:
+            return None
+        message, number = sources.current()
+        shown = Message(
+            self._section.role, text, message.id, turn=message.turn, data=message.data,
+            section=self._section.name,
+        )  # fmt: skip
+        tokens = self._count(text)
+        return Made(self._section.name, shown, tokens, (), number), tokens
+
+
+class _Shared:
+    """One message that several sections share; each keeps its own piece."""
+
+    __slots__ = ("_count", "_sections")
+
+    def __init__(self, sections: list[Section], count: Counter) -> None:
+        self._sections, self._count = sections, count
+
+    def make(self, root: Root, sources: Sources, _omits: str) -> tuple[Part, int] | None:
+        pieces = []
+        number, identity, turn, agent = 0, "", 0, None
+        for section in self._sections:
+            text = section.says(root)
+            if not text:
+                continue
+            pieces.append(Piece(section.name, text, self._count(text)))
+            if section.item.kind == "current_message":
+                message, number = sources.current()
+                identity, turn = message.id, message.turn
+            if section.item.kind == "instructions":
+                agent = root["agent"]
+        if not pieces:
+            return None
+        content = "\n\n".join(piece.content for piece in pieces)
+        name = pieces[0].section
+        role = self._sections[0].role
+        shown = Message(role, content, identity, agent=agent, turn=turn, section=name)
+        tokens = self._count(content)
+        return Made(name, shown, tokens, tuple(pieces), number), tokens
+
+
+class _HistoryEntry:
+    __slots__ = ("_count", "_options", "_place", "_section")
+
+    def __init__(self, place: int, section: Section, item: r.Item, count: Counter) -> None:
+        self._place, self._section, self._count = place, section, count
+        self._options = item.history or r.History()
+
+    def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
+        if self._section.when is not None and not self._section.when.holds(root):
+            return None
+        found = sources.history(self._place, omits)
+        if found is None:
+            return None
+        shown, tokens = found.shown, found.tokens
+        summary, summary_tokens = None, 0
+        if self._options.summary is not None:
+            summary = sources.summarised(self._options.summary, self._place, found)
+            if summary is not None:
+                summary_tokens = self._count(summary.content)
+                tokens += summary_tokens
+        rendered, rendered_tokens = self._rendered(found, summary)
+        if rendered is not None:
+            tokens = rendered_tokens
+        part = shown
+        if summary is not None or rendered is not None:
+            part = type(shown)(
+                shown.section, shown.stream, shown.lo, shown.kept, shown.cuts, shown.tail,
+                shown.tail_cuts, shown.restarts, summary, summary_tokens, rendered,
+                rendered_tokens,
+            )  # fmt: skip
+        return part, tokens
+
+    def _rendered(self, found: Slice, summary: Message | None) -> tuple[Message | None, int]:
+        options = self._options
+        if options.as_ not in ("text", "json") and options.title is None:
+            return None, 0
+        messages = found.messages()
+        if summary is not None:
+            messages.insert(0, summary)
+        if not messages:
+            return None, 0
+        if options.as_ == "json":
+            content = rendering.json_text(messages)
+        else:
+            content = rendering.conversation_text(messages)
+        if options.title is not None:
+            content = f"{options.title}\n{content}"
+        if options.after is not None:
+            content = f"{content}\n{options.after}"
+        message = Message(self._section.role, content, section=self._section.name)
+        return message, self._count(content)

@@ -1,0 +1,218 @@
+"""The history section: one append-only log, filtered once, shown as ranges.
+
+A stream is what one recipe's filters leave of a session's log (or of a channel). Turns that are
+over are filtered once and never looked at again; only the current turn is filtered anew for each
+context. So all contexts of a session together cost what the log holds, not its square.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import msgspec
+
+from simkit.context.filters import FilterFunction, filter_named
+from simkit.context.tokens import Counter, tokens_of
+from simkit.events import Cut, Shown
+from simkit.messages import Message
+from simkit.pipeline.recipe import Filter, History, Window
+
+Entries = list[tuple[Message, int]]
+
+
+class Stream:
+    """The settled part of one filtered history."""
+
+    __slots__ = ("anchor", "id", "messages", "rounds", "seen", "sums")
+
+    def __init__(self, identity: str, anchor: Any) -> None:
+        self.id = identity
+        self.anchor = anchor
+        """The list it was read from, kept so that its identity stays its own."""
+        self.messages: list[Message] = []
+        self.sums: list[int] = [0]
+        self.rounds: list[int] = []
+        """Places of user messages."""
+        self.seen = 0
+        """How far the source was read."""
+
+    def add(self, message: Message, tokens: int) -> None:
+        """Takes the next settled message."""
+        if message.role == "user":
+            self.rounds.append(len(self.messages))
+        self.messages.append(message)
+        self.sums.append(self.sums[-1] + tokens)
+
+
+class Slice(msgspec.Struct, frozen=True, gc=False):
+    """What a history section shows in one context."""
+
+    shown: Shown
+    tokens: int
+    stream: Stream
+    tail: tuple[Message, ...]
+
+    def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
+        """The messages from place ``lo`` (default: where the window starts) to ``hi``."""
+        start = self.shown.lo if lo is None else lo
+        settled = self.stream.messages
+        everything = [*settled[start:], *self.tail[max(0, start - len(settled)) :]]
+        return everything if hi is None else everything[: hi - start]
+
+
+class HistoryReader:
+    """Reads histories for one history section of one recipe."""
+
+    __slots__ = ("_count", "_custom", "_filters", "_section", "_summarises", "_window")
+
+    def __init__(
+        self,
+        section: str,
+        options: History,
+        before: Sequence[Filter],
+        count: Counter,
+        function: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``before`` are filters that travel with a handoff's contract; they come first."""
+        specs = [*before, *options.filters]
+        self._filters: list[tuple[str, FilterFunction]] = []
+        self._custom: list[tuple[str, Callable[..., Any]]] = []
+        for spec in specs:
+            if isinstance(spec, str) and ":" in spec:
+                self._custom.append((spec, function(spec)))
+            else:
+                self._filters.append(filter_named(spec))
+        self._section, self._window, self._count = section, options.window, count
+        self._summarises = options.summary is not None
+
+    def read(
+        self,
+        stream: Stream,
+        source: Sequence[Message],
+        settled: int,
+        omit: str,
+        committed: Container[str],
+        restarts: bool,
+    ) -> Slice:
+        """Returns what is shown of ``source``; its first ``settled`` messages will not change.
+
+        ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
+        ids of the conversation's messages.
+        """
+        kept: list[int] = []
+        cuts: list[Cut] = []
+        if not self._custom and stream.seen < settled:
+            for message in source[stream.seen : settled]:
+                self._take(message, committed, kept, cuts, stream.add)
+            stream.seen = settled
+        tail: Entries = []
+        tail_numbers: list[int] = []
+        tail_cuts: list[Cut] = []
+
+        def add_to_tail(message: Message, tokens: int) -> None:
+            tail.append((message, tokens))
+
+        fresh = source[stream.seen :] if stream.seen < len(source) else ()
+        for message in fresh:
+            if message.id != omit:
+                self._take(message, committed, tail_numbers, tail_cuts, add_to_tail)
+        for name, function in self._custom:
+            tail, tail_numbers = _filtered_by_user(function, name, tail, tail_cuts, self._count)
+        lo = self._start(stream, tail)
+        size = len(stream.messages)
+        if lo <= size:
+            tokens = stream.sums[-1] - stream.sums[lo] + sum(t for _, t in tail)
+        else:
+            tokens = sum(t for _, t in tail[lo - size :])
+        shown = Shown(
+            self._section, stream.id, lo, tuple(kept), tuple(cuts), tuple(tail_numbers),
+            tuple(tail_cuts), restarts,
+        )  # fmt: skip
+        return Slice(shown, tokens, stream, tuple(m for m, _ in tail))
+
+    def _take(
+        self,
+        message: Message,
+        committed: Container[str],
+        kept: list[int],
+        cuts: list[Cut],
+        add: Callable[[Message, int], None],
+    ) -> None:
+        current = message
+        edited_by = ""
+        for name, function in self._filters:
+            after = function(current, committed)
+            if after is current:
+                continue
+            number = int(message.id[1:])
+            if after is None:
+                cuts.append(Cut(number, name))
+                return
+            edited_by = name
+            saved = tokens_of(current, self._count) - tokens_of(after, self._count)
+            whole = not after.calls
+            cuts.append(Cut(number, name, "tool_calls", saved, None if whole else after))
+            current = after
+        number = int(message.id[1:])
+        if edited_by and not current.content and not current.calls:
+            cuts.append(Cut(number, edited_by))
+            return
+        kept.append(number)
+        add(current, tokens_of(current, self._count))
+
+    def _start(self, stream: Stream, tail: Entries) -> int:
+        """The place in settled + tail at which the window begins."""
+        window = self._window
+        size = len(stream.messages) + len(tail)
+        if window is None:
+            return size if self._summarises else 0
+        lo = 0
+        if window.messages:
+            lo = max(lo, size - window.messages)
+        if window.rounds:
+            lo = max(lo, _round_start(stream, tail, window.rounds))
+        if window.tokens:
+            lo = max(lo, _token_start(stream, tail, window))
+        return lo
+
+
+def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
+    size = len(stream.messages)
+    in_tail = [size + place for place, (message, _) in enumerate(tail) if message.role == "user"]
+    if rounds <= len(in_tail):
+        return in_tail[-rounds]
+    missing = rounds - len(in_tail)
+    return stream.rounds[-missing] if missing <= len(stream.rounds) else 0
+
+
+def _token_start(stream: Stream, tail: Entries, window: Window) -> int:
+    budget = window.tokens or 0
+    size = len(stream.messages)
+    used = 0
+    for place in range(len(tail) - 1, -1, -1):
+        used += tail[place][1]
+        if used > budget:
+            return size + place + 1
+    return bisect_left(stream.sums, stream.sums[-1] + used - budget)
+
+
+def _filtered_by_user(
+    function: Callable[..., Any], name: str, tail: Entries, cuts: list[Cut], count: Counter
+) -> tuple[Entries, list[int]]:
+    """Applies the user's filter: a function of the list of messages that returns those to keep."""
+    returned: dict[str, Message] = {m.id: m for m in function([m for m, _ in tail])}
+    after: Entries = []
+    for message, tokens in tail:
+        kept = returned.get(message.id)
+        number = int(message.id[1:])
+        if kept is None:
+            cuts.append(Cut(number, name))
+        elif kept == message:
+            after.append((message, tokens))
+        else:
+            size = tokens_of(kept, count)
+            cuts.append(Cut(number, name, "content", tokens - size, kept))
+            after.append((kept, size))
+    return after, [int(message.id[1:]) for message, _ in after]

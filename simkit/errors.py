@@ -1,0 +1,160 @@
+"""The exception tree: what can be wrong with a file, a call or a run.
+
+::
+
+    SimkitError                   exit 2, printed without a traceback
+    ├── SourceError               a YAML file says something that cannot be
+    ├── MatcherError              a matcher that is none (inside a file; becomes a SourceError)
+    ├── ReferenceInvalid          a `${…}` that cannot be read (becomes a SourceError)
+    ├── TraceError                a stored trace that cannot be read
+    ├── Unsupported               asked for what this version, or this driver, cannot do
+    ├── ScriptBroken              the script cannot be served as it is written
+    └── PipelineError             the pipeline itself failed; `expect: error` may claim it
+        ├── NoRoute               no label, agent or edge fits what the router said
+        ├── ModelError            a scripted or real provider error
+        ├── OutputInvalid         a model's output does not satisfy its schema
+        ├── HandoffInvalid        a handoff was refused and its contract says `retry`
+        ├── HandoffTimeout        the target of a handoff took longer than its contract allows
+        ├── ToolMissing           a tool was called that nobody answers
+        ├── ReplyMissing          a model call that no reply line answers
+        ├── FunctionFailed        the user's own function raised
+        └── LimitExceeded         a named limit was reached
+
+Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
+"""
+
+from __future__ import annotations
+
+
+class SimkitError(Exception):
+    """The base of everything that simkit raises on purpose."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class SourceError(SimkitError):
+    """A file says something that cannot be.
+
+    ``where`` is ``file:line:column``; ``what`` is the sentence; ``at`` is the path inside the
+    document; ``near`` is the known word nearest to the one found; ``known`` lists what could stand
+    there; ``advice`` says what to do now.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        what: str,
+        at: str = "",
+        near: str = "",
+        known: tuple[str, ...] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(where, what, at, near, known, advice)
+        self.where, self.what, self.at = where, what, at
+        self.near, self.known, self.advice = near, known, advice
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {self.what}"]
+        if self.at:
+            lines.append(f"  at {self.at}")
+        hints = []
+        if self.near:
+            hints.append(f"did you mean `{self.near}`?")
+        if self.known:
+            hints.append("known: " + ", ".join(self.known))
+        if hints:
+            lines.append("  " + "   ".join(hints))
+        if self.advice:
+            lines.append(f"  {self.advice}")
+        return "\n".join(lines)
+
+
+class MatcherError(SimkitError):
+    """A matcher that is none; ``path`` leads from the matcher's root to the place."""
+
+    def __init__(
+        self,
+        path: tuple[str | int, ...],
+        what: str,
+        word: str = "",
+        known: tuple[str, ...] = (),
+        advice: str = "",
+    ) -> None:
+        super().__init__(path, what, word, known, advice)
+        self.path, self.what, self.word, self.known, self.advice = path, what, word, known, advice
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class ReferenceInvalid(SimkitError):
+    """A ``${…}`` that cannot be read."""
+
+
+class TraceError(SimkitError):
+    """A stored trace that cannot be read."""
+
+
+class Unsupported(SimkitError):
+    """Something that this version, or this driver, cannot do."""
+
+
+class ScriptBroken(SimkitError):
+    """The script cannot be served as it is written: the scenario is at fault, not the pipeline."""
+
+
+class PipelineError(SimkitError):
+    """The pipeline failed while it ran; a scenario may claim it under ``error``."""
+
+    @property
+    def type(self) -> str:
+        return type(self).__name__
+
+
+class NoRoute(PipelineError):
+    """Nothing that could run next fits what the router said."""
+
+
+class ModelError(PipelineError):
+    """A provider's error: ``args`` are message, type (``rate_limit``, …), HTTP status."""
+
+    def __init__(self, message: str, kind: str, status: int) -> None:
+        super().__init__(message, kind, status)
+        self.kind, self.status = kind, status
+
+    @property
+    def type(self) -> str:
+        return self.kind
+
+
+class OutputInvalid(PipelineError):
+    """A model's output does not satisfy the agent's schema."""
+
+
+class HandoffInvalid(PipelineError):
+    """A handoff was refused again although its contract asked for another try."""
+
+
+class HandoffTimeout(PipelineError):
+    """The target of a handoff took longer than its contract allows."""
+
+
+class ToolMissing(PipelineError):
+    """A tool was called that has neither a result in the scenario nor a function."""
+
+
+class ReplyMissing(PipelineError):
+    """A model call that no reply line answers."""
+
+
+class FunctionFailed(PipelineError):
+    """The user's own function raised."""
+
+
+class LimitExceeded(PipelineError):
+    """A named limit was reached: ``args`` are message, limit, allowed."""
+
+    def __init__(self, message: str, limit: str, allowed: int) -> None:
+        super().__init__(message, limit, allowed)
+        self.limit, self.allowed = limit, allowed

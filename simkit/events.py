@@ -1,0 +1,471 @@
+"""The closed union of everything that can happen in a run.
+
+Every event is one frozen fact in the past tense. It carries the virtual time in milliseconds since
+the scenario's start, and, where they apply, session, turn (from 1), agent and run; never a wall
+clock, a uuid or an object's address. Events refer to messages by number: message ``m12`` was added
+by the twelfth ``MessageAdded``. Field order is the order of the encoded JSON, hence canonical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from simkit.messages import JsonValue, Message, Usage
+
+FORMAT: Final = 1
+"""The trace format's version; written into every trace's header."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind"):
+    """What all events carry."""
+
+    at: int
+    """Virtual milliseconds since the scenario's start."""
+    session: str = ""
+    turn: int = 0
+    """Counted from 1 over all sessions; 0 outside turns."""
+    agent: str = ""
+    run: str = ""
+    """One activation of an agent: ``r1``, ``r2``, …"""
+
+
+# What RunStarted tells judges of the pipeline, as far as the driver knows it.
+
+
+class ChannelFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One piece of state."""
+
+    reducer: str
+    """``replace``, ``append``, ``merge``, ``merge_deep``, ``add``, ``union``, ``by_id`` or
+    ``module:function``."""
+    scope: str
+    default: JsonValue = None
+    last: int = 0
+    """How many items an ``append`` keeps; 0 keeps all."""
+
+
+class AgentFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One agent, as the pipeline declares it."""
+
+    instructions: str = ""
+    tools: tuple[str, ...] = ()
+    handoffs: tuple[str, ...] = ()
+    sees: tuple[str, ...] | None = None
+    """The agents whose messages are relevant to it; None is everyone."""
+    requires: tuple[JsonValue, ...] = ()
+    private: tuple[str, ...] = ()
+    is_function: bool = False
+
+
+class ContractFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One handoff type between two agents; ``*`` stands for any source."""
+
+    from_agents: tuple[str, ...]
+    to_agent: str
+    type: str
+    mode: str
+    history: str
+    payload: JsonValue = None
+    """JSON Schema of the payload, if there is one."""
+    on_invalid: str = "reject"
+
+
+class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What judges need to know of the pipeline."""
+
+    name: str
+    agents: Mapping[str, AgentFacts]
+    channels: Mapping[str, ChannelFacts] = {}
+    contracts: tuple[ContractFacts, ...] = ()
+    edges: tuple[tuple[str, str], ...] = ()
+    """Declared edges of a graph."""
+    flow: str = ""
+    """``router``, ``handoffs``, ``graph`` or ``supervisor``."""
+    decider: str = ""
+    """The agent whose output is a routing decision, if the flow has one."""
+    starts: tuple[str, ...] = ()
+    """The agents that may be a turn's first; empty where any may."""
+    conversation: str = ""
+    """The channel that holds what user and agents said to each other."""
+    tokens: str = "chars/4"
+    """The token counter that budgets and claims use."""
+    observes: tuple[str, ...] = ()
+    """What this driver can see beyond messages: sections, state, runs, handoffs."""
+
+
+class RunStarted(Event, frozen=True, gc=False, tag="RunStarted"):
+    """A scenario began."""
+
+    scenario: str = ""
+    seed: int = 0
+    start: str = ""
+    """The virtual time of ``at: 0``, ISO 8601."""
+    driver: str = ""
+    pipeline: PipelineFacts = PipelineFacts(name="", agents={})
+
+
+class SessionStarted(Event, frozen=True, gc=False, tag="SessionStarted"):
+    """A conversation began."""
+
+    project: str = ""
+
+
+class TurnStarted(Event, frozen=True, gc=False, tag="TurnStarted"):
+    """The user said something."""
+
+    message: int = 0
+
+
+class MessageAdded(Event, frozen=True, gc=False, tag="MessageAdded"):
+    """A message joined its session's log."""
+
+    message: Message = Message(role="user")
+    tokens: int = 0
+
+
+class RouteChosen(Event, frozen=True, gc=False, tag="RouteChosen"):
+    """A router, or a graph's decision, named who runs next."""
+
+    targets: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """The labels that matched."""
+    parallel: bool = False
+
+
+class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
+    """An agent was activated."""
+
+    input: JsonValue = None
+    handoff: str = ""
+    """The handoff that started it: ``h1``, ``h2``, …"""
+    handoff_from: str = ""
+    group: str = ""
+    """The parallel group it belongs to: ``g1``, ``g2``, …"""
+    channels: tuple[str, ...] | None = None
+    """The channels it can read; None is all but those of scope agent_run."""
+
+
+class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One section's part of a message that several sections share."""
+
+    section: str
+    content: str
+    tokens: int = 0
+
+
+class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One thing that a filter took out of a history."""
+
+    message: int
+    by: str
+    what: str = "message"
+    """``message``, ``tool_calls``, or ``content`` (then ``becomes`` is what is shown)."""
+    saved: int = 0
+    """Tokens taken out."""
+    becomes: Message | None = None
+
+
+class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
+    """A message made for one context."""
+
+    section: str
+    message: Message
+    tokens: int = 0
+    pieces: tuple[Piece, ...] = ()
+    of: int = 0
+    """The logged message that it shows, where it shows one (the current message)."""
+
+
+class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
+    """A range of a filtered history.
+
+    A stream is what one agent's filters leave of a log, in order. Turns that are over are settled:
+    ``kept`` and ``cuts`` are what this event adds to the settled part, once, however many contexts
+    show it. ``tail`` and ``tail_cuts`` are the current turn's messages, filtered anew each time.
+    The context shows settled + tail from place ``lo`` on; what stands before ``lo`` was dropped
+    by the window.
+    """
+
+    section: str
+    stream: str
+    lo: int = 0
+    kept: tuple[int, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    tail: tuple[int, ...] = ()
+    tail_cuts: tuple[Cut, ...] = ()
+    restarts: bool = False
+    """The source was replaced, so the stream's settled part is forgotten first."""
+    summary: Message | None = None
+    """Stands for what the window dropped."""
+    summary_tokens: int = 0
+    rendered: Message | None = None
+    """The one message that stands in the context instead (``as: text`` and ``as: json``)."""
+    rendered_tokens: int = 0
+
+
+Part: TypeAlias = Made | Shown
+
+
+class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
+    """One model call's context was put together."""
+
+    call: str = ""
+    """``c1``, ``c2``, … counted over the whole run."""
+    parts: tuple[Part, ...] = ()
+    base: str = ""
+    """For later calls of one agent run: the call whose parts stand first, unchanged."""
+    said: tuple[int, ...] = ()
+    """What the agent run itself said and heard since the base: section ``run``."""
+    tools: tuple[str, ...] = ()
+    settings: JsonValue = None
+    tokens: int = 0
+    budget: int = 0
+    """The most tokens it may have; 0 is no budget."""
+
+
+class ModelCalled(Event, frozen=True, gc=False, tag="ModelCalled"):
+    """The context was sent."""
+
+    call: str = ""
+
+
+class ModelReplied(Event, frozen=True, gc=False, tag="ModelReplied"):
+    """The model answered; ``message`` is what it said."""
+
+    call: str = ""
+    message: int = 0
+    reply: str = ""
+    """``text``, ``json``, ``calls``, ``handoff`` or ``interrupt``."""
+    usage: Usage | None = None
+
+
+class ReplyParsed(Event, frozen=True, gc=False, tag="ReplyParsed"):
+    """A text was read as a value."""
+
+    call: str = ""
+    how: str = ""
+    value: JsonValue = None
+
+
+class ModelFailed(Event, frozen=True, gc=False, tag="ModelFailed"):
+    """The model did not answer."""
+
+    call: str = ""
+    error: str = ""
+    """A name of the error vocabulary, or ``no_reply_line``."""
+    status: int = 0
+    message: str = ""
+
+
+class ModelRetried(Event, frozen=True, gc=False, tag="ModelRetried"):
+    """The same call was made again after a failure."""
+
+    call: str = ""
+    attempt: int = 0
+
+
+class ToolCalled(Event, frozen=True, gc=False, tag="ToolCalled"):
+    """A tool was called."""
+
+    call_id: str = ""
+    tool: str = ""
+    args: JsonValue = None
+
+
+class ToolReturned(Event, frozen=True, gc=False, tag="ToolReturned"):
+    """A tool answered."""
+
+    call_id: str = ""
+    tool: str = ""
+    result: JsonValue = None
+
+
+class ToolFailed(Event, frozen=True, gc=False, tag="ToolFailed"):
+    """A tool failed; the agent was told."""
+
+    call_id: str = ""
+    tool: str = ""
+    error: str = ""
+
+
+class HandoffRequested(Event, frozen=True, gc=False, tag="HandoffRequested"):
+    """An agent asked to pass control."""
+
+    handoff: str = ""
+    from_agent: str = ""
+    to_agent: str = ""
+    type: str = ""
+    mode: str = ""
+    query: str | None = None
+    payload: JsonValue = None
+    call_id: str = ""
+
+
+class HandoffRejected(Event, frozen=True, gc=False, tag="HandoffRejected"):
+    """A requested handoff was not made."""
+
+    handoff: str = ""
+    from_agent: str = ""
+    to_agent: str = ""
+    type: str = ""
+    mode: str = ""
+    query: str | None = None
+    payload: JsonValue = None
+    reason: str = ""
+
+
+class HandoffMade(Event, frozen=True, gc=False, tag="HandoffMade"):
+    """One agent passed control, and a payload, to another."""
+
+    handoff: str = ""
+    from_agent: str = ""
+    to_agent: str = ""
+    type: str = ""
+    mode: str = ""
+    query: str | None = None
+    payload: JsonValue = None
+    depth: int = 1
+    """The number of handoffs between the turn's first agent and the target."""
+
+
+class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
+    """Channels were written, all at once."""
+
+    update: Mapping[str, JsonValue] = {}
+    """Channel to delta; messages stand as ``{"$message": number}``, a declared reset as
+    ``{"$set": value}``."""
+    values: Mapping[str, JsonValue] | None = None
+    """Channel to new value, for reducers that are the user's own functions."""
+    cause: str = "writes"
+    """``given``, ``user``, ``writes``, ``before`` or ``after``."""
+    impure: Mapping[str, str] | None = None
+    """Channel to what its reducer did wrong (changed its argument, differs when called again)."""
+    group: str = ""
+    """The parallel group of the run that wrote."""
+
+
+class StoreRead(Event, frozen=True, gc=False, tag="StoreRead"):
+    """A long-lived channel was read from its store."""
+
+    channel: str = ""
+
+
+class StoreWritten(Event, frozen=True, gc=False, tag="StoreWritten"):
+    """A long-lived channel was written to its store."""
+
+    channel: str = ""
+
+
+class GuardrailTripped(Event, frozen=True, gc=False, tag="GuardrailTripped"):
+    """A guardrail of the pipeline stopped something."""
+
+    guardrail: str = ""
+    reason: str = ""
+
+
+class TurnInterrupted(Event, frozen=True, gc=False, tag="TurnInterrupted"):
+    """An agent asked the user and waits."""
+
+    question: JsonValue = None
+
+
+class TurnResumed(Event, frozen=True, gc=False, tag="TurnResumed"):
+    """The user answered an interrupt."""
+
+    value: JsonValue = None
+
+
+class CheckpointSaved(Event, frozen=True, gc=False, tag="CheckpointSaved"):
+    """A session's state was saved."""
+
+    checkpoint: str = ""
+
+
+class CheckpointRestored(Event, frozen=True, gc=False, tag="CheckpointRestored"):
+    """A session's state was read back."""
+
+    checkpoint: str = ""
+
+
+class AgentFinished(Event, frozen=True, gc=False, tag="AgentFinished"):
+    """An agent's activation ended."""
+
+    status: str = "done"
+    """``done``, ``handed_off``, ``stood_in`` (a ``before`` rule answered), ``failed``,
+    ``interrupted``, ``timed_out`` or ``cancelled``."""
+    output: JsonValue = None
+    message: int = 0
+    """The final message, if the agent said one."""
+    changed_in_place: tuple[str, ...] = ()
+    """Channels that a function agent changed in the state it received."""
+
+
+class UnusedLines(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Reply lines that nobody asked for."""
+
+    agent: str
+    lines: tuple[int, ...]
+    """Their places under the agent, from 0."""
+    calls: int
+    """How many model calls the agent made in the turn."""
+
+
+class ErrorFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What went wrong in the pipeline."""
+
+    type: str
+    message: str
+    agent: str = ""
+    status: int = 0
+
+
+class TurnFinished(Event, frozen=True, gc=False, tag="TurnFinished"):
+    """The pipeline waits for the user again."""
+
+    reply: JsonValue = None
+    error: ErrorFacts | None = None
+    unused: tuple[UnusedLines, ...] = ()
+
+
+class FaultInjected(Event, frozen=True, gc=False, tag="FaultInjected"):
+    """A planned misbehaviour took place."""
+
+    fault: str = ""
+
+
+class LimitReached(Event, frozen=True, gc=False, tag="LimitReached"):
+    """Something that repeats was stopped."""
+
+    limit: str = ""
+    allowed: int = 0
+
+
+class UncontrolledEffect(Event, frozen=True, gc=False, tag="UncontrolledEffect"):
+    """User code reached a clock, chance, thread or network that simkit does not control."""
+
+    effect: str = ""
+    where: str = ""
+
+
+class RunFinished(Event, frozen=True, gc=False, tag="RunFinished"):
+    """A scenario ended."""
+
+    error: ErrorFacts | None = None
+
+
+AnyEvent: TypeAlias = (
+    RunStarted | SessionStarted | TurnStarted | MessageAdded | RouteChosen | AgentStarted
+    | ContextBuilt | ModelCalled | ModelReplied | ReplyParsed | ModelFailed | ModelRetried
+    | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
+    | StateUpdated | StoreRead | StoreWritten | GuardrailTripped | TurnInterrupted | TurnResumed
+    | CheckpointSaved | CheckpointRestored | AgentFinished | TurnFinished | FaultInjected
+    | LimitReached | UncontrolledEffect | RunFinished
+)  # fmt: skip
+
+KINDS: Final[tuple[str, ...]] = tuple(
+    kind.__struct_config__.tag for kind in AnyEvent.__args__  # type: ignore[attr-defined]
+)
+"""Every event's name, in the order of a run."""

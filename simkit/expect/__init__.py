@@ -1,0 +1,1 @@
+"""Trace → findings: claims and lints, pure."""

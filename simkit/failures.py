@@ -1,0 +1,40 @@
+"""The names under which a scenario asks for a provider's failure: one vocabulary for all drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """One way in which a provider does not answer."""
+
+    status: int
+    """The HTTP status; 0 where the connection fails before there is one, 200 where the reply
+    itself is broken."""
+    message: str
+    retry_after: float | None = None
+
+
+FAILURES: Final[Mapping[str, Failure]] = {
+    "rate_limit": Failure(429, "Rate limit reached. Try again later.", 1.0),
+    "overloaded": Failure(529, "The provider is overloaded."),
+    "server_error": Failure(500, "The provider had an error while processing the request."),
+    "unavailable": Failure(503, "The provider is not available."),
+    "authentication": Failure(401, "The API key is not valid."),
+    "permission": Failure(403, "The API key does not have access to this model."),
+    "not_found": Failure(404, "The model does not exist."),
+    "invalid_request": Failure(400, "The request is not valid."),
+    "context_overflow": Failure(400, "The context is longer than the model's context window."),
+    "content_filter": Failure(400, "The request was stopped by the content filter."),
+    "quota_exceeded": Failure(429, "The quota is used up."),
+    "timeout": Failure(0, "The request timed out."),
+    "connection": Failure(0, "The connection failed."),
+    "refusal": Failure(200, "The model refused to answer."),
+    "malformed_json": Failure(200, "The reply is not valid JSON."),
+    "cut_stream": Failure(200, "The stream ended before the reply was complete."),
+    "empty_reply": Failure(200, "The reply has no content."),
+    "length": Failure(200, "The reply was cut at the most tokens it may have."),
+}

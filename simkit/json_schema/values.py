@@ -1,0 +1,54 @@
+"""What JSON Schema says of plain values: their types, and when two are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Says whether two values are the same JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
+    if one is None or isinstance(one, (str, int, float)):
+        return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+    if isinstance(one, Mapping):
+        return (
+            isinstance(other, Mapping)
+            and len(one) == len(other)
+            and all(key in other and equal(inner, other[key]) for key, inner in one.items())
+        )
+    if is_array(one):
+        return (
+            is_array(other)
+            and len(one) == len(other)
+            and all(equal(inner, outer) for inner, outer in zip(one, other, strict=True))
+        )
+    return bool(one == other)
+
+
+def is_object(value: Any) -> bool:
+    return value.__class__ is dict or isinstance(value, Mapping)
+
+
+def is_array(value: Any) -> bool:
+    return value.__class__ is list or (
+        isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    )
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_integer(value: Any) -> bool:
+    return is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "array": is_array,
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": is_integer,
+    "null": lambda value: value is None,
+    "number": is_number,
+    "object": is_object,
+    "string": lambda value: isinstance(value, str),
+}

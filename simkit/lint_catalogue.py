@@ -1,0 +1,140 @@
+"""The lints by name: what each holds, how bad it is when it does not, and what to do then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One lint, as the catalogue and the reports print it."""
+
+    severity: Literal["E", "W"]
+    """E fails the scenario, W is a warning."""
+    name: str
+    rule: str
+    fix: str
+
+
+LINTS: Final[Mapping[str, Entry]] = {
+    "RUN-01": Entry(
+        "E", "script-mismatch",
+        "every reply line is used by the agent it was written for, and nothing is asked that was "
+        "not scripted",
+        "Remove the lines, move them to the turn that asks, or add the one that is missing.",
+    ),
+    "RUN-02": Entry(
+        "E", "uncontrolled",
+        "user code reaches no clock, chance, thread or network that simkit does not control",
+        "Pass the value in, or stub the tool with `tool_results`.",
+    ),
+    "RUN-03": Entry(
+        "W", "vacuous-claim",
+        "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in what was given",
+        "Correct the pattern: as it stands, nothing could ever match it.",
+    ),
+    "CTX-03": Entry(
+        "E", "wrong-instructions",
+        "a context has exactly one instructions block, the calling agent's",
+        "Begin the recipe with `instructions`, once.",
+    ),
+    "CTX-07": Entry(
+        "W", "duplicate-message",
+        "no two messages of a context are equal in role, author and content, and no id comes twice",
+        "Read each message from one section only.",
+    ),
+    "CTX-10": Entry(
+        "E", "over-budget",
+        "a context stays within its token budget; a warning from 80 % on",
+        "Give the history a `window`, or sections a `preview` or `tokens`.",
+    ),
+    "CTX-11": Entry(
+        "W", "irrelevant-share",
+        "the share of a context's tokens that comes from agents outside `sees` stays under its "
+        "limit",
+        "Add the filter `agents: {only: […]}` to the agent's history, or a window.",
+    ),
+    "CTX-16": Entry(
+        "E", "current-message-twice",
+        "the user's current message appears at most once in a context",
+        "Show it in `current_message` or in the history, not through both.",
+    ),
+    "HND-01": Entry(
+        "E", "payload-invalid",
+        "the payload of a handoff that was made satisfies its contract",
+        "Correct the payload, or the contract's schema.",
+    ),
+    "HND-03": Entry(
+        "E", "request-lost",
+        "the target's first context holds the user's latest message or the handoff's query",
+        "Give the target's recipe `current_message`, or declare the isolation: `history: none`.",
+    ),
+    "HND-04": Entry(
+        "E", "wrong-target",
+        "of a handoff that was made, the announced target is the agent that runs next",
+        "Let the handoff itself start its target.",
+    ),
+    "HND-06": Entry(
+        "E", "dangling-handoff",
+        "a requested handoff is made or rejected in its turn, and calls made beside it are "
+        "answered",
+        "Answer every call before control passes.",
+    ),
+    "HND-10": Entry(
+        "W", "data-in-query",
+        "a delegated query does not carry the document itself",
+        "Move the data into the payload and leave a short note in the query.",
+    ),
+    "HND-11": Entry(
+        "W", "unregistered",
+        "a handoff's type is in the registry for its pair of agents",
+        "Add a contract for the pair and type.",
+    ),
+    "HND-12": Entry(
+        "W", "context-ignored",
+        "something of a delivered payload reaches the target's context",
+        "Add a `handoff` section to the target's recipe.",
+    ),
+    "STA-01": Entry(
+        "E", "lost-update",
+        "every write of parallel branches is in the merged value",
+        "Give the channel a reducer that keeps both (append, merge, add).",
+    ),
+    "STA-03": Entry(
+        "E", "impure-reducer",
+        "a reducer neither changes its arguments nor differs when called again",
+        "Build a new value from the arguments, without clock or chance.",
+    ),
+    "STA-05": Entry(
+        "E", "shrinking",
+        "an appending channel never shrinks and a counter never falls, but by a declared reset",
+        "Write `{$set: …}` where the reset is meant.",
+    ),
+    "STA-10": Entry(
+        "W", "in-place-change",
+        "an agent returns updates, it does not change the state it received",
+        "Return the new value and write it with `writes`.",
+    ),
+    "FLW-01": Entry(
+        "E", "limit-reached",
+        "turns, runs, handoffs, calls and virtual time stay within their limits",
+        "Stop the loop, or raise the limit under `limits`.",
+    ),
+    "FLW-02": Entry(
+        "E", "undeclared-edge",
+        "control moves along a declared edge, route or contract",
+        "Declare the edge, or correct the route.",
+    ),
+    "FLW-04": Entry(
+        "E", "ping-pong",
+        "no agent runs twice in a turn with the same state and input, reached the same way",
+        "Let something change between the two runs, or end the turn.",
+    ),
+    "FLW-05": Entry(
+        "E", "call-after-end",
+        "no model is called after the turn's reply was made",
+        "End the turn with the run that makes the reply.",
+    ),
+}  # fmt: skip

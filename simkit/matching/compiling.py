@@ -1,0 +1,70 @@
+"""From a YAML value to a compiled matcher: mapping, list or scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simkit.errors import MatcherError
+from simkit.matching.lists import whole
+from simkit.matching.mappings import keyed
+from simkit.matching.misses import Miss, Misses, Path
+from simkit.matching.operators import OPERATORS
+from simkit.matching.scalars import scalar
+
+
+def build(matcher: Any, at: Path) -> Misses:
+    """Returns the compiled matcher; raises MatcherError with the path of what is none."""
+    if isinstance(matcher, Mapping):
+        return _mapping(matcher, at)
+    if isinstance(matcher, (list, tuple)):
+        return whole(list(matcher), at, build)
+    if matcher is None or isinstance(matcher, (str, int, float)):
+        return scalar(matcher, at)
+    raise MatcherError(
+        at, f"a matcher is a mapping, a list or a scalar, not {type(matcher).__name__}"
+    )
+
+
+def _mapping(matcher: Mapping[str, Any], at: Path) -> Misses:
+    if not matcher:
+        raise MatcherError(
+            at,
+            "the matcher `{}` would hold of everything",
+            "{}",
+            (),
+            "write `{$exact: {}}` for an empty mapping, `{$any: true}` for any value",
+        )
+    for key in matcher:
+        if not isinstance(key, str):
+            raise MatcherError(at, f"the keys of a matcher are texts, not {key!r}")
+    plain = {key: operand for key, operand in matcher.items() if not is_operator(key)}
+    parts = [_operator(key, operand, at) for key, operand in matcher.items() if is_operator(key)]
+    if plain:
+        parts.append(keyed(plain, at, build))
+    return parts[0] if len(parts) == 1 else _all(parts)
+
+
+def is_operator(key: str) -> bool:
+    """Says whether a key is an operator's; ``$$`` begins a plain key that starts with ``$``."""
+    return key.startswith("$") and not key.startswith("$$")
+
+
+def _operator(name: str, operand: Any, at: Path) -> Misses:
+    if name not in OPERATORS:
+        raise MatcherError(
+            (*at, name),
+            f"no operator is named `{name}`",
+            name,
+            tuple(sorted(OPERATORS)),
+            f"write `${name}` for a key that starts with `$`",
+        )
+    return OPERATORS[name].build(operand, (*at, name), build)
+
+
+def _all(parts: list[Misses]) -> Misses:
+    def misses(value: Any) -> Iterator[Miss]:
+        for part in parts:
+            yield from part(value)
+
+    return misses

@@ -1,0 +1,201 @@
+"""Lists: whole and in order, each element, some elements, a subsequence, any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from simkit.matching.misses import Build, Miss, Misses, Path, fits, prefixed
+from simkit.matching.operands import Wanted, matchers
+from simkit.matching.rendering import NOTHING, Phrase
+from simkit.matching.values import is_list, structure_of
+
+_SURPLUS_MAX: Final = 3
+"""Elements too many that are shown one by one."""
+_NEAREST_MAX: Final = 200
+"""Elements among which the nearest one is looked for."""
+
+
+def whole(operand: list[Any], at: Path, build: Build) -> Misses:
+    """Returns the matcher of a whole list in order."""
+    elements = matchers(operand, at, build, least=0)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "", operand, value)
+        elif len(value) != len(elements):
+            yield from _uneven(elements, value, at)
+        else:
+            for index, (element, inner) in enumerate(zip(elements, value, strict=True)):
+                for miss in element.misses(inner):
+                    yield prefixed(index, miss)
+
+    return misses
+
+
+def _uneven(elements: list[Wanted], value: Sequence[Any], at: Path) -> Iterator[Miss]:
+    """Yields what differs once the elements that match at both ends are set aside."""
+    shorter = min(len(elements), len(value))
+    start = 0
+    while start < shorter and fits(elements[start].misses, value[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and fits(elements[-1 - end].misses, value[-1 - end]):
+        end += 1
+    left, right = len(elements) - end, len(value) - end
+    paired = min(left, right)
+    for index in range(start, paired):
+        for miss in elements[index].misses(value[index]):
+            yield prefixed(index, miss)
+    note = f"{len(elements)} wanted, {len(value)} found"
+    for index in range(paired, left):
+        yield Miss((index,), elements[index].at, "", elements[index].source, NOTHING, note)
+    for index in range(paired, right)[:_SURPLUS_MAX]:
+        yield Miss((index,), at, "", NOTHING, value[index], note)
+    if right - paired > _SURPLUS_MAX:
+        more = Phrase(f"{right - paired - _SURPLUS_MAX} more elements")
+        yield Miss((paired + _SURPLUS_MAX,), at, "", NOTHING, more, note)
+
+
+def each(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher that every element must match."""
+    inner = build(operand, at)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$each", operand, value)
+            return
+        for index, element in enumerate(value):
+            for miss in inner(element):
+                yield prefixed(index, miss)
+
+    return misses
+
+
+def has(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher that finds each element wanted in a distinct one, in any order."""
+    if isinstance(operand, (list, tuple)):
+        elements = matchers(operand, at, build)
+    else:
+        elements = [Wanted(build(operand, at), operand, at)]
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$has", operand, value)
+            return
+        taken = _paired(elements, value)
+        for index, element in enumerate(elements):
+            if index not in taken.values():
+                note = _why_not(element, value)
+                yield Miss((), element.at, "$has", element.source, value, note)
+
+    return misses
+
+
+def unordered(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher of a whole list in any order."""
+    elements = matchers(operand, at, build, least=0)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$unordered", operand, value)
+            return
+        taken = _paired(elements, value)
+        for index, element in enumerate(elements):
+            if index not in taken.values():
+                note = _why_not(element, value)
+                yield Miss((), element.at, "", element.source, NOTHING, note)
+        for index, inner in enumerate(value):
+            if index not in taken:
+                yield Miss((index,), at, "", NOTHING, inner)
+
+    return misses
+
+
+def in_order(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher that finds the elements wanted one after the other, with gaps."""
+    elements = matchers(operand, at, build)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$in_order", operand, value)
+            return
+        rest = iter(enumerate(value))
+        before = -1
+        for number, element in enumerate(elements):
+            found = next((index for index, inner in rest if fits(element.misses, inner)), None)
+            if found is None:
+                yield _out_of_order(element, number, before, value)
+                return
+            before = found
+
+    return misses
+
+
+def _out_of_order(element: Wanted, number: int, before: int, value: Sequence[Any]) -> Miss:
+    if before < 0:
+        return Miss((), element.at, "$in_order", element.source, value, _why_not(element, value))
+
+    def note() -> str:
+        earlier = next((i for i in range(before) if fits(element.misses, value[i])), None)
+        if earlier is not None:
+            return f"one that fits is at [{earlier}], too early"
+        return _why_not(element, value)()
+
+    found = Phrase(f"none after [{before}], which is element {number - 1} of those wanted")
+    return Miss((), element.at, "$in_order", element.source, found, note)
+
+
+def _paired(elements: list[Wanted], value: Sequence[Any]) -> dict[int, int]:
+    """Returns the largest pairing, index of the value's element → index of the one wanted."""
+    taken: dict[int, int] = {}
+    known: dict[tuple[int, int], bool] = {}
+
+    def matches(number: int, index: int) -> bool:
+        if (number, index) not in known:
+            known[number, index] = fits(elements[number].misses, value[index])
+        return known[number, index]
+
+    def place(number: int, tried: set[int]) -> bool:
+        for index in range(len(value)):
+            if index in tried or not matches(number, index):
+                continue
+            tried.add(index)
+            if index not in taken or place(taken[index], tried):
+                taken[index] = number
+                return True
+        return False
+
+    for number in range(len(elements)):
+        place(number, set())
+    return taken
+
+
+def _why_not(element: Wanted, value: Sequence[Any]) -> Callable[[], str]:
+    """Returns the words for the element that comes nearest to the one wanted."""
+
+    def note() -> str:
+        best: tuple[int, list[Miss]] | None = None
+        for index, inner in enumerate(islice(value, _NEAREST_MAX)):
+            misses = list(element.misses(inner))
+            if not misses:
+                return f"[{index}] fits, but is the match of another element"
+            if best is None or len(misses) < len(best[1]):
+                best = index, misses
+        if best is None:
+            return "the list is empty"
+        index, misses = best
+        if len(misses) == 1 and not misses[0].path:
+            return ""
+        first = misses[0].rendered()
+        where = ".".join(str(part) for part in first.path)
+        at = f"[{index}].{where}" if where else f"[{index}]"
+        return f"nearest is [{index}]: at {at} wanted {first.wanted}, found {first.found}"
+
+    return note

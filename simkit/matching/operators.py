@@ -1,0 +1,100 @@
+"""The operators: what each takes, when it holds, and how an editor describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from simkit.matching import general, lists, measures
+from simkit.matching.mappings import exact
+from simkit.matching.operands import Compile
+
+
+class Operator(NamedTuple):
+    """One operator of the language."""
+
+    build: Compile
+    says: str
+    """When it holds, as an editor shows it."""
+    takes: Mapping[str, Any]
+    """The JSON Schema of its operand."""
+
+
+_ANYTHING: Final[Mapping[str, Any]] = {}
+_TRUE: Final = {"const": True}
+_NUMBER: Final = {"type": "number"}
+_NEEDLE: Final = {"type": ["string", "number", "boolean"], "minLength": 1}
+_MATCHER: Final = {"$ref": "#/$defs/matcher"}
+_MATCHER_LIST: Final = {"type": "array", "items": _MATCHER}
+_SOME_MATCHERS: Final = {**_MATCHER_LIST, "minItems": 1}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+
+OPERATORS: Final[Mapping[str, Operator]] = {
+    "$eq": Operator(general.eq, "Equal as a whole; nothing inside is an operator.", _ANYTHING),
+    "$ne": Operator(general.ne, "There, and not equal.", _ANYTHING),
+    "$in": Operator(general.in_, "One of these holds.", _SOME_MATCHERS),
+    "$type": Operator(general.type_, "Of this type.", {"enum": sorted(general.TYPE_NAMES)}),
+    "$any": Operator(general.any_, "There, whatever it is, null too.", _TRUE),
+    "$absent": Operator(general.absent, "Not there.", _TRUE),
+    "$not": Operator(
+        general.not_, "The matcher does not hold; so it holds of what is absent.", _MATCHER
+    ),
+    "$either": Operator(general.either, "At least one holds.", _SOME_MATCHERS),
+    "$all": Operator(general.all_, "All hold.", _SOME_MATCHERS),
+    "$schema": Operator(general.schema, "Valid under this JSON Schema.", {"type": "object"}),
+    "$gt": Operator(measures.compared("$gt", lambda a, b: bool(a > b)), "A number above.", _NUMBER),
+    "$gte": Operator(
+        measures.compared("$gte", lambda a, b: bool(a >= b)), "A number above, or equal.", _NUMBER
+    ),
+    "$lt": Operator(measures.compared("$lt", lambda a, b: bool(a < b)), "A number below.", _NUMBER),
+    "$lte": Operator(
+        measures.compared("$lte", lambda a, b: bool(a <= b)), "A number below, or equal.", _NUMBER
+    ),
+    "$approx": Operator(
+        measures.approx,
+        "About this number; by default to a millionth.",
+        {
+            "anyOf": [
+                _NUMBER,
+                {
+                    "type": "object",
+                    "required": ["value"],
+                    "properties": {"value": _NUMBER, "abs": _NUMBER, "rel": _NUMBER},
+                    "additionalProperties": False,
+                },
+            ]
+        },
+    ),
+    "$contains": Operator(
+        measures.contains,
+        "The text contains this, or all of these; of other values their JSON is searched.",
+        {"anyOf": [_NEEDLE, {"type": "array", "items": _NEEDLE, "minItems": 1}]},
+    ),
+    "$starts": Operator(measures.affix("$starts", str.startswith), "The text starts so.", _NEEDLE),
+    "$ends": Operator(measures.affix("$ends", str.endswith), "The text ends so.", _NEEDLE),
+    "$regex": Operator(
+        measures.regex,
+        "The regular expression is found somewhere in the text.",
+        {"type": "string", "format": "regex"},
+    ),
+    "$len": Operator(
+        measures.len_,
+        "The length of a text, list or mapping: a count, or a matcher of it.",
+        {"anyOf": [_COUNT, {"allOf": [{"type": "object"}, _MATCHER]}]},
+    ),
+    "$each": Operator(lists.each, "Every element matches.", _MATCHER),
+    "$has": Operator(lists.has, "Each is found in an element of its own, in any order.", _MATCHER),
+    "$in_order": Operator(lists.in_order, "Found one after the other, with gaps.", _SOME_MATCHERS),
+    "$unordered": Operator(lists.unordered, "The whole list, in any order.", _MATCHER_LIST),
+    "$exact": Operator(exact, "These keys match, and there are no others.", {"type": "object"}),
+    "$keys": Operator(
+        measures.keys,
+        "Exactly these keys in any order; or a matcher of the sorted list of keys.",
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string"}},
+                {"allOf": [{"type": "object"}, _MATCHER]},
+            ]
+        },
+    ),
+}

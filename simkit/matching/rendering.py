@@ -1,0 +1,109 @@
+"""Values and matchers on one short line, and two texts cut around where they part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from simkit.matching.values import Said, is_list
+from simkit.messages import ABSENT, Dropped, Message, ToolCall
+
+LINE_MAX: Final = 120
+"""Characters of one rendering."""
+_BEFORE: Final = 30
+"""Characters shown before the place where two long texts part."""
+_ITEMS_MAX: Final = 12
+
+
+class Phrase(str):
+    """Words of ours that stand where a value would."""
+
+    __slots__ = ()
+
+
+NOTHING: Final = Phrase("nothing")
+
+
+def line(value: Any) -> str:
+    """Returns a value as one line of YAML's flow style, at most LINE_MAX characters."""
+    return _cut(_flow(value))
+
+
+def differing(one: str, other: str) -> tuple[str, str]:
+    """Returns two texts, quoted; long ones are cut around the first character that differs."""
+    if len(one) <= LINE_MAX and len(other) <= LINE_MAX:
+        return _quoted(one), _quoted(other)
+    parted = next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+    start = max(0, parted - _BEFORE)
+    return _window(one, start), _window(other, start)
+
+
+def _window(text: str, start: int) -> str:
+    end = start + LINE_MAX - _BEFORE
+    before, after = "…" if start else "", "…" if end < len(text) else ""
+    return f"{before}{_quoted(text[start:end])}{after}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Phrase):
+        return str(value)
+    if isinstance(value, Said):
+        value = value.text
+    if isinstance(value, str):
+        return _quoted(value if len(value) <= LINE_MAX else value[: LINE_MAX + 1])
+    if value is ABSENT:
+        return "absent"
+    if isinstance(value, (Message, Dropped)):
+        return _flow(_spoken(value))
+    if isinstance(value, ToolCall):
+        return _flow({value.name: value.args})
+    if isinstance(value, Mapping):
+        return "{" + _joined((f"{_key(k)}: {_flow(v)}" for k, v in value.items()), len(value)) + "}"
+    if is_list(value):
+        return "[" + _joined((_flow(item) for item in value), len(value)) + "]"
+    if value is None or isinstance(value, (bool, int, float)):
+        return str(getattr(value, "source", None) or json.dumps(value))
+    try:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+    except TypeError:
+        return f"<{type(value).__name__}>"
+
+
+def _joined(items: Any, count: int) -> str:
+    listed = list(islice(items, _ITEMS_MAX))
+    if count > len(listed):
+        listed.append(f"… {count} in all")
+    return ", ".join(listed)
+
+
+def _key(key: Any) -> str:
+    text = str(key)
+    return text if text and not set(text) & set(":{}[],\"'#\n") else _quoted(text)
+
+
+def _spoken(value: Message | Dropped) -> dict[str, Any]:
+    """Returns a message as the matcher that a scenario would hold against it."""
+    message = value.message if isinstance(value, Dropped) else value
+    shown: dict[str, Any] = {message.role: message.content}
+    if message.agent is not None:
+        shown["agent"] = message.agent
+    if message.calls:
+        shown["calls"] = message.calls
+    if isinstance(value, Dropped):
+        shown |= {"what": value.what, "by": value.by}
+    return shown

@@ -1,0 +1,220 @@
+"""What is said, and what one model call receives: messages, tool calls, replies.
+
+All values are frozen. A message's ``content`` is always text, as a provider would carry it;
+``data`` keeps the structured value that the text was made from (a JSON reply, a tool's result).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, final
+
+import msgspec
+
+JsonValue: TypeAlias = Any
+"""``None``, a bool, a number, a text, a list or a mapping with text keys, of the same."""
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+ROLE_ALIASES: Final[Mapping[str, str]] = {
+    "human": "user",
+    "ai": "assistant",
+    "HumanMessage": "user",
+    "AIMessage": "assistant",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+    "HumanMessageChunk": "user",
+    "AIMessageChunk": "assistant",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "tool": "tool",
+}
+"""Other libraries' words for the four roles; read everywhere, printed nowhere."""
+
+HANDOFF_PREFIX: Final = "transfer_to_"
+"""A handoff stands on a context as a call of this name and the target's."""
+
+
+@final
+class Absent:
+    """The value of something that is not there; distinct from ``None``, which is a value."""
+
+    _one: Absent | None = None
+
+    def __new__(cls) -> Absent:
+        if cls._one is None:
+            cls._one = super().__new__(cls)
+        return cls._one
+
+    def __repr__(self) -> str:
+        return "absent"
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __reduce__(self) -> tuple[type[Absent], tuple[()]]:
+        return (Absent, ())
+
+
+ABSENT: Final = Absent()
+
+
+class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One call that an assistant message asks for."""
+
+    id: str
+    name: str
+    args: JsonValue
+
+    @property
+    def is_handoff(self) -> bool:
+        return self.name.startswith(HANDOFF_PREFIX)
+
+
+class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One message of a conversation, a context or a log."""
+
+    role: str
+    """One of system, user, assistant, tool."""
+    content: str = ""
+    """The text that a provider would carry."""
+    id: str = ""
+    """A counter with a prefix (``m12``); empty for a message made for one context only."""
+    agent: str | None = None
+    """Who said it: the agent, for tool messages the agent that called; None for the user."""
+    turn: int = 0
+    """The turn in which it was said, counted from 1; 0 before the first."""
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    """For tool messages: the call that this one answers."""
+    tool: str = ""
+    """For tool messages: the tool's name."""
+    data: JsonValue = None
+    """The structured value that ``content`` was made from, where there was one."""
+    section: str = ""
+    """Inside a context: the section that put it there."""
+
+
+class Dropped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One thing that a history section read and left out."""
+
+    message: Message
+    what: str
+    """``message``, ``tool_calls`` (the calls were cut out of it) or ``content`` (edited)."""
+    by: str
+    """The filter's name, or ``window``."""
+
+
+_MESSAGE_KEYS: Final = ("role", "content", "agent", "section", "calls", "id", "turn", "tool",
+                        "call_id", "data")  # fmt: skip
+
+
+def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
+    """Returns what a matcher or a path finds under ``key``, or ABSENT."""
+    if isinstance(value, Dropped):
+        if key == "what" or key == "by":
+            return getattr(value, key)
+        value = value.message
+    if isinstance(value, ToolCall):
+        if key == "tool":
+            key = "name"
+        return getattr(value, key) if key in ("id", "name", "args") else ABSENT
+    if key == "text":
+        key = "content"
+    if key not in _MESSAGE_KEYS:
+        return ABSENT
+    found = getattr(value, key)
+    if key in ("section", "tool", "call_id", "id") and found == "":
+        return ABSENT
+    return found
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Tokens that a reply reports; None where the scenario does not say."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """The model answers with text."""
+
+    text: str
+
+
+class Structured(msgspec.Struct, frozen=True, gc=False):
+    """The model answers with a JSON value."""
+
+    value: JsonValue
+
+
+class CallLine(msgspec.Struct, frozen=True, gc=False):
+    """One tool and its arguments, before the call has an id."""
+
+    tool: str
+    args: JsonValue
+
+
+class Calls(msgspec.Struct, frozen=True, gc=False):
+    """The model asks for one or more tools, all in one message."""
+
+    calls: tuple[CallLine, ...]
+    text: str = ""
+
+
+class Handoff(msgspec.Struct, frozen=True, gc=False):
+    """The model passes control to another agent."""
+
+    to: str
+    type: str | None = None
+    query: str | None = None
+    payload: JsonValue = None
+    text: str = ""
+
+
+class Interrupts(msgspec.Struct, frozen=True, gc=False):
+    """The agent asks the user and waits."""
+
+    question: JsonValue
+
+
+class Fails(msgspec.Struct, frozen=True, gc=False):
+    """The provider fails instead of answering."""
+
+    kind: str
+    """A name of the shared error vocabulary (``models/failures.py``)."""
+    status: int
+    message: str
+    retry_after: float | None = None
+
+
+class Computes(msgspec.Struct, frozen=True, gc=False):
+    """The user's function of the context answers."""
+
+    function: str
+    """``module:callable``; it gets the messages and returns a reply line's value."""
+
+
+Reply: TypeAlias = Text | Structured | Calls | Handoff | Interrupts | Fails | Computes
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """One reply with what the provider says around it."""
+
+    reply: Reply
+    usage: Usage | None = None
+    latency_ms: int = 0
+    chunks: tuple[int, ...] | int | None = None
+    """How a stream is cut: sizes in characters, or their number. Only a wire shows it."""
+
+
+class Context(msgspec.Struct, frozen=True, gc=False):
+    """Exactly what one model call receives."""
+
+    agent: str
+    messages: Sequence[Message]
+    tools: tuple[str, ...]
+    """The names of the tools offered, in order; handoffs are not among them."""
+    settings: Mapping[str, JsonValue]

@@ -1,0 +1,263 @@
+"""Scripted models and tools: reply lines, served in order, checked before they are served."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from simkit.errors import ReplyMissing, ScriptBroken, ToolMissing
+from simkit.events import UnusedLines
+from simkit.json_schema import schema_errors
+from simkit.matching import Matcher, compile_matcher
+from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structured, Text
+from simkit.ports import ModelRequest, ToolReply
+from simkit.scenario.replies import ReplyLine, ToolAnswers, lines_of
+from simkit.source import near
+
+
+class _Line:
+    __slots__ = ("answer", "is_used", "place", "when")
+
+    def __init__(self, place: int, line: ReplyLine) -> None:
+        self.place, self.answer, self.is_used = place, line.answer(), False
+        self.when: Matcher | None = (
+            compile_matcher(line.when) if "when" in line.model_fields_set else None
+        )
+
+
+class ScriptedModel:
+    """Answers from the scenario's reply lines; a line belongs to one agent and one turn."""
+
+    def __init__(
+        self,
+        turns: Sequence[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
+        tool_args: Mapping[str, JsonValue],
+        schemas: Mapping[str, JsonValue],
+        function: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``tool_args`` are the tools' argument schemas, by name."""
+        self._turns, self._tool_args, self._schemas = turns, tool_args, schemas
+        self._function = function
+        self._place = 0
+        self._lines: dict[str, list[_Line]] = {}
+        self._calls: dict[str, int] = {}
+
+    def begin_turn(self, place: int) -> None:
+        """Takes the lines of a turn; what the last turn left is gone."""
+        self._place = place
+        self._lines = {
+            agent: [_Line(number, line) for number, line in enumerate(lines_of(lines))]
+            for agent, lines in self._turns[place].items()
+        }
+        self._calls = {}
+
+    def begin_group(self, agents: Sequence[str]) -> None:
+        """Refuses lines without ``when`` for an agent that runs twice at once."""
+        for agent in dict.fromkeys(agents):
+            times = list(agents).count(agent)
+            if times > 1 and any(line.when is None for line in self._lines.get(agent, ())):
+                raise ScriptBroken(
+                    f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
+                    f"so each of its lines under turns[{self._place}].replies.{agent} "
+                    "needs a `when` that says which run it answers."
+                )
+
+    def answer(self, request: ModelRequest) -> Answer:
+        """Serves the first unused line whose ``when`` holds for the context."""
+        agent = request.agent
+        number = self._calls[agent] = self._calls.get(agent, 0) + 1
+        lines = self._lines.get(agent, [])
+        root: dict[str, Any] | None = None
+        for line in lines:
+            if line.is_used:
+                continue
+            if line.when is not None:
+                root = root if root is not None else _root_of(request)
+                if not line.when.holds(root):
+                    continue
+            line.is_used = True
+            return self._checked(line, request)
+        raise ReplyMissing(self._missing(agent, number, lines))
+
+    def unused(self) -> tuple[UnusedLines, ...]:
+        """Returns the lines of the turn that were not served."""
+        left = []
+        for agent, lines in self._lines.items():
+            places = tuple(line.place for line in lines if not line.is_used)
+            if places:
+                left.append(UnusedLines(agent, places, self._calls.get(agent, 0)))
+        return tuple(left)
+
+    def _missing(self, agent: str, number: int, lines: Sequence[_Line]) -> str:
+        place = self._place
+        where = f"turns[{place}].replies.{agent}"
+        waiting = [line for line in lines if not line.is_used]
+        if waiting:
+            which = ", ".join(f"[{line.place}]" for line in waiting)
+            return (
+                f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+                f"but none of its unused lines {which} has a `when` that holds for the context.\n"
+                f"Change a `when` under {where}, or add a line without one."
+            )
+        if not lines:
+            others = ", ".join(name for name in self._lines if name != agent)
+            hint = f" (the turn has replies for {others})" if others else ""
+            return (
+                f"agent {agent!r} made a model call in turn {place + 1}, "
+                f"but the scenario has no reply for it{hint}.\n"
+                f"Add one under {where}, or expect another agent to run."
+            )
+        has = f"{len(lines)} repl{'y' if len(lines) == 1 else 'ies'}"
+        return (
+            f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+            f"but the scenario has {has} for it.\n"
+            f"Add one under {where}, or expect the turn to stop earlier."
+        )
+
+    def _checked(self, line: _Line, request: ModelRequest) -> Answer:
+        answer = line.answer
+        if isinstance(answer.reply, Computes):
+            answer = self._computed(answer, answer.reply, request)
+        reply = answer.reply
+        where = f"turns[{self._place}].replies.{request.agent}[{line.place}]"
+        if isinstance(reply, Calls):
+            self._check_calls(reply, request, where)
+        elif isinstance(reply, (Text, Structured)) and request.output is not None:
+            self._check_output(reply, request, where)
+        return answer
+
+    def _computed(self, answer: Answer, reply: Computes, request: ModelRequest) -> Answer:
+        """Asks the user's function for the line; it gets the messages as ``{role, content}``."""
+        messages = [{"role": m.role, "content": m.content} for m in request.messages()]
+        try:
+            made = self._function(reply.function)(messages)
+        except Exception as problem:
+            raise ScriptBroken(
+                f"reply function `{reply.function}` raised {type(problem).__name__}: {problem}"
+            ) from problem
+        value = made if isinstance(made, dict) else {"text": made}
+        line = ReplyLine.model_validate(value).reply()
+        return Answer(line, answer.usage, answer.latency_ms, answer.chunks)
+
+    def _check_calls(self, reply: Calls, request: ModelRequest, where: str) -> None:
+        for call in reply.calls:
+            if call.tool not in request.tools:
+                offered = ", ".join(request.tools) or "none"
+                nearest = near(call.tool, request.tools)
+                hint = f" Did you mean `{nearest}`?" if nearest else ""
+                raise ScriptBroken(
+                    f"{where} calls tool {call.tool!r}, which agent {request.agent!r} is not "
+                    f"offered.{hint} Offered: {offered}."
+                )
+            schema = self._tool_args.get(call.tool)
+            if schema is None:
+                continue
+            for path, text in schema_errors(schema, call.args, self._schemas):
+                raise ScriptBroken(
+                    f"{where} calls tool {call.tool!r} with arguments that its schema refuses: "
+                    f"{_place(path)}{text}. Correct the line, or the tool's `args`."
+                )
+
+    def _check_output(self, reply: Text | Structured, request: ModelRequest, where: str) -> None:
+        if isinstance(reply, Structured):
+            value = reply.value
+        else:
+            try:
+                value = msgspec.json.decode(reply.text)
+            except msgspec.DecodeError:
+                value = reply.text
+        for path, text in schema_errors(request.output, value, self._schemas):
+            raise ScriptBroken(
+                f"{where} does not satisfy the output schema of agent {request.agent!r}: "
+                f"{_place(path)}{text}. Correct the line, or the agent's `output`; "
+                "to send nonsense on purpose write `error: malformed_json`."
+            )
+
+
+def _place(path: Sequence[Any]) -> str:
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path) + (
+        ": " if path else ""
+    )
+
+
+def _root_of(request: ModelRequest) -> dict[str, Any]:
+    """What a reply line's ``when`` matches: the context, section by section and as a whole."""
+    sections: Mapping[str, Sequence[Message]] = request.sections()
+    return {
+        **sections,
+        "sections": list(sections),
+        "messages": request.messages(),
+        "tools": list(request.tools),
+        "agent": request.agent,
+        "turn": request.turn,
+    }
+
+
+class ScriptedTools:
+    """Answers tool calls from the scenario; a tool that is not named there runs for real."""
+
+    def __init__(
+        self,
+        turns: Sequence[Mapping[str, ToolAnswers]],
+        shared: Mapping[str, ToolAnswers],
+        functions: Mapping[str, str],
+        run: Callable[[str, Mapping[str, Any]], Any],
+    ) -> None:
+        """``functions`` are the tools' real functions; ``run`` calls one by its name."""
+        self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
+        self._place = 0
+        self._used: dict[str, set[int]] = {}
+
+    def begin_turn(self, place: int) -> None:
+        """Takes the results of a turn."""
+        self._place, self._used = place, {}
+
+    def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
+        """Returns the scripted answer, or what the real function returns."""
+        scripted = self._turns[self._place].get(tool)
+        if scripted is None:
+            scripted = self._shared.get(tool)
+        if scripted is not None:
+            return self._scripted(agent, tool, args, scripted)
+        function = self._functions.get(tool)
+        if function is None:
+            raise ToolMissing(
+                f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}, "
+                "which has neither a result in the scenario nor a function in the pipeline.\n"
+                f"Add one under turns[{self._place}].tool_results.{tool}."
+            )
+        try:
+            return ToolReply(self._run(function, args))
+        except Exception as problem:
+            return ToolReply(error=f"{type(problem).__name__}: {problem}")
+
+    def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
+        used = self._used.setdefault(tool, set())
+        for place, answer in enumerate(scripted.answers):
+            if scripted.successive and place in used:
+                continue
+            if answer.when is not None and not compile_matcher(answer.when).holds(args):
+                continue
+            used.add(place)
+            return ToolReply(answer.returns, answer.error, answer.latency_ms)
+        if scripted.successive and len(used) == len(scripted.answers):
+            count = len(scripted.answers)
+            what = f"but the scenario has {count} result{'' if count == 1 else 's'} for it"
+        else:
+            what = "but no result's `when` holds for its arguments"
+        raise ToolMissing(
+            f"agent {agent!r} called tool {tool!r} again in turn {self._place + 1}, {what}.\n"
+            f"Add one under turns[{self._place}].tool_results.{tool}."
+        )
+
+
+def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
+    """Calls a tool's function with its arguments by name, or as one mapping if it takes one."""
+    try:
+        inspect.signature(function).bind(**args)
+    except TypeError:
+        return function(dict(args))
+    return function(**args)

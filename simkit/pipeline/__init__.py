@@ -1,0 +1,1 @@
+"""What a declarative pipeline says, as values."""

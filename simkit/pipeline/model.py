@@ -1,0 +1,407 @@
+"""A pipeline file: channels, agents, tools, contracts, flow, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from simkit.pipeline.recipe import DEFAULT_RECIPE, Filter, Recipe
+from simkit.shape import (
+    Count,
+    FunctionName,
+    MatcherValue,
+    Positive,
+    SchemaValue,
+    Template,
+    TextValue,
+    Written,
+    one_key,
+    refuse,
+)
+
+SCOPES: Final = ("agent_run", "turn", "session", "project", "global")
+REDUCERS: Final = ("replace", "append", "merge", "add", "union", "by_id")
+BUILT_IN_COUNTER: Final = "chars/4"
+
+
+class AppendOptions(Written):
+    """How much an appending channel keeps."""
+
+    last: Positive
+    """The number of newest items it keeps."""
+
+
+class ReducerSpec(Written):
+    """A reducer with options."""
+
+    noun: ClassVar[str] = "reducer"
+    append: AppendOptions | None = None
+    """Appends, and keeps the last items only."""
+    merge: Literal["deep"] | None = None
+    """Merges mapping by mapping."""
+
+
+def _reducer(value: Any) -> Any:
+    if isinstance(value, dict):
+        one_key(value, "reducer", ("append", "merge"))
+    elif isinstance(value, str):
+        if value not in REDUCERS and ":" not in value:
+            raise refuse(
+                f"unknown reducer `{value}`", known=REDUCERS, word=value,
+                advice="A reducer of your own is written `module:function`.",
+            )  # fmt: skip
+    else:
+        raise refuse("a reducer must be a name, or a name with options")
+    return value
+
+
+ReducerValue = Annotated[
+    Annotated[str, Tag("name")] | Annotated[ReducerSpec, Tag("options")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
+    BeforeValidator(_reducer),
+]
+
+
+class Channel(Written):
+    """One named piece of state."""
+
+    reducer: ReducerValue = "replace"
+    """How an update joins the value: replace, append, merge, add, union, by_id, or your own."""
+    scope: Literal["agent_run", "turn", "session", "project", "global"] = "session"
+    """How long it lives."""
+    default: Any = None
+    """What it begins as; without it the reducer's empty value."""
+    schema_: SchemaValue = Field(default=None, alias="schema")
+    """JSON Schema of the value."""
+
+    @property
+    def reducer_name(self) -> str:
+        """The reducer's name as the trace writes it."""
+        if isinstance(self.reducer, ReducerSpec):
+            return "append" if self.reducer.append else "merge_deep"
+        return self.reducer
+
+    @property
+    def last(self) -> int:
+        """How many items an append keeps; 0 keeps all."""
+        spec = self.reducer
+        return spec.append.last if isinstance(spec, ReducerSpec) and spec.append else 0
+
+
+class Rule(Written):
+    """Writes that happen if something holds."""
+
+    when: MatcherValue = None
+    """Matched against the root; without it the rule always holds."""
+    writes: dict[str, Template]
+    """Channel to what is written."""
+
+
+class Agent(Written):
+    """A named participant with instructions, tools and allowed handoffs."""
+
+    instructions: TextValue = ""
+    """What the model is told first."""
+    tools: tuple[str, ...] = ()
+    """The tools it may call."""
+    handoffs: tuple[str, ...] = ()
+    """The agents it may pass control to."""
+    input: SchemaValue = None
+    """JSON Schema of its input."""
+    output: SchemaValue = None
+    """JSON Schema of its output; `{$ref: Name}` names one under `schemas`."""
+    parse: Literal["auto", "json", "json_in_text", "text"] = "auto"
+    """How a reply's text becomes the output; auto: a JSON object or array is that value."""
+    returns: Literal["reply", "tool_output"] = "reply"
+    """`tool_output`: the tool's result is the output, without another model call."""
+    function: FunctionName | None = None
+    """A Python function that is the agent, instead of a model."""
+    requires: tuple[MatcherValue, ...] = ()
+    """Facts that must be in each of its contexts."""
+    private: tuple[str, ...] = ()
+    """Channels that only this agent may see."""
+    sees: tuple[str, ...] | None = None
+    """The agents whose messages are relevant to it; without it, everyone's."""
+    context: Recipe | None = None
+    """What it reads, section by section."""
+    writes: dict[str, Template] | None = None
+    """What a finished run leaves in the channels."""
+    before: tuple[Rule, ...] | None = None
+    """The first rule that holds stands in for the model."""
+    after: tuple[Rule, ...] | None = None
+    """The first rule that holds writes after the run."""
+
+
+class Defaults(Written):
+    """What agents have that do not say otherwise."""
+
+    context: Recipe | None = None
+    """The recipe."""
+    writes: dict[str, Template] | None = None
+    """The writes."""
+    before: tuple[Rule, ...] | None = None
+    """The rules before a run."""
+    after: tuple[Rule, ...] | None = None
+    """The rules after a run."""
+    tools: tuple[str, ...] | None = None
+    """The tools."""
+    handoffs: tuple[str, ...] | None = None
+    """The handoffs."""
+    sees: tuple[str, ...] | None = None
+    """Whose messages are relevant."""
+    parse: Literal["auto", "json", "json_in_text", "text"] | None = None
+    """How replies are read."""
+    returns: Literal["reply", "tool_output"] | None = None
+    """What a run returns."""
+
+
+class Tool(Written):
+    """Something an agent may call."""
+
+    description: TextValue | None = None
+    """What it does."""
+    args: SchemaValue = None
+    """JSON Schema of the arguments."""
+    returns: SchemaValue = None
+    """JSON Schema of the result."""
+    function: FunctionName | None = None
+    """The real function; a scenario's `tool_results` stands in for it."""
+
+
+class Query(Written):
+    """What a handoff's query may be."""
+
+    max_chars: Positive
+    """The most characters."""
+
+
+def _names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+HistoryPolicy = Annotated[
+    Annotated[Literal["all", "none", "filters"], Tag("name")]
+    | Annotated[tuple[Filter, ...], Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "name"),
+]
+
+
+class Contract(Written):
+    """The schema and rules of one handoff type between agents."""
+
+    from_: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_names),
+        WithJsonSchema(
+            {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        ),
+    ] = Field(alias="from")
+    """The source: a name, a list of names, or `*`."""
+    to: str
+    """The target."""
+    type: str = "handoff"
+    """The handoff's type."""
+    mode: Literal["transfer", "delegate", "replace"] = "transfer"
+    """delegate comes back to the source; replace and transfer do not."""
+    payload: SchemaValue = None
+    """JSON Schema of the payload."""
+    rules: tuple[MatcherValue, ...] = ()
+    """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
+    query: Query | None = None
+    """What the query may be."""
+    carries: tuple[str, ...] | None = None
+    """The only channels that the target can read."""
+    history: HistoryPolicy = "all"
+    """What of the conversation travels: `all`, `none`, `filters` (without tool traffic and
+    intermediate messages), or a list of filters."""
+    on_invalid: Literal["reject", "stop", "retry"] = "reject"
+    """What happens when the handoff breaks the contract."""
+    timeout_ms: Positive | None = None
+    """The longest the target may take, in virtual time."""
+    depth_max: Positive | None = None
+    """The most handoffs in a chain that may lead to the target."""
+
+
+class RouterFlow(Written):
+    """One agent decides who runs."""
+
+    decide: str
+    """The agent whose output names them."""
+    to: Template
+    """A reference to a name, a list of names in order, or `{parallel: [...]}`."""
+
+
+class Node(Written):
+    """A place in a graph."""
+
+    agent: str | None = None
+    """The agent's definition; without it, the one of the node's name."""
+    role: Literal["linear", "decision", "split", "merge"] = "linear"
+    """What the node does with its edges."""
+    start: bool = False
+    """The turn begins here."""
+    exit: bool = False
+    """The turn may end here."""
+
+
+class Edge(Written):
+    """A way between two nodes."""
+
+    from_: str = Field(alias="from")
+    """The node it leaves."""
+    to: str
+    """The node it reaches."""
+    label: TextValue | None = None
+    """What a decision must say for it."""
+
+
+class RouteBy(Written):
+    """How a decision is compared with labels."""
+
+    equals: Template = None
+    """The label is this value."""
+    contains: Template = None
+    """The label occurs in this value."""
+
+
+class GraphFlow(Written):
+    """Nodes and labelled edges."""
+
+    nodes: dict[str, Node]
+    """The nodes by id."""
+    edges: tuple[Edge, ...]
+    """The ways between them."""
+    route_by: RouteBy | None = None
+    """How decisions choose an edge."""
+
+
+class Goal(Written):
+    """An ordered list of agents and their tasks."""
+
+    description: TextValue = ""
+    """What it is for."""
+    steps: tuple[dict[str, TextValue], ...]
+    """Agent to task, in order."""
+
+
+class SupervisorFlow(Written):
+    """Goals that a supervisor works off."""
+
+    goals: dict[str, Goal]
+    """The goals by id."""
+
+
+class HandoffsFlow(Written):
+    """Agents pass control to each other."""
+
+    start: Template
+    """The agent that a turn starts with: a name or a reference."""
+
+
+def _flow(value: Any) -> Any:
+    if isinstance(value, dict):
+        one_key(value, "flow", FLOWS)
+    return value
+
+
+FLOWS: Final = ("router", "graph", "supervisor", "handoffs")
+
+
+class Flow(Written):
+    """How control moves between agents: exactly one of these."""
+
+    noun: ClassVar[str] = "flow"
+    router: RouterFlow | None = None
+    """One agent decides."""
+    graph: GraphFlow | None = None
+    """Nodes and edges."""
+    supervisor: SupervisorFlow | None = None
+    """Goals worked off in order."""
+    handoffs: HandoffsFlow | None = None
+    """Agents decide themselves."""
+
+    @property
+    def kind(self) -> str:
+        """Which of them it is."""
+        return next(kind for kind in FLOWS if getattr(self, kind) is not None)
+
+
+class Limits(Written):
+    """The most of everything that repeats; reaching one is a finding, never a hang."""
+
+    agent_runs_per_turn: Positive = 20
+    """Activations of agents in one turn."""
+    handoffs_per_turn: Positive = 8
+    """Handoffs requested in one turn."""
+    model_calls_per_run: Positive = 8
+    """Model calls of one activation."""
+    turns: Positive = 1000
+    """Turns of a scenario."""
+    virtual_ms: Positive = 3_600_000
+    """Virtual time of a scenario."""
+    irrelevant_share: float = 0.2
+    """The share of a context that may be irrelevant (lint CTX-11)."""
+    context_tokens: Positive | None = None
+    """The most tokens of one context (lint CTX-10)."""
+
+
+class Tokens(Written):
+    """How tokens are counted."""
+
+    count: str = BUILT_IN_COUNTER
+    """The counter's name."""
+
+
+def _version(value: Any) -> Any:
+    if value != 1 or isinstance(value, bool):
+        raise PydanticCustomError(
+            "version", "version must be 1, the only one that this simkit reads"
+        )
+    return value
+
+
+Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})]
+
+
+class Pipeline(Written):
+    """The system under test: agents and how control moves between them."""
+
+    version: Version
+    """The format's version: 1."""
+    pipeline: TextValue
+    """The pipeline's name."""
+    channels: dict[str, Channel] = {}
+    """Every piece of state."""
+    defaults: Defaults = Defaults()
+    """What agents have that do not say otherwise."""
+    schemas: dict[str, SchemaValue] = {}
+    """JSON Schemas by name."""
+    agents: Annotated[dict[str, Agent], Field(min_length=1)]
+    """The agents by name."""
+    tools: dict[str, Tool] = {}
+    """The tools by name."""
+    contracts: tuple[Contract, ...] = ()
+    """The handoff types."""
+    flow: Annotated[Flow, BeforeValidator(_flow)]
+    """How control moves."""
+    limits: Limits = Limits()
+    """The most of everything that repeats."""
+    conversation: str = "messages"
+    """The channel that gets the user's message when a turn starts."""
+    tokens: Tokens = Tokens()
+    """How tokens are counted."""
+
+    def of_agent(self, name: str, key: str) -> Any:
+        """An agent's value for a key, or the default's; an agent's own replaces it whole."""
+        agent = self.agents[name]
+        if key in agent.model_fields_set and getattr(agent, key) is not None:
+            return getattr(agent, key)
+        default = getattr(self.defaults, key, None)
+        return default if default is not None else getattr(agent, key)
+
+    def recipe_of(self, name: str) -> Recipe:
+        """An agent's recipe."""
+        recipe: Recipe | None = self.of_agent(name, "context")
+        return DEFAULT_RECIPE if recipe is None else recipe

@@ -1,0 +1,250 @@
+"""Names in a pipeline file: each must lead somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from simkit.errors import MatcherError
+from simkit.json_schema import check_schema
+from simkit.pipeline.cast import channels_of, members_of, names_in
+from simkit.pipeline.model import Agent, Contract, Defaults, GraphFlow, Pipeline, Rule
+from simkit.pipeline.recipe import RESERVED, AgentFilter, FilterSpec, Item, Recipe
+from simkit.pipeline.root_names import (
+    HANDOFF_FIELDS,
+    check_references,
+    check_when,
+    keys_in,
+    leads_to,
+)
+from simkit.references import compile as compile_references
+from simkit.source import Document, SourcePath
+
+IMPLIED_CHANNELS: Final = {
+    "recall": "items",
+    "notes": "notes",
+    "memories": "memories",
+    "previous_agents": "agent_outputs",
+}
+"""What sections read that do not say from where."""
+LOG: Final = "log"
+
+
+def check_pipeline(pipeline: Pipeline, document: Document) -> None:
+    """Raises SourceError for the first name that leads nowhere."""
+    check = _Check(pipeline, document)
+    check.schemas()
+    check.agent(pipeline.defaults, ("defaults",))
+    for name, agent in pipeline.agents.items():
+        check.agent(agent, ("agents", name))
+    check.contracts()
+    check.flow()
+
+
+class _Check:
+    def __init__(self, pipeline: Pipeline, document: Document) -> None:
+        self.pipeline, self.document = pipeline, document
+        self.channels = channels_of(pipeline)
+        self.agents = tuple(dict.fromkeys((*members_of(pipeline), *pipeline.agents)))
+
+    def known(
+        self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
+    ) -> None:
+        """Refuses a word that is none of the known ones."""
+        known = tuple(known)
+        if word not in known:
+            raise self.document.error(
+                path, f"unknown {noun} `{word}`", word=word, known=known, key=key
+            )
+
+    def all_known(
+        self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
+    ) -> None:
+        """Refuses the first of a list of words that is none of the known ones."""
+        known = tuple(known)
+        for place, word in enumerate(words or ()):
+            self.known((*path, place), noun, word, known)
+
+    # Schemas
+
+    def schemas(self) -> None:
+        """Holds every schema against those that have a name."""
+        for path, schema in self._schemas():
+            if schema is None or isinstance(schema, str):
+                continue
+            try:
+                check_schema(schema, self.pipeline.schemas)
+            except MatcherError as problem:
+                raise self.document.error(
+                    (*path, *problem.path), problem.what, word=problem.word,
+                    known=problem.known, advice=problem.advice,
+                ) from None  # fmt: skip
+
+    def _schemas(self) -> Iterator[tuple[SourcePath, Any]]:
+        pipeline = self.pipeline
+        for name, schema in pipeline.schemas.items():
+            yield ("schemas", name), schema
+        for name, channel in pipeline.channels.items():
+            yield ("channels", name, "schema"), channel.schema_
+        for name, agent in pipeline.agents.items():
+            yield ("agents", name, "input"), agent.input
+            yield ("agents", name, "output"), agent.output
+        for name, tool in pipeline.tools.items():
+            yield ("tools", name, "args"), tool.args
+            yield ("tools", name, "returns"), tool.returns
+        for place, contract in enumerate(pipeline.contracts):
+            yield ("contracts", place, "payload"), contract.payload
+
+    # Agents
+
+    def agent(self, agent: Agent | Defaults, at: SourcePath) -> None:
+        """Checks what an agent names, or what the defaults name."""
+        if "tools" in self.pipeline.model_fields_set:
+            self.all_known((*at, "tools"), "tool", agent.tools, self.pipeline.tools)
+        self.all_known((*at, "handoffs"), "agent", agent.handoffs, self.agents)
+        self.all_known((*at, "sees"), "agent", agent.sees, self.agents)
+        self._writes((*at, "writes"), agent.writes)
+        self._rules((*at, "before"), agent.before)
+        self._rules((*at, "after"), agent.after)
+        if agent.context is not None:
+            self._recipe((*at, "context"), agent.context)
+        for key in ("instructions", "writes", "before", "after", "context"):
+            check_references(self.document, (*at, key), self.channels)
+
+    def _writes(self, at: SourcePath, writes: dict[str, Any] | None) -> None:
+        for channel in writes or ():
+            if "${" not in channel:
+                self.known((*at, channel), "channel", channel, self.channels, key=True)
+
+    def _rules(self, at: SourcePath, rules: tuple[Rule, ...] | None) -> None:
+        for place, rule in enumerate(rules or ()):
+            check_when(self.document, (*at, place, "when"), rule.when, self.channels)
+            self._writes((*at, place, "writes"), rule.writes)
+
+    # Recipes
+
+    def _recipe(self, at: SourcePath, recipe: Recipe) -> None:
+        seen: set[str] = set()
+        for place, entry in enumerate(recipe):
+            within = entry if isinstance(entry, tuple) else (entry,)
+            for number, item in enumerate(within):
+                path = (*at, place, number) if isinstance(entry, tuple) else (*at, place)
+                self._section(path, item)
+                if item.name in seen:
+                    raise self.document.error(
+                        path, f"section `{item.name}` is in this recipe twice",
+                        advice="Give one of them a `name:` of its own, which claims then use.",
+                    )  # fmt: skip
+                # Instructions may be split; they are one claim.
+                if item.name != "instructions":
+                    seen.add(item.name)
+
+    def _section(self, path: SourcePath, item: Item) -> None:
+        inside: SourcePath = (*path, item.custom_name or item.kind)
+        if item.name in (*RESERVED, "run"):
+            raise self.document.error(
+                (*inside, "name"), f"`{item.name}` is a claim on contexts and cannot name a section"
+            )
+        check_when(self.document, (*inside, "when"), item.options.when, self.channels)
+        self._source(path, inside, item)
+        if item.history is not None:
+            self._filters((*inside, "filters"), item.history.filters)
+            if item.history.summary is not None:
+                self.known((*inside, "summary"), "agent", item.history.summary, self.agents)
+
+    def _source(self, path: SourcePath, inside: SourcePath, item: Item) -> None:
+        """Checks the channel that a section reads."""
+        channel = getattr(item.options, "from_", None)
+        if channel is not None:
+            also = (LOG,) if item.kind == "history" else ()
+            self.known((*inside, "from"), "channel", channel, (*self.channels, *also))
+        elif (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:
+            raise self.document.error(
+                path, f"section `{item.kind}` reads channel `{implied}`, which is not there",
+                word=implied, known=self.channels,
+                advice="Declare it under `channels:`, or name another with `from:`.",
+            )  # fmt: skip
+
+    def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
+        for place, one in enumerate(filters):
+            if isinstance(one, FilterSpec):
+                options: AgentFilter = one.agents
+                path = (*at, place, "agents")
+                self.all_known((*path, "only"), "agent", options.only, self.agents)
+                self.all_known((*path, "not"), "agent", options.not_, self.agents)
+
+    # Contracts
+
+    def contracts(self) -> None:
+        """Checks the parties and channels of each contract, and that no two are one."""
+        seen: dict[tuple[str, str, str], int] = {}
+        for place, contract in enumerate(self.pipeline.contracts):
+            at: SourcePath = ("contracts", place)
+            self._contract(at, contract)
+            for source in contract.from_:
+                first = seen.setdefault((source, contract.to, contract.type), place)
+                if first != place:
+                    raise self.document.error(
+                        at, f"there are two contracts from `{source}` to `{contract.to}` of type "
+                        f"`{contract.type}`; the first is contracts[{first}]",
+                        advice="Give one of them another `type:`, or remove it.",
+                    )  # fmt: skip
+
+    def _contract(self, at: SourcePath, contract: Contract) -> None:
+        source = self.document.data["contracts"][at[1]]["from"]
+        parties = (*self.agents, "*")
+        if isinstance(source, list):
+            self.all_known((*at, "from"), "agent", contract.from_, parties)
+        else:
+            self.known((*at, "from"), "agent", contract.from_[0], parties)
+        self.known((*at, "to"), "agent", contract.to, self.agents)
+        self.all_known((*at, "carries"), "channel", contract.carries, self.channels)
+        if not isinstance(contract.history, str):
+            self._filters((*at, "history"), contract.history)
+        for place, rule in enumerate(contract.rules):
+            for path, key in keys_in(rule, (*at, "rules", place)):
+                if not leads_to(key, HANDOFF_FIELDS):
+                    word = key.replace("[", ".").split(".")[0]
+                    self.known(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
+
+    # Flow
+
+    def flow(self) -> None:
+        """Checks the names by which control moves."""
+        flow = self.pipeline.flow
+        if flow.router is not None:
+            self.known(("flow", "router", "decide"), "agent", flow.router.decide, self.agents)
+            self._route(("flow", "router", "to"), flow.router.to)
+        if flow.handoffs is not None:
+            self._route(("flow", "handoffs", "start"), flow.handoffs.start)
+        if flow.graph is not None:
+            self._graph(flow.graph)
+        if flow.supervisor is not None:
+            for goal, value in flow.supervisor.goals.items():
+                for place, step in enumerate(value.steps):
+                    at = ("flow", "supervisor", "goals", goal, "steps", place)
+                    for name in step:
+                        self.known((*at, name), "agent", name, self.pipeline.agents, key=True)
+        check_references(self.document, ("flow",), self.channels)
+
+    def _route(self, path: SourcePath, value: Any) -> None:
+        if isinstance(value, dict):
+            for word in value:
+                self.known((*path, word), "key", word, ("parallel",), key=True)
+        if compile_references(value).is_constant:
+            for name in names_in(value):
+                self.known(path, "agent", name, self.agents)
+
+    def _graph(self, graph: GraphFlow) -> None:
+        at = ("flow", "graph")
+        for name, node in graph.nodes.items():
+            if node.agent is not None:
+                self.known((*at, "nodes", name, "agent"), "agent", node.agent, self.pipeline.agents)
+            elif name not in self.pipeline.agents:
+                raise self.document.error(
+                    (*at, "nodes", name), f"node `{name}` is no agent's name", word=name,
+                    known=self.pipeline.agents, advice="Say whose with `agent:`.", key=True,
+                )  # fmt: skip
+        for place, edge in enumerate(graph.edges):
+            self.known((*at, "edges", place, "from"), "node", edge.from_, graph.nodes)
+            self.known((*at, "edges", place, "to"), "node", edge.to, graph.nodes)

@@ -1,0 +1,97 @@
+"""The doors: everything outside the kernel that it needs, passed in and typed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from simkit.events import AnyEvent, UnusedLines
+from simkit.messages import Answer, JsonValue, Message
+
+
+class Sink(Protocol):
+    """Takes events in the order in which they happen."""
+
+    def emit(self, event: AnyEvent) -> None:
+        """Takes one event."""
+
+
+class ModelRequest(msgspec.Struct, frozen=True, gc=False):
+    """What a model is asked: who asks, and the context."""
+
+    agent: str
+    turn: int
+    run: str
+    call: str
+    tools: tuple[str, ...]
+    output: JsonValue
+    """The JSON Schema that the answer must satisfy, or None."""
+    messages: Callable[[], Sequence[Message]]
+    """The context's messages; made only when asked for."""
+    sections: Callable[[], Mapping[str, Sequence[Message]]]
+    """The same by section."""
+
+
+class Model(Protocol):
+    """Who answers a model call: a script, a cassette, a live provider."""
+
+    def answer(self, request: ModelRequest) -> Answer:
+        """Returns the reply; raises ReplyMissing or ScriptBroken if there is none to give."""
+
+
+class TurnModel(Model, Protocol):
+    """A model that answers turn by turn, and knows what it was not asked for."""
+
+    def begin_turn(self, place: int) -> None:
+        """Takes what belongs to the turn at this place (from 0)."""
+
+    def begin_group(self, agents: Sequence[str]) -> None:
+        """Is told which agents now run in parallel; raises ScriptBroken if that is ambiguous."""
+
+    def unused(self) -> tuple[UnusedLines, ...]:
+        """Returns the turn's answers that nobody asked for."""
+
+
+class ToolReply(msgspec.Struct, frozen=True, gc=False):
+    """What a tool came back with."""
+
+    result: JsonValue = None
+    error: str | None = None
+    latency_ms: int = 0
+
+
+class Tools(Protocol):
+    """Who answers tool calls."""
+
+    def begin_turn(self, place: int) -> None:
+        """Takes what belongs to the turn at this place (from 0)."""
+
+    def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
+        """Returns the tool's reply; raises ToolMissing if nobody answers."""
+
+
+class Clock(Protocol):
+    """Virtual time in milliseconds since the start."""
+
+    def now(self) -> int:
+        """The time."""
+
+
+class Schedule(Protocol):
+    """The order in which ready work runs."""
+
+    name: str
+
+    def pick(self, ready: int) -> int:
+        """Returns which of ``ready`` tasks runs next, counted from 0 in order of readiness."""
+
+
+class Driver(Protocol):
+    """Runs a pipeline and emits events."""
+
+    name: str
+
+    def run(self, sink: Sink) -> Any:
+        """Runs the whole scenario."""

@@ -1,0 +1,219 @@
+"""Reducers: pure functions (current, update) → value, and the list that appends without copying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, overload
+
+from simkit.messages import JsonValue, Message, message_field
+
+
+class Appended(Sequence[Any]):
+    """An immutable list that shares its items with the lists it grew from.
+
+    Appending to the newest list of a family costs the items appended, not the length; appending to
+    an older one copies. So a snapshot of a channel after every turn is linear in the turns.
+    """
+
+    __slots__ = ("_hi", "_items", "_lo")
+
+    def __init__(self, items: list[Any] | None = None, lo: int = 0, hi: int | None = None) -> None:
+        """Takes ownership of ``items``."""
+        self._items = [] if items is None else items
+        self._lo = lo
+        self._hi = len(self._items) if hi is None else hi
+
+    def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
+        """Returns this list with ``more`` behind it, cut to its ``last`` items if given."""
+        items, hi = self._items, self._hi
+        if hi != len(items):
+            items = items[self._lo : hi]
+            lo = 0
+        else:
+            lo = self._lo
+        items.extend(more)
+        if last and len(items) - lo > last:
+            lo = len(items) - last
+            if lo > 4 * last + 64:
+                return Appended(items[lo:])
+        return Appended(items, lo, len(items))
+
+    @property
+    def family(self) -> int:
+        """Equal for lists of which the longer begins with the shorter (if both keep all)."""
+        return id(self._items)
+
+    @property
+    def start(self) -> int:
+        """The place of the first item within the family."""
+        return self._lo
+
+    def __len__(self) -> int:
+        return self._hi - self._lo
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        size = self._hi - self._lo
+        if isinstance(index, slice):
+            start, stop, step = index.indices(size)
+            return self._items[self._lo + start : self._lo + stop : step]
+        if index < 0:
+            index += size
+        if not 0 <= index < size:
+            raise IndexError(index)
+        return self._items[self._lo + index]
+
+    def __iter__(self) -> Iterator[Any]:
+        items = self._items
+        for place in range(self._lo, self._hi):
+            yield items[place]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Appended):
+            return list(self) == list(other)
+        if isinstance(other, list):
+            return list(self) == other
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+Reducer = Callable[[Any, Any], Any]
+
+DECLARED_RESET: Final = "$set"
+
+
+def is_reset(update: JsonValue) -> bool:
+    """Holds for ``{$set: value}``, which replaces a value whatever its reducer says."""
+    return type(update) is dict and len(update) == 1 and DECLARED_RESET in update
+
+
+def replace(_current: Any, update: Any) -> Any:
+    """Returns the update."""
+    return update
+
+
+def append(current: Any, update: Any, last: int = 0) -> Any:
+    """Returns the list with the update behind it: a list extends, null is skipped."""
+    if update is None:
+        return current
+    more = update if isinstance(update, (list, tuple, Appended)) else [update]
+    if not isinstance(current, Appended):
+        current = Appended([] if current is None else list(current))
+    return current.extended(more, last)
+
+
+def merge(current: Any, update: Any) -> Any:
+    """Returns the mapping with the update's keys in it."""
+    if update is None:
+        return current
+    return {**(current or {}), **update}
+
+
+def merge_deep(current: Any, update: Any) -> Any:
+    """Returns the mapping with the update merged in, mapping by mapping."""
+    if update is None:
+        return current
+    merged = dict(current or {})
+    for key, value in update.items():
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge_deep(old, value) if both else value
+    return merged
+
+
+def add(current: Any, update: Any) -> Any:
+    """Returns the sum."""
+    if update is None:
+        return current
+    return (current or 0) + update
+
+
+def union(current: Any, update: Any) -> Any:
+    """Returns the list with those items of the update that are not in it yet."""
+    if update is None:
+        return current
+    items = list(current or [])
+    for item in update if isinstance(update, (list, tuple, Appended)) else [update]:
+        if item not in items:
+            items.append(item)
+    return items
+
+
+def by_id(current: Any, update: Any) -> Any:
+    """Returns the list where an item of the update replaces the one with its ``id``, or is added."""
+    if update is None:
+        return current
+    items = list(current or [])
+    places = {_id_of(item): place for place, item in enumerate(items)}
+    for item in update if isinstance(update, (list, tuple, Appended)) else [update]:
+        identity = _id_of(item)
+        if identity is not None and identity in places:
+            items[places[identity]] = item
+        else:
+            places[identity] = len(items)
+            items.append(item)
+    return items
+
+
+def _id_of(item: Any) -> Any:
+    if isinstance(item, Message):
+        return message_field(item, "id") or None
+    return item.get("id") if isinstance(item, Mapping) else None
+
+
+BUILT_IN: Final[Mapping[str, Reducer]] = {
+    "replace": replace,
+    "append": append,
+    "merge": merge,
+    "merge_deep": merge_deep,
+    "add": add,
+    "union": union,
+    "by_id": by_id,
+}
+
+_EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
+    "append": Appended,
+    "merge": dict,
+    "merge_deep": dict,
+    "add": int,
+    "union": list,
+    "by_id": list,
+}
+
+
+def empty_value(reducer: str, default: JsonValue) -> Any:
+    """Returns what a channel begins as: its default, else its reducer's empty value."""
+    if default is not None:
+        if reducer == "append":
+            return Appended(list(default) if isinstance(default, (list, tuple)) else [default])
+        return default
+    make = _EMPTY.get(reducer)
+    return make() if make else None
+
+
+def problem_of(reducer: str, update: JsonValue) -> str:
+    """Says why a built-in reducer cannot take this update; empty if it can."""
+    if update is None or is_reset(update):
+        return ""
+    if reducer in ("merge", "merge_deep") and not isinstance(update, Mapping):
+        return f"reducer `{reducer.partition('_')[0]}` takes a mapping, not {update!r}"
+    is_number = isinstance(update, (int, float)) and not isinstance(update, bool)
+    if reducer == "add" and not is_number:
+        return f"reducer `add` takes a number, not {update!r}"
+    return ""
+
+
+def reduced(reducer: str, current: Any, update: Any, last: int = 0) -> Any:
+    """Applies a built-in reducer, or the declared reset inside the update."""
+    if type(update) is dict and len(update) == 1 and DECLARED_RESET in update:
+        return empty_value(reducer, update[DECLARED_RESET])
+    if reducer == "append":
+        return append(current, update, last)
+    return BUILT_IN[reducer](current, update)

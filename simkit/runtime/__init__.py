@@ -1,0 +1,1 @@
+"""The native driver: runs a declarative pipeline under virtual time."""

@@ -1,0 +1,543 @@
+"""One activation of an agent: its context, its model calls, its tools, what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from simkit import events as e
+from simkit import messages as m
+from simkit.context.tokens import tokens_of
+from simkit.errors import (
+    HandoffInvalid,
+    HandoffTimeout,
+    ModelError,
+    OutputInvalid,
+    PipelineError,
+    ScriptBroken,
+)
+from simkit.json_schema import schema_errors
+from simkit.messages import HANDOFF_PREFIX, Message
+from simkit.ports import ModelRequest
+from simkit.runtime.functions import called
+from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.parsing import parsed
+from simkit.runtime.reading import Reading
+from simkit.runtime.scheduler import Steps, TimedOut, within
+from simkit.runtime.state import canonical_copy
+from simkit.runtime.turn import Turn
+from simkit.trace import canonical
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Activation:
+    """One agent at work in one turn; ``start`` announces it, ``steps`` does it."""
+
+    def __init__(
+        self, turn: Turn, agent: str, handoff: Request | None, depth: int, group: str = ""
+    ) -> None:
+        self.turn, self.agent = turn, turn.compiled.agents[agent]
+        self.handoff, self.depth, self.group = handoff, depth, group
+        self.onward: Request | None = None
+        """The handoff that ended this run, by transfer or replace."""
+        self.output: Any = None
+        self.final: Message | None = None
+        self.said: list[Message] = []
+        self._tools_called: list[str] = []
+        self._tool_results: dict[str, Any] = {}
+        self._timestamps: dict[str, dict[str, str]] = {}
+        self._usage = [0, 0]
+        self._model_calls = 0
+        self._retried = False
+        self._base = ""
+        self._update: dict[str, Any] = {}
+
+    # Announced
+
+    def start(self) -> None:
+        """Takes a run's number and what it can read, and says so."""
+        turn = self.turn
+        turn.runs += 1
+        turn.limit("agent_runs_per_turn", turn.runs)
+        turn.numbers.runs += 1
+        self.id = f"r{turn.numbers.runs}"
+        self.started_at = turn.clock.now()
+        handoff = self.handoff
+        contract = handoff.contract if handoff is not None else None
+        carries = contract.carries if contract is not None else None
+        values: Mapping[str, Any] = turn.conversation.values
+        if carries is not None:
+            values = {name: values[name] for name in carries if name in values}
+        elif self.group:
+            values = dict(values)
+        self._log_size = len(turn.conversation.log) if self.group else None
+        self.input = turn.input if handoff is None else _input_of(handoff)
+        self.root: dict[str, Any] = {
+            "state": values,
+            "run": None,
+            "handoff": handoff.facts() if handoff is not None else None,
+            "user": turn.input,
+            "agent": self.agent.name,
+            "input": self.input,
+            "now": turn.clock.moment(),
+        }
+        turn.sink.emit(
+            e.AgentStarted(
+                self.started_at, turn.session, turn.number, self.agent.name, self.id,
+                canonical(self.input), handoff.id if handoff else "",
+                handoff.source if handoff else "", self.group, carries,
+            )
+        )  # fmt: skip
+
+    def _where(self) -> tuple[int, str, int, str, str]:
+        """What every event of this run begins with."""
+        turn = self.turn
+        return turn.clock.now(), turn.session, turn.number, self.agent.name, self.id
+
+    # Done
+
+    def steps(self) -> Steps:
+        """Runs the agent to its end."""
+        try:
+            before = next((rule for rule in self.agent.before if rule.holds(self.root)), None)
+            if before is not None:
+                self._finish("stood_in", before.writes.resolve(self._root_with_run()), "before")
+                return
+            if self.agent.function is not None:
+                changed = yield from self._call_function()
+            else:
+                changed = ()
+                yield from self._converse()
+            if self.onward is not None:
+                self._end("handed_off")
+                return
+            root = self._root_with_run()
+            rule = next((rule for rule in self.agent.after if rule.holds(root)), None)
+            self._finish("done", rule.writes.resolve(root) if rule else {}, "after", changed)
+        except GeneratorExit:
+            self._end(self.turn.closing)
+            raise
+        except (PipelineError, ScriptBroken):
+            self._end("failed")
+            raise
+
+    def _finish(
+        self, status: str, ruled: Mapping[str, Any], cause: str, changed: tuple[str, ...] = ()
+    ) -> None:
+        writes = self.agent.writes
+        update = {**writes.resolve(self._root_with_run()), **ruled} if writes else dict(ruled)
+        if update:
+            self.turn.write(
+                update, cause if ruled else "writes", self.agent.name, self.id, self.group
+            )
+        self._end(status, changed)
+
+    def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
+        final = self.final
+        self.turn.sink.emit(
+            e.AgentFinished(
+                *self._where(), status, canonical(self.output),
+                int(final.id[1:]) if final is not None else 0, changed,
+            )
+        )  # fmt: skip
+
+    def root_now(self) -> dict[str, Any]:
+        """What a flow's references see when the run is over."""
+        root = self._root_with_run()
+        root["state"] = self.turn.conversation.values
+        return root
+
+    def _root_with_run(self) -> dict[str, Any]:
+        run: dict[str, Any] = {
+            "agent": self.agent.name,
+            "reply": self.final.content if self.final is not None else None,
+            "output": self.output,
+            "final_message": self.final,
+            "messages": list(self.said),
+            "tools_called": self._tools_called,
+            "tool_results": self._tool_results,
+            "took_ms": self.turn.clock.now() - self.started_at,
+        }
+        if self._timestamps:
+            run["timestamps"] = self._timestamps
+        if self._usage[0] or self._usage[1]:
+            run["usage"] = {"input_tokens": self._usage[0], "output_tokens": self._usage[1]}
+        return {**self.root, "run": run}
+
+    # A function agent
+
+    def _call_function(self) -> Steps:
+        name = self.turn.compiled.pipeline.agents[self.agent.name].function or ""
+        given = {key: canonical_copy(value) for key, value in self.root.items() if key != "now"}
+        state: Mapping[str, Any] = given["state"]
+        before = {channel: _encode(canonical(value)) for channel, value in state.items()}
+        assert self.agent.function is not None
+        answer = called(name, self.agent.function, given)
+        after: Mapping[str, Any] = given["state"]
+        changed = tuple(
+            channel
+            for channel in sorted({*before, *after})
+            if channel not in after or _encode(canonical(after[channel])) != before.get(channel)
+        )
+        if isinstance(answer, m.Handoff):
+            yield from self._hand_off(answer, call="")
+        elif answer is not None:
+            self.output = canonical_copy(answer)
+            text = answer if isinstance(answer, str) else _encode(canonical(answer)).decode()
+            self._say(text, data=None if isinstance(answer, str) else self.output)
+        return changed
+
+    # A model agent
+
+    def _converse(self) -> Steps:
+        """Asks the model until it answers with text, or passes control."""
+        self._reading = reading = Reading(
+            self.turn, self.agent.name, self.id, self.handoff, self.root["state"], self._log_size
+        )
+        parts, tokens = self.agent.assembly.build(self.root, reading)
+        if reading.latency_ms:
+            yield reading.latency_ms
+        while True:
+            call, answer = self._ask(parts, tokens)
+            if answer.latency_ms:
+                yield answer.latency_ms
+            reply = answer.reply
+            if answer.usage is not None:
+                self._usage[0] += answer.usage.input_tokens or 0
+                self._usage[1] += answer.usage.output_tokens or 0
+            if isinstance(reply, (m.Text, m.Structured)):
+                self._conclude(call, reply, answer.usage)
+                return
+            if isinstance(reply, m.Calls):
+                done = yield from self._use_tools(call, reply, answer.usage)
+                if done:
+                    return
+            elif isinstance(reply, m.Handoff):
+                yield from self._hand_off(reply, call, answer.usage)
+                if self.onward is not None:
+                    return
+            elif isinstance(reply, m.Fails):
+                self._fail(call, reply)
+            else:
+                raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
+
+    def _ask(self, parts: Sequence[e.Part], tokens: int) -> tuple[str, m.Answer]:
+        turn, agent = self.turn, self.agent
+        self._model_calls += 1
+        turn.limit("model_calls_per_run", self._model_calls)
+        turn.numbers.model_calls += 1
+        call = f"c{turn.numbers.model_calls}"
+        where = self._where()
+        budget = turn.limits.context_tokens or 0
+        if self._base:
+            said = tuple(int(message.id[1:]) for message in self.said)
+            total = tokens + sum(tokens_of(message, turn.compiled.count) for message in self.said)
+            built = e.ContextBuilt(
+                *where, call, (), self._base, said, agent.tools, agent.settings or None, total, budget
+            )
+        else:
+            self._base = call
+            built = e.ContextBuilt(
+                *where, call, tuple(parts), "", (), agent.tools, agent.settings or None, tokens,
+                budget,
+            )  # fmt: skip
+        turn.sink.emit(built)
+        turn.sink.emit(e.ModelCalled(*where, call))
+        context = ContextReader(parts, self.said, self._reading.history_of)
+        request = ModelRequest(
+            agent.name, turn.number, self.id, call, agent.tools, agent.output,
+            context.messages, context.sections,
+        )  # fmt: skip
+        try:
+            return call, turn.model.answer(request)
+        except PipelineError as problem:
+            turn.sink.emit(e.ModelFailed(*self._where(), call, "no_reply_line", 0, str(problem)))
+            raise
+
+    def _say(self, text: str, calls: tuple[m.ToolCall, ...] = (), data: Any = None) -> Message:
+        message = self.turn.conversation.add(
+            "assistant", text, agent=self.agent.name, run=self.id, calls=calls, data=data
+        )
+        self.said.append(message)
+        if not calls:
+            self.final = message
+        return message
+
+    def _replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
+        self.turn.sink.emit(
+            e.ModelReplied(*self._where(), call, int(message.id[1:]), kind, usage)
+        )
+
+    def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
+        if isinstance(reply, m.Structured):
+            self.output = reply.value
+            text = _encode(reply.value).decode()
+            self._replied(call, self._say(text, data=reply.value), "json", usage)
+        else:
+            message = self._say(reply.text)
+            self._replied(call, message, "text", usage)
+            self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
+            if how:
+                self.turn.sink.emit(e.ReplyParsed(*self._where(), call, how, self.output))
+        if self.agent.output is not None:
+            self._check_output()
+
+    def _check_output(self) -> None:
+        schemas = self.turn.compiled.pipeline.schemas
+        for path, text in schema_errors(self.agent.output, self.output, schemas):
+            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+            raise OutputInvalid(f"the output of agent {self.agent.name!r}{place}: {text}")
+
+    def _fail(self, call: str, reply: m.Fails) -> None:
+        """A provider's failure; a broken reply is served broken, so that the parser meets it."""
+        if reply.kind == "malformed_json":
+            self._conclude(call, m.Text('{"malformed": '), None)
+            if self.agent.parse == "auto" and self.agent.output is None:
+                return
+            raise OutputInvalid(f"the output of agent {self.agent.name!r} is not valid JSON")
+        self.turn.sink.emit(
+            e.ModelFailed(*self._where(), call, reply.kind, reply.status, reply.message)
+        )
+        raise ModelError(reply.message, reply.kind, reply.status)
+
+    # Tools
+
+    def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
+        """Calls all tools of one message at once; True if their result is the run's output."""
+        turn = self.turn
+        calls = []
+        for line in reply.calls:
+            turn.numbers.calls += 1
+            calls.append(m.ToolCall(f"call{turn.numbers.calls}", line.tool, line.args))
+        message = self._say(reply.text, tuple(calls))
+        self._replied(call, message, "calls", usage)
+        began = turn.clock.now()
+        for asked in calls:
+            turn.sink.emit(e.ToolCalled(*self._where(), asked.id, asked.name, asked.args))
+        replies = [turn.tools.call(self.agent.name, one.name, one.args) for one in calls]
+        for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
+            wait = began + replies[place].latency_ms - turn.clock.now()
+            if wait > 0:
+                yield wait
+            self._returned(calls[place], replies[place].result, replies[place].error, began)
+        for asked, answer in zip(calls, replies, strict=True):
+            error = self._result_error(asked, answer.result, answer.error)
+            if error is not None:
+                self._hear(asked, error, None)
+            else:
+                text = answer.result
+                if not isinstance(text, str):
+                    text = _encode(canonical(answer.result)).decode()
+                self._hear(asked, text, None if text is answer.result else answer.result)
+        if self.agent.returns != "tool_output":
+            return False
+        results = {asked.name: answer.result for asked, answer in zip(calls, replies, strict=True)}
+        self.output = replies[0].result if len(calls) == 1 else results
+        return True
+
+    def _result_error(self, asked: m.ToolCall, result: Any, error: str | None) -> str | None:
+        if error is not None:
+            return error
+        schema = self.turn.compiled.tool_returns.get(asked.name)
+        if schema is None:
+            return None
+        for path, text in schema_errors(schema, result, self.turn.compiled.pipeline.schemas):
+            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+            return f"the result of tool {asked.name!r}{place}: {text}"
+        return None
+
+    def _returned(self, asked: m.ToolCall, result: Any, error: str | None, began: int) -> None:
+        turn = self.turn
+        self._tools_called.append(asked.name)
+        self._timestamps[asked.id] = {
+            "executedAt": turn.clock.iso(began),
+            "returnedAt": turn.clock.iso(turn.clock.now()),
+        }
+        error = self._result_error(asked, result, error)
+        if error is not None:
+            turn.sink.emit(e.ToolFailed(*self._where(), asked.id, asked.name, error))
+        else:
+            self._tool_results[asked.name] = result
+            turn.sink.emit(
+                e.ToolReturned(*self._where(), asked.id, asked.name, canonical(result))
+            )
+
+    def _hear(self, asked: m.ToolCall, text: str, data: Any) -> None:
+        self.said.append(
+            self.turn.conversation.add(
+                "tool", text, agent=self.agent.name, run=self.id, call_id=asked.id,
+                tool=asked.name, data=data,
+            )
+        )  # fmt: skip
+
+    # Handoffs
+
+    def _hand_off(self, reply: m.Handoff, call: str, usage: m.Usage | None = None) -> Steps:
+        """Passes control if nothing speaks against it; else the agent is told."""
+        turn = self.turn
+        turn.handoffs += 1
+        turn.limit("handoffs_per_turn", turn.handoffs)
+        turn.numbers.handoffs += 1
+        turn.numbers.calls += 1
+        request = requested(
+            turn.compiled, f"h{turn.numbers.handoffs}", self.agent.name, reply, self.depth + 1
+        )
+        asked = m.ToolCall(
+            f"call{turn.numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _handoff_args(request)
+        )
+        message = self._say(reply.text, (asked,))
+        if call:
+            self._replied(call, message, "handoff", usage)
+        facts = (
+            request.id, request.source, request.target, request.type, request.mode,
+            request.query, canonical(request.payload),
+        )  # fmt: skip
+        turn.sink.emit(e.HandoffRequested(*self._where(), *facts, asked.id))
+        reason = reason_against(turn.compiled, request)
+        if reason:
+            turn.sink.emit(e.HandoffRejected(*self._where(), *facts, reason))
+            self._rejected(request, asked, reason)
+            return
+        turn.sink.emit(e.HandoffMade(*self._where(), *facts, request.depth))
+        if request.mode == "delegate":
+            yield from self._delegate(request, asked)
+        else:
+            self._hear(asked, f"Transferred to {request.target}.", None)
+            self.onward = request
+
+    def _rejected(self, request: Request, asked: m.ToolCall, reason: str) -> None:
+        policy = request.contract.on_invalid if request.contract is not None else "reject"
+        told = f"Handoff to {request.target} rejected: {reason}"
+        self._hear(asked, told, None)
+        if policy == "stop":
+            raise TurnStopped(reason)
+        if policy == "retry":
+            if self._retried:
+                raise HandoffInvalid(
+                    f"the handoff from {request.source!r} to {request.target!r} "
+                    f"was refused again: {reason}"
+                )
+            self._retried = True
+
+    def _delegate(self, request: Request, asked: m.ToolCall) -> Steps:
+        steps = chain(self.turn, request.target, request, request.depth)
+        timeout = request.contract.timeout_ms if request.contract is not None else None
+        if timeout is None:
+            last: Activation = yield from steps
+        else:
+            try:
+                last = yield from _within(self.turn, steps, timeout)
+            except TimedOut:
+                told = f"Handoff to {request.target} timed out after {timeout} ms"
+                self._hear(asked, told, None)
+                return
+        output = last.output
+        text = output if isinstance(output, str) else _encode(canonical(output)).decode()
+        self._hear(asked, text, None if text is output else output)
+
+
+class TurnStopped(Exception):
+    """A contract's ``stop`` ended the turn, without an error."""
+
+
+def _within(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+    def closes() -> None:
+        turn.closing = "timed_out"
+
+    result = yield from within(steps, turn.clock, timeout_ms, closes)
+    return result
+
+
+def chain(
+    turn: Turn,
+    agent: str,
+    handoff: Request | None,
+    depth: int,
+    started: Activation | None = None,
+) -> Steps:
+    """Runs an agent, and those it passes control to, and returns the last activation.
+
+    ``started`` is the first activation where it was announced already, with its parallel group.
+    """
+    while True:
+        activation = started or Activation(turn, agent, handoff, depth)
+        if started is None:
+            activation.start()
+        started = None
+        timeout = _timeout_of(handoff)
+        if timeout is None:
+            yield from activation.steps()
+        else:
+            try:
+                yield from _within(turn, activation.steps(), timeout)
+            except TimedOut:
+                raise HandoffTimeout(
+                    f"agent {agent!r} took longer than the {timeout} ms that the handoff "
+                    f"from {handoff.source if handoff else ''!r} allows"
+                ) from None
+        if activation.onward is None:
+            turn.reply = activation.output
+            return activation
+        handoff = activation.onward
+        agent, depth = handoff.target, handoff.depth
+
+
+def _timeout_of(handoff: Request | None) -> int | None:
+    """A delegate's time is kept by its source, which is told; others' end the turn."""
+    if handoff is None or handoff.contract is None or handoff.mode == "delegate":
+        return None
+    return handoff.contract.timeout_ms
+
+
+def _input_of(handoff: Request) -> Any:
+    return handoff.payload if handoff.payload is not None else handoff.query
+
+
+def _handoff_args(request: Request) -> dict[str, Any]:
+    given = {"type": request.type, "query": request.query, "payload": request.payload}
+    return {key: canonical(value) for key, value in given.items() if value is not None}
+
+
+class ContextReader:
+    """Makes a context's messages, but only when a matcher or a function asks for them."""
+
+    __slots__ = ("_history", "_parts", "_said")
+
+    def __init__(
+        self, parts: Sequence[e.Part], said: Sequence[Message], history: Any
+    ) -> None:
+        self._parts, self._said, self._history = parts, tuple(said), history
+
+    def sections(self) -> dict[str, list[Message]]:
+        """Section to its messages."""
+        found: dict[str, list[Message]] = {}
+        for part in self._parts:
+            if isinstance(part, e.Made):
+                for piece in part.pieces:
+                    one = replace(part.message, content=piece.content, section=piece.section)
+                    found.setdefault(piece.section, []).append(one)
+                if part.pieces:
+                    continue
+            found.setdefault(part.section, []).extend(self._of(part))
+        if self._said:
+            found["run"] = [replace(message, section="run") for message in self._said]
+        return found
+
+    def messages(self) -> list[Message]:
+        """All messages in order."""
+        found: list[Message] = []
+        for part in self._parts:
+            found.extend(self._of(part))
+        return [*found, *(replace(message, section="run") for message in self._said)]
+
+    def _of(self, part: e.Part) -> list[Message]:
+        if isinstance(part, e.Made):
+            return [part.message]
+        if part.rendered is not None:
+            return [part.rendered]
+        shown = [replace(message, section=part.section) for message in self._history(part)]
+        return [part.summary, *shown] if part.summary is not None else shown

@@ -1,0 +1,32 @@
+"""Virtual time: it jumps when nothing is runnable, so sleeping costs nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+class VirtualClock:
+    """Milliseconds since the scenario's start."""
+
+    __slots__ = ("_now", "start")
+
+    def __init__(self, start: str) -> None:
+        self._now = 0
+        self.start = datetime.fromisoformat(start)
+
+    def now(self) -> int:
+        """Returns the milliseconds that have passed."""
+        return self._now
+
+    def moment(self) -> datetime:
+        """Returns the virtual date and time."""
+        return self.start + timedelta(milliseconds=self._now) if self._now else self.start
+
+    def iso(self, at: int) -> str:
+        """Returns a time as ISO 8601 text."""
+        moment = self.start + timedelta(milliseconds=at)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def advance_to(self, at: int) -> None:
+        """Jumps to a later time."""
+        self._now = max(self._now, at)

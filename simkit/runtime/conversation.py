@@ -1,0 +1,116 @@
+"""One session: its log, what its histories have settled, and its place in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from simkit import events as e
+from simkit.context.history import Stream
+from simkit.context.tokens import Counter, tokens_of
+from simkit.messages import Message
+from simkit.ports import Sink
+from simkit.reducers import Appended
+from simkit.runtime.clock import VirtualClock
+
+
+class Numbers:
+    """Counters for ids, one of each for the whole scenario."""
+
+    __slots__ = ("calls", "groups", "handoffs", "messages", "model_calls", "runs")
+
+    def __init__(self) -> None:
+        self.calls = self.groups = self.handoffs = 0
+        self.messages = self.model_calls = self.runs = 0
+
+
+class Summary(msgspec.Struct):
+    """A rolling summary and the last message that it covers."""
+
+    message: Message
+    number: int
+
+
+class Conversation:
+    """One session's log and histories."""
+
+    __slots__ = (
+        "clock", "count", "log", "name", "numbers", "project", "sink", "starts", "streams",
+        "summaries", "turn", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        project: str,
+        values: dict[str, Any],
+        numbers: Numbers,
+        sink: Sink,
+        clock: VirtualClock,
+        count: Counter,
+    ) -> None:
+        self.name, self.project, self.values = name, project, values
+        self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
+        self.log: list[Message] = []
+        self.turn = 0
+        self.starts: dict[str, int] = {}
+        """Where the current turn begins in the log and in each list that histories read."""
+        self.streams: dict[tuple[str, str], Stream] = {}
+        self.summaries: dict[str, Summary] = {}
+
+    def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
+        """Remembers where the turn begins: what is before it is settled."""
+        self.turn = turn
+        self.starts = {"log": len(self.log)}
+        for channel, value in sources.items():
+            self.starts[channel] = len(value)
+
+    def add(
+        self,
+        role: str,
+        content: str,
+        *,
+        agent: str | None = None,
+        run: str = "",
+        calls: tuple[Any, ...] = (),
+        call_id: str = "",
+        tool: str = "",
+        data: Any = None,
+    ) -> Message:
+        """Adds a message to the log."""
+        self.numbers.messages += 1
+        message = Message(
+            role, content, f"m{self.numbers.messages}", agent, self.turn, calls, call_id, tool, data
+        )
+        self.log.append(message)
+        self.sink.emit(
+            e.MessageAdded(
+                self.clock.now(), self.name, self.turn, agent or "", run, message,
+                tokens_of(message, self.count),
+            )
+        )  # fmt: skip
+        return message
+
+    def stream(self, key: tuple[str, str], source: Any) -> tuple[Stream, bool]:
+        """Returns the settled history under a key, and whether it had to start anew."""
+        found = self.streams.get(key)
+        if found is not None and _continues(found.anchor, source):
+            found.anchor = source
+            return found, False
+        fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source)
+        self.streams[key] = fresh
+        return fresh, found is not None
+
+
+def _continues(old: Any, new: Any) -> bool:
+    """Whether one list is the other with more behind it."""
+    if old is new:
+        return True
+    return (
+        isinstance(old, Appended)
+        and isinstance(new, Appended)
+        and old.family == new.family
+        and old.start == new.start
+    )

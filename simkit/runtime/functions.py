@@ -1,0 +1,58 @@
+"""The user's own functions, named ``module:function``: found, called, and what they raise."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from simkit.errors import FunctionFailed, Unsupported
+
+
+@lru_cache(maxsize=256)
+def function_named(name: str) -> Callable[..., Any]:
+    """Returns the function; raises Unsupported naming what cannot be found.
+
+    The working directory can be imported from, as with ``python -m``.
+    """
+    module_name, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as problem:
+        raise Unsupported(
+            f"function `{name}`: there is no module {problem.name!r}. "
+            "It is looked for in the working directory and on sys.path."
+        ) from None
+    except Exception as problem:
+        raise Unsupported(
+            f"function `{name}`: importing {module_name!r} failed: "
+            f"{type(problem).__name__}: {problem}"
+        ) from None
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        raise Unsupported(f"function `{name}`: module {module_name!r} has no function {attribute!r}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def called(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls a user's function, sync or async; raises FunctionFailed with what it raised."""
+    try:
+        result = function(*args, **kwargs)
+        if inspect.isawaitable(result):
+            result = asyncio.run(_awaited(result))
+    except Exception as problem:
+        raise FunctionFailed(f"`{name}` raised {type(problem).__name__}: {problem}") from problem
+    return result
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable

@@ -1,0 +1,120 @@
+"""Is a requested handoff made or rejected? Pure: the request, its contract, the reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from simkit.errors import ScriptBroken
+from simkit.json_schema import schema_errors
+from simkit.matching import mismatches
+from simkit.messages import Handoff, JsonValue
+from simkit.pipeline.model import Contract
+from simkit.runtime.compiled import CompiledPipeline, schema_of
+
+DEFAULT_TYPE = "handoff"
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A handoff as it was asked for."""
+
+    id: str
+    source: str
+    target: str
+    type: str
+    mode: str
+    query: str | None
+    payload: JsonValue
+    contract: Contract | None
+    depth: int
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What ``${handoff…}``, rules and sections see."""
+        return {
+            "from": self.source,
+            "to": self.target,
+            "type": self.type,
+            "mode": self.mode,
+            "query": self.query,
+            "payload": self.payload,
+        }
+
+
+def requested(
+    compiled: CompiledPipeline, identity: str, source: str, reply: Handoff, depth: int
+) -> Request:
+    """Returns the request, with type and mode from the contract where the reply leaves them out."""
+    contracts = compiled.contracts_for(source, reply.to)
+    contract: Contract | None
+    if reply.type is None:
+        if len(contracts) > 1:
+            types = ", ".join(c.type for c in contracts)
+            raise ScriptBroken(
+                f"the handoff from {source!r} to {reply.to!r} must say its type: "
+                f"there are contracts for {types}."
+            )
+        contract = contracts[0] if contracts else None
+    else:
+        contract = next((c for c in contracts if c.type == reply.type), None)
+    kind = reply.type or (contract.type if contract else DEFAULT_TYPE)
+    payload = _completed(compiled, reply.payload, contract, source, kind)
+    mode = contract.mode if contract else "transfer"
+    return Request(identity, source, reply.to, kind, mode, reply.query, payload, contract, depth)
+
+
+def _completed(
+    compiled: CompiledPipeline, payload: Any, contract: Contract | None, source: str, kind: str
+) -> JsonValue:
+    """Puts ``source_agent`` and ``handoff_type`` where the payload's schema names them."""
+    if contract is None or contract.payload is None:
+        return payload
+    schema = schema_of(contract.payload, compiled.pipeline.schemas)
+    if not isinstance(schema, dict):
+        return payload
+    named = {*schema.get("properties", {}), *schema.get("required", [])}
+    known = {"source_agent": source, "handoff_type": kind}
+    missing = {
+        key: value
+        for key, value in known.items()
+        if key in named and not (isinstance(payload, dict) and key in payload)
+    }
+    if not missing or not (payload is None or isinstance(payload, dict)):
+        return payload
+    return {**missing, **(payload or {})}
+
+
+def reason_against(compiled: CompiledPipeline, request: Request) -> str:
+    """Says why a handoff is not made; empty if nothing speaks against it."""
+    contract = request.contract
+    declared = compiled.agents[request.source].handoffs
+    contracts = compiled.contracts_for(request.source, request.target)
+    if request.target not in declared and not contracts:
+        known = ", ".join(declared) or "none"
+        return f"{request.source!r} has no handoff to {request.target!r}; declared: {known}"
+    if contract is None:
+        if contracts:
+            known = ", ".join(c.type for c in contracts)
+            return f"type {request.type!r} is not registered for this pair; known: {known}"
+        return ""
+    return "; ".join(_breaches(compiled, request, contract))
+
+
+def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) -> list[str]:
+    found = []
+    if contract.payload is not None:
+        schema = schema_of(contract.payload, compiled.pipeline.schemas)
+        for path, text in schema_errors(schema, request.payload, compiled.pipeline.schemas):
+            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+            found.append(f"payload{place}: {text}")
+    if contract.query is not None and request.query is not None:
+        size, most = len(request.query), contract.query.max_chars
+        if size > most:
+            found.append(f"query has {size} characters, at most {most} are allowed")
+    for rule in contract.rules:
+        for miss in mismatches(rule, request.facts()):
+            place = ".".join(str(step) for step in miss.path)
+            found.append(f"rule on {place}: wanted {miss.wanted}, found {miss.found}")
+    if contract.depth_max is not None and request.depth > contract.depth_max:
+        found.append(f"depth {request.depth} exceeds depth_max {contract.depth_max}")
+    return found

@@ -1,0 +1,57 @@
+"""How a reply's text becomes the run's output."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from simkit.errors import OutputInvalid
+
+_NONE: Any = object()
+
+
+def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
+    """Returns the output, and how it was read: ``json``, ``json_in_text`` or empty for text.
+
+    Raises OutputInvalid where ``parse: json`` meets something else.
+    """
+    if parse == "text":
+        return text, ""
+    stripped = text.strip()
+    if parse in ("json", "json_in_text") or stripped[:1] in ("{", "["):
+        value = _json(stripped)
+        if value is not _NONE and (parse != "auto" or isinstance(value, (dict, list))):
+            return value, "json"
+    if parse == "json":
+        raise OutputInvalid(f"agent {agent!r} must answer with JSON, but said: {_short(text)}")
+    if parse == "json_in_text":
+        value = _json_inside(text)
+        if value is not _NONE:
+            return value, "json_in_text"
+    return text, ""
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return _NONE
+
+
+def _json_inside(text: str) -> Any:
+    """The first JSON object or array that stands inside prose."""
+    decoder = json.JSONDecoder()
+    for place, character in enumerate(text):
+        if character in "{[":
+            try:
+                value, _ = decoder.raw_decode(text, place)
+            except ValueError:
+                continue
+            return value
+    return _NONE
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "…")

@@ -1,0 +1,133 @@
+"""Where one run's history comes from: the session's log or a channel, filtered and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from simkit import events as e
+from simkit.context.history import Slice
+from simkit.context.tokens import tokens_of
+from simkit.errors import ModelError, ScriptBroken
+from simkit.messages import Fails, Message, Text
+from simkit.ports import ModelRequest
+from simkit.runtime.conversation import Summary
+from simkit.runtime.handoffs import Request
+from simkit.runtime.turn import Turn
+
+
+class Reading:
+    """One run's reading of what was said before it."""
+
+    __slots__ = ("_agent", "_handoff", "_log_size", "_run", "_slices", "_state", "_turn",
+                 "latency_ms")  # fmt: skip
+
+    def __init__(
+        self,
+        turn: Turn,
+        agent: str,
+        run: str,
+        handoff: Request | None,
+        state: Mapping[str, Any],
+        log_size: int | None,
+    ) -> None:
+        """``log_size`` bounds the log for a run of a parallel group: it sees no sibling."""
+        self._turn, self._agent, self._run, self._handoff = turn, agent, run, handoff
+        self._state, self._log_size = state, log_size
+        self._slices: dict[str, Slice] = {}
+        self.latency_ms = 0
+        """Virtual time that summaries took."""
+
+    def current(self) -> tuple[Message, int]:
+        """The message that the run answers, and its number (0 where it is a handoff's query)."""
+        handoff = self._handoff
+        if handoff is not None and handoff.query is not None:
+            return Message("user", handoff.query, turn=self._turn.number), 0
+        return self._turn.user, int(self._turn.user.id[1:])
+
+    def history(self, place: int, omit: str) -> Slice | None:
+        """What the recipe's history section shows; None if nothing of it travels."""
+        contract = self._handoff.contract if self._handoff is not None else None
+        reader = self._turn.compiled.reader(self._agent, place, contract)
+        if reader is None:
+            return None
+        section, options = self._turn.compiled.agents[self._agent].assembly.histories[place]
+        conversation = self._turn.conversation
+        channel = options.from_ or self._turn.compiled.pipeline.conversation
+        source: Any
+        if channel == "log":
+            source = conversation.log
+            if self._log_size is not None and self._log_size < len(source):
+                source = source[: self._log_size]
+            anchor: Any = conversation.log
+        else:
+            source = anchor = self._state.get(channel, conversation.values.get(channel, ()))
+        travels = contract is not None and contract.history != "all"
+        owner = f"{self._agent}#{contract.type}" if travels and contract else self._agent
+        stream, restarts = conversation.stream((owner, section), anchor)
+        settled = min(conversation.starts.get(channel, 0), len(source))
+        found = reader.read(
+            stream, source, settled, omit, self._turn.state.committed, restarts
+        )
+        self._slices[section] = found
+        return found
+
+    def history_of(self, part: e.Shown) -> list[Message]:
+        """The logged messages that a part shows."""
+        return self._slices[part.section].messages()
+
+    def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
+        """What the summarising agent made of what the window leaves out; None if nothing is.
+
+        The summary rolls: its agent reads the last one and what has been left out since, so that
+        a long conversation is summarised in linear time.
+        """
+        left_out = slice_.messages(0, slice_.shown.lo)
+        conversation = self._turn.conversation
+        last = conversation.summaries.get(slice_.shown.stream)
+        fresh = [m for m in left_out if last is None or int(m.id[1:]) > last.number]
+        if not fresh:
+            return last.message if last is not None and left_out else None
+        text = self._ask_for_summary(agent, last.message if last else None, fresh)
+        message = Message("system", text, agent=agent, section=slice_.shown.section)
+        conversation.summaries[slice_.shown.stream] = Summary(message, int(fresh[-1].id[1:]))
+        return message
+
+    def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
+        turn = self._turn
+        ready = turn.compiled.agents[agent]
+        shown = [Message("system", ready.instructions, agent=agent, section="instructions")]
+        if last is not None:
+            shown.append(replace(last, section="summary"))
+        shown += [replace(message, section="history") for message in fresh]
+        parts: list[e.Part] = []
+        total = 0
+        for message in shown:
+            size = tokens_of(message, turn.compiled.count)
+            total += size
+            number = int(message.id[1:]) if message.id else 0
+            parts.append(e.Made(message.section, message, size, (), number))
+        turn.numbers.model_calls += 1
+        call = f"c{turn.numbers.model_calls}"
+        where = (turn.clock.now(), turn.session, turn.number, agent, self._run)
+        turn.sink.emit(e.ContextBuilt(*where, call, tuple(parts), tokens=total))
+        turn.sink.emit(e.ModelCalled(*where, call))
+        request = ModelRequest(
+            agent, turn.number, self._run, call, (), None,
+            lambda: shown, lambda: {"history": shown},
+        )  # fmt: skip
+        answer = turn.model.answer(request)
+        self.latency_ms += answer.latency_ms
+        if isinstance(answer.reply, Fails):
+            failed = answer.reply
+            turn.sink.emit(
+                e.ModelFailed(*where, call, failed.kind, failed.status, failed.message)
+            )
+            raise ModelError(failed.message, failed.kind, failed.status)
+        if not isinstance(answer.reply, Text):
+            raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
+        said = turn.conversation.add("assistant", answer.reply.text, agent=agent, run=self._run)
+        turn.sink.emit(e.ModelReplied(*where, call, int(said.id[1:]), "text", answer.usage))
+        return answer.reply.text

@@ -1,0 +1,174 @@
+"""Runs generators under virtual time, without asyncio.
+
+A task yields the milliseconds it waits, or ``Together`` with tasks to wait for; it is resumed with
+None, or with their results in order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+from simkit.ports import Schedule
+from simkit.runtime.clock import VirtualClock
+
+Steps: TypeAlias = Generator[Any, Any, Any]
+
+
+class Together:
+    """Asks for several tasks at once."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: list[Steps]) -> None:
+        self.steps = steps
+
+
+class TimedOut(Exception):
+    """The work took longer than it may."""
+
+
+class Fifo:
+    """Runs ready work in the order in which it became ready."""
+
+    name = "fifo"
+
+    def pick(self, ready: int) -> int:
+        """Returns the first."""
+        del ready
+        return 0
+
+
+class _Task:
+    __slots__ = ("parent", "place", "results", "steps", "throw", "value", "waits")
+
+    def __init__(self, steps: Steps, parent: _Task | None = None, place: int = 0) -> None:
+        self.steps, self.parent, self.place = steps, parent, place
+        self.value: Any = None
+        self.throw: BaseException | None = None
+        self.waits = 0
+        self.results: list[Any] = []
+
+
+class Scheduler:
+    """Runs one turn's work to its end."""
+
+    def __init__(
+        self, clock: VirtualClock, schedule: Schedule, on_advance: Callable[[int], None]
+    ) -> None:
+        """``on_advance`` is told the new time before it is reached, and may raise."""
+        self._clock, self._schedule, self._on_advance = clock, schedule, on_advance
+        self._heap: list[tuple[int, int, _Task]] = []
+        self._order = 0
+
+    def run(self, steps: Steps) -> Any:
+        """Returns what the task returns; raises what it raises."""
+        root = _Task(steps)
+        self._push(root, self._clock.now())
+        try:
+            while self._heap:
+                finished = self._step(self._next())
+                if finished is root:
+                    if root.throw is not None:
+                        raise root.throw
+                    return root.value
+        finally:
+            self._heap.clear()
+        raise AssertionError("the root task ends before its heap is empty")
+
+    def _push(self, task: _Task, at: int) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (at, self._order, task))
+
+    def _next(self) -> _Task:
+        at, _, task = heapq.heappop(self._heap)
+        if self._heap and self._heap[0][0] == at:
+            ready = [(at, 0, task)]
+            while self._heap and self._heap[0][0] == at:
+                ready.append(heapq.heappop(self._heap))
+            task = ready.pop(self._schedule.pick(len(ready)))[2]
+            for entry in ready:
+                heapq.heappush(self._heap, entry if entry[1] else (at, -1, entry[2]))
+        if at > self._clock.now():
+            try:
+                self._on_advance(at)
+            except Exception as problem:
+                task.throw = problem
+            self._clock.advance_to(at)
+        return task
+
+    def _step(self, task: _Task) -> _Task | None:
+        try:
+            if task.throw is not None:
+                problem, task.throw = task.throw, None
+                request = task.steps.throw(problem)
+            else:
+                request = task.steps.send(task.value)
+        except StopIteration as stop:
+            task.value = stop.value
+            return self._finish(task)
+        except Exception as problem:
+            task.throw = problem
+            return self._finish(task)
+        task.value = None
+        if isinstance(request, Together):
+            task.waits = len(request.steps)
+            task.results = [None] * len(request.steps)
+            for place, steps in enumerate(request.steps):
+                self._push(_Task(steps, task, place), self._clock.now())
+        else:
+            self._push(task, self._clock.now() + request)
+        return None
+
+    def _finish(self, task: _Task) -> _Task:
+        parent = task.parent
+        if parent is None:
+            return task
+        if task.throw is not None:
+            self._cancel_children_of(parent)
+            parent.throw = task.throw
+            self._push(parent, self._clock.now())
+            return task
+        parent.results[task.place] = task.value
+        parent.waits -= 1
+        if parent.waits == 0:
+            parent.value = parent.results
+            self._push(parent, self._clock.now())
+        return task
+
+    def _cancel_children_of(self, parent: _Task) -> None:
+        kept = []
+        for entry in self._heap:
+            if _descends(entry[2], parent):
+                entry[2].steps.close()
+            else:
+                kept.append(entry)
+        heapq.heapify(kept)
+        self._heap = kept
+
+
+def _descends(task: _Task, ancestor: _Task) -> bool:
+    above = task.parent
+    while above is not None:
+        if above is ancestor:
+            return True
+        above = above.parent
+    return False
+
+
+def within(steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]) -> Steps:
+    """Runs a task for at most ``timeout_ms`` of virtual time; then closes it and raises TimedOut."""
+    deadline = clock.now() + timeout_ms
+    value: Any = None
+    while True:
+        try:
+            request = steps.send(value)
+        except StopIteration as stop:
+            return stop.value
+        if not isinstance(request, Together) and clock.now() + request > deadline:
+            yield deadline - clock.now()
+            on_timeout()
+            steps.close()
+            raise TimedOut
+        value = yield request

@@ -1,0 +1,75 @@
+"""What one turn of one session shares between its agent runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simkit import events as e
+from simkit.errors import LimitExceeded
+from simkit.messages import Message
+from simkit.pipeline.model import Limits
+from simkit.ports import Sink, Tools, TurnModel
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.conversation import Conversation
+from simkit.runtime.state import State, as_message
+
+
+class Turn:
+    """One user message at work: doors, counters, and the ways to emit and write."""
+
+    def __init__(
+        self,
+        number: int,
+        conversation: Conversation,
+        compiled: CompiledPipeline,
+        state: State,
+        sink: Sink,
+        clock: VirtualClock,
+        model: TurnModel,
+        tools: Tools,
+        limits: Limits,
+    ) -> None:
+        self.number, self.conversation, self.compiled = number, conversation, compiled
+        self.state, self.sink, self.clock = state, sink, clock
+        self.model, self.tools, self.limits = model, tools, limits
+        self.session = conversation.name
+        self.numbers = conversation.numbers
+        self.runs = self.handoffs = 0
+        self.user: Message = Message("user")
+        self.input: Any = None
+        """The user's message as a value where it has one, else its text."""
+        self.reply: Any = None
+        self.closing = "cancelled"
+        """Why runs are being closed, while they are."""
+
+    def limit(self, name: str, used: int) -> None:
+        """Raises LimitExceeded, with its event, when a limit is passed."""
+        allowed = getattr(self.limits, name)
+        if used > allowed:
+            self.sink.emit(
+                e.LimitReached(self.clock.now(), self.session, self.number, "", "", name, allowed)
+            )
+            raise LimitExceeded(f"limit `{name}` reached: {allowed} allowed", name, allowed)
+
+    def write(
+        self, update: Mapping[str, Any], cause: str, agent: str = "", run: str = "", group: str = ""
+    ) -> None:
+        """Writes channels, as one event."""
+
+        def logged(item: Any) -> Message:
+            said = as_message(item, agent or None)
+            return self.conversation.add(
+                said.role, said.content, agent=said.agent, run=run, data=said.data
+            )
+
+        written = self.state.write(self.session, update, logged)
+        self.sink.emit(
+            e.StateUpdated(
+                self.clock.now(), self.session, self.number, agent, run, written.update,
+                written.values, cause, written.impure, group,
+            )
+        )  # fmt: skip
+
+

@@ -1,0 +1,277 @@
+"""Scenario and pipeline files: found, read, put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.errors import ReferenceInvalid, SourceError
+from simkit.messages import ABSENT
+from simkit.paths import lookup
+from simkit.pipeline.model import Pipeline
+from simkit.pipeline.names import check_pipeline
+from simkit.references import compile as compile_references
+from simkit.references import references_in
+from simkit.scenario.fakes import Fakes
+from simkit.scenario.model import Scenario, Shared
+from simkit.scenario.names import check_scenario
+from simkit.shape import validated
+from simkit.source import Document, Head, heads, load, near
+
+SCENARIO_SUFFIX: Final = ".scenario.yaml"
+PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+ROOTS: Final = ("column", "env", "fake")
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One scenario to run: a document, and a row if it has a table."""
+
+    file: str
+    name: str
+    """The scenario's name, with the row's words or number."""
+    index: int
+    """The document's place in the file."""
+    line: int
+    row: int | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """``file::name``."""
+        return f"{self.file}::{self.name}"
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A scenario with all that belongs to it, ready to run."""
+
+    item: Item
+    scenario: Scenario
+    document: Document
+    pipeline: Pipeline
+    pipeline_document: Document
+    shared: tuple[Shared, ...]
+    """The files under ``use``; the nearest comes last."""
+
+
+def scenario_files(path: str | Path) -> list[str]:
+    """Returns the scenario files of a folder, sorted; a file is returned as it is.
+
+    Raises SourceError if there is nothing at the path.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return sorted(
+            str(found)
+            for found in place.rglob(f"*{SCENARIO_SUFFIX}")
+            if not any(part.startswith(".") for part in found.relative_to(place).parts)
+        )
+    if not place.exists():
+        around = place.parent if place.parent.is_dir() else Path()
+        known = [str(found) for found in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
+        raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
+    if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+        raise SourceError(
+            str(path), f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`"
+        )
+    return [str(path)]
+
+
+def items_in(file: str) -> list[Item]:
+    """Returns the scenarios of a file; only their names are read."""
+    found: list[Item] = []
+    for head in heads(file):
+        if "scenario" in head.values:
+            found += _items_of(file, head)
+        elif "pipeline" not in head.values:
+            raise SourceError(
+                f"{file}:{head.line}:1", "a document must be a pipeline or a scenario",
+                advice="A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and "
+                "`turns:`.",
+            )  # fmt: skip
+    _refuse_twins(found)
+    return found
+
+
+def _refuse_twins(items: list[Item]) -> None:
+    seen: dict[str, Item] = {}
+    for item in items:
+        other = seen.setdefault(item.name, item)
+        if other is not item:
+            raise SourceError(
+                f"{item.file}:{item.line}:1",
+                f"scenario {item.name!r} has the same name as the one in line {other.line}",
+            )
+
+
+def _items_of(file: str, head: Head) -> Iterator[Item]:
+    name = str(head.values["scenario"])
+    written = head.values.get("tags")
+    tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
+    rows = head.values.get("examples")
+    if not isinstance(rows, list) or not rows:
+        yield Item(file, name, head.index, head.line, None, tags)
+        return
+    template = compile_references(name) if "${" in name else None
+    for number, row in enumerate(rows):
+        row_name = f"{name} [{number + 1}]"
+        if template is not None and isinstance(row, dict):
+            row_name = str(template.resolve({"column": row}))
+        yield Item(file, row_name, head.index, head.line, number, tags)
+
+
+class Library:
+    """Reads files once, and puts scenarios together with what they name."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, list[Document]] = {}
+        self._pipelines: dict[tuple[str, int], Pipeline] = {}
+
+    def documents(self, file: str) -> list[Document]:
+        """The documents of a file; raises SourceError."""
+        if file not in self._documents:
+            self._documents[file] = load(file)
+        return self._documents[file]
+
+    def prepared(self, item: Item) -> Prepared:
+        """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
+        document = self.documents(item.file)[item.index]
+        document = _with_references(document, item.row)
+        scenario = validated(Scenario, document)
+        pipeline_document = self._pipeline_document(document, scenario)
+        pipeline = self.pipeline(pipeline_document)
+        shared = tuple(self._shared(document, scenario.use, ("use",), (item.file,)))
+        check_scenario(scenario, document, pipeline)
+        return Prepared(item, scenario, document, pipeline, pipeline_document, shared)
+
+    def pipeline(self, document: Document) -> Pipeline:
+        """Returns a pipeline document as the model; raises SourceError."""
+        key = document.file, document.index
+        if key not in self._pipelines:
+            pipeline = validated(Pipeline, document)
+            check_pipeline(pipeline, document)
+            self._pipelines[key] = pipeline
+        return self._pipelines[key]
+
+    def _pipeline_document(self, document: Document, scenario: Scenario) -> Document:
+        name = scenario.pipeline
+        if ":" in name and not name.endswith(PIPELINE_SUFFIX):
+            raise document.error(
+                ("pipeline",), f"this version cannot run `{name}`: pipelines in Python are not "
+                "supported yet", advice=f"Name a `*{PIPELINE_SUFFIX}` file.",
+            )  # fmt: skip
+        if name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
+            file = str(Path(document.file).parent / name)
+            if not Path(file).is_file():
+                known = sorted(p.name for p in Path(document.file).parent.glob("*.pipeline.yaml"))
+                raise document.error(
+                    ("pipeline",), f"there is no file `{name}` beside this one",
+                    word=name, known=tuple(known),
+                )  # fmt: skip
+            found = _pipelines_in(self.documents(file))
+            if len(found) != 1:
+                raise document.error(
+                    ("pipeline",), f"`{name}` holds {len(found)} pipelines, but must hold one"
+                )
+            return next(iter(found.values()))
+        here = _pipelines_in(self.documents(document.file))
+        if name not in here:
+            raise document.error(
+                ("pipeline",), f"there is no pipeline `{name}` in this file",
+                word=name, known=tuple(here),
+                advice=f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`.",
+            )  # fmt: skip
+        return here[name]
+
+    def _shared(
+        self, document: Document, use: tuple[str, ...], at: tuple[str, ...], chain: tuple[str, ...]
+    ) -> Iterator[Shared]:
+        for place, name in enumerate(use):
+            file = str(Path(document.file).parent / name)
+            path = (*at, place)
+            if not Path(file).is_file():
+                known = sorted(
+                    str(found.relative_to(Path(document.file).parent))
+                    for found in Path(document.file).parent.rglob("*.yaml")
+                )
+                raise document.error(
+                    path, f"there is no file `{name}` beside this one", word=name,
+                    known=tuple(k for k in known if k == near(name, known)),
+                )  # fmt: skip
+            if any(Path(file).resolve() == Path(before).resolve() for before in chain):
+                names = " → ".join(Path(one).name for one in (*chain, file))
+                raise document.error(path, f"`use` goes round in a circle: {names}")
+            documents = self.documents(file)
+            if len(documents) != 1:
+                raise document.error(path, f"`{name}` must hold one document")
+            (inner,) = documents
+            shared = validated(Shared, inner)
+            yield from self._shared(inner, shared.use, ("use",), (*chain, file))
+            yield shared
+
+
+def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
+    return {
+        str(document.data["pipeline"]): document
+        for document in documents
+        if isinstance(document.data, dict)
+        and "pipeline" in document.data
+        and "scenario" not in document.data
+    }
+
+
+def _with_references(document: Document, row: int | None) -> Document:
+    """Returns the document with its scenario references filled in: column, env, fake."""
+    data = document.data
+    if not isinstance(data, dict):
+        raise document.error((), "a document must be a mapping")
+    examples = data.get("examples")
+    body = {key: value for key, value in data.items() if key not in ("examples", "pipeline")}
+    try:
+        found = references_in(body)
+        template = compile_references(body)
+    except ReferenceInvalid as problem:
+        raise document.error((), str(problem)) from None
+    if not found and template.is_constant and template.resolve({}) == body:
+        return document
+    root: dict[str, Any] = {"column": {}, "env": {}}
+    if row is not None and isinstance(examples, list) and isinstance(examples[row], dict):
+        root["column"] = examples[row]
+    allowed = data.get("env") if isinstance(data.get("env"), list) else []
+    root["env"] = {name: os.environ.get(name) for name in allowed or ()}
+    if "fake" in template.roots:
+        seed = data.get("seed", 0)
+        root["fake"] = Fakes(seed if isinstance(seed, int) else 0)
+    for path, reference in found:
+        _check_reference(document, path, reference, root)
+    filled = {**data, **template.resolve(root)}
+    return document.with_data(filled)
+
+
+def _check_reference(
+    document: Document, path: Any, reference: str, root: Mapping[str, Any]
+) -> None:
+    head = reference.replace("[", ".").split(".")[0]
+    if head not in ROOTS:
+        raise document.error(
+            path, f"unknown reference `${{{reference}}}`", word=head, known=ROOTS,
+            advice="A literal is written `$${`.",
+        )  # fmt: skip
+    if lookup(root, reference) is not ABSENT:
+        return
+    if head == "fake":
+        word = reference.partition(".")[2]
+        nearest = near(word, root["fake"].known())
+        raise document.error(
+            path, f"Faker has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
+        )
+    known = tuple(f"{head}.{key}" for key in root[head])
+    advice = "" if known else "The scenario has no `examples:` table."
+    if head == "env":
+        advice = "List the variable under `env:`."
+    raise document.error(
+        path, f"`${{{reference}}}` is not there", word=reference, known=known, advice=advice
+    )

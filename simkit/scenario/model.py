@@ -1,0 +1,192 @@
+"""A scenario: one test, its conversation, and what must be so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
+
+from simkit.pipeline.model import Version
+from simkit.scenario.claims import Expect
+from simkit.scenario.replies import Lines, ToolResult
+from simkit.shape import Flag, Positive, TextValue, Written, one_key, refuse
+
+USER_FORMS: Final = ("text", "json", "parts", "simulate")
+LATER: Final = ("faults", "cassette", "agents", "allow_hosts", "schedule", "record")
+"""Keys of the format that this version refuses instead of ignoring them."""
+DEFAULT_START: Final = "2026-01-05T09:00:00Z"
+
+
+class UserMessage(Written):
+    """What the user says, where it is more than text."""
+
+    noun: ClassVar[str] = "form of a user message"
+    text: TextValue | None = None
+    """Plain text."""
+    json_: Any = Field(default=None, alias="json")
+    """A value, sent as JSON."""
+    parts: tuple[Any, ...] | None = None
+    """Text and media parts."""
+    simulate: Any = None
+    """A simulated user."""
+
+
+def _user(value: Any) -> Any:
+    if isinstance(value, dict):
+        one_key(value, "form of a user message", USER_FORMS)
+        return value
+    if isinstance(value, list) or value is None:
+        raise refuse(
+            "the user's message must be a text, not " + ("a list" if value else "nothing"),
+            advice="Quote a text that starts with `[` or `{`, or that is empty.",
+        )
+    return {"text": value}
+
+
+class _OrText:
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        inner = handler(core_schema)
+        described = handler.resolve_ref_schema(inner)
+        described["minProperties"] = described["maxProperties"] = 1
+        return {"anyOf": [{"type": ["string", "number", "boolean"]}, inner]}
+
+
+UserValue = Annotated[UserMessage, BeforeValidator(_user), _OrText]
+
+
+class Turn(Written):
+    """One user message, and what must come of it."""
+
+    user: UserValue | None = None
+    """What the user says."""
+    resume: Any = None
+    """The user's answer to an interrupt, instead of a message."""
+    session: str = "s1"
+    """The conversation it belongs to."""
+    project: str = "p1"
+    """The project the conversation belongs to."""
+    restart: Flag = False
+    """Before this turn a new process starts that reads only the store."""
+    replies: dict[str, Lines] = {}
+    """What each agent's model answers, in order."""
+    tool_results: dict[str, ToolResult] = {}
+    """What each tool answers."""
+    expect: Expect = Expect()
+    """Claims on this turn."""
+
+
+class Given(Written):
+    """What is so before the first turn."""
+
+    state: dict[str, Any] = {}
+    """Channel to its value."""
+
+
+class XFail(Written):
+    """The scenario is known to fail."""
+
+    reason: TextValue
+    """Why."""
+    strict: Flag = True
+    """Whether it is an error when it passes."""
+
+
+def _xfail(value: Any) -> Any:
+    return {"reason": value} if isinstance(value, str) else value
+
+
+def _iso(value: Any) -> Any:
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise refuse(
+            f"`{value}` is no ISO 8601 time", advice="Write it like 2026-01-05T09:00:00Z."
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+class ScenarioLimits(Written):
+    """Limits that replace the pipeline's."""
+
+    agent_runs_per_turn: Positive | None = None
+    """Activations of agents in one turn."""
+    handoffs_per_turn: Positive | None = None
+    """Handoffs requested in one turn."""
+    model_calls_per_run: Positive | None = None
+    """Model calls of one activation."""
+    turns: Positive | None = None
+    """Turns of a scenario."""
+    virtual_ms: Positive | None = None
+    """Virtual time of a scenario."""
+    irrelevant_share: float | None = None
+    """The share of a context that may be irrelevant (lint CTX-11)."""
+    context_tokens: Positive | None = None
+    """The most tokens of one context (lint CTX-10)."""
+
+
+class Scenario(Written):
+    """One test, its conversation, and what must be so."""
+
+    version: Version
+    """The format's version: 1."""
+    scenario: TextValue
+    """The scenario's name: a sentence."""
+    pipeline: str
+    """A pipeline's name in this file, a `*.pipeline.yaml` file, or `module:function`."""
+    seed: StrictInt = 0
+    """The one integer all chance comes from."""
+    start: Annotated[str, BeforeValidator(_iso), WithJsonSchema({"type": "string"})] = DEFAULT_START
+    """The virtual time at which it begins, ISO 8601."""
+    use: tuple[str, ...] = ()
+    """Files with shared `given`, `tool_results` and `agents`."""
+    env: tuple[str, ...] = ()
+    """Environment variables that `${env.X}` may read."""
+    given: Given = Given()
+    """What is so before the first turn."""
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
+    """The conversation."""
+    expect: Expect = Expect()
+    """Claims on the whole run."""
+    examples: tuple[dict[str, Any], ...] | None = None
+    """A table; the scenario runs once for each row, which `${column.x}` reads."""
+    tags: tuple[str, ...] = ()
+    """Words to select by; pytest marks."""
+    skip: TextValue | None = None
+    """Why it is not run."""
+    xfail: Annotated[XFail | None, BeforeValidator(_xfail)] = None
+    """It is known to fail."""
+    limits: ScenarioLimits = ScenarioLimits()
+    """Limits that replace the pipeline's."""
+    lints: dict[str, TextValue] = {}
+    """Lints that are turned off, each with the reason."""
+    faults: Any = None
+    """Planned misbehaviour."""
+    cassette: Any = None
+    """Recorded traffic that answers."""
+    agents: Any = None
+    """Attribution rules for real code."""
+    allow_hosts: Any = None
+    """Hosts that may be reached."""
+    schedule: Any = None
+    """The order in which ready work runs."""
+    record: Any = None
+    """What is volatile when recording."""
+
+
+class Shared(Written):
+    """A file named under `use`."""
+
+    version: Version = 1
+    """The format's version: 1."""
+    use: tuple[str, ...] = ()
+    """Further files."""
+    given: Given = Given()
+    """What is so before the first turn."""
+    tool_results: dict[str, ToolResult] = {}
+    """What tools answer in turns that do not say otherwise."""
+    agents: Any = None
+    """Attribution rules for real code."""

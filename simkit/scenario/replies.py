@@ -1,0 +1,271 @@
+"""Reply lines and tool results: what models and tools answer in a scenario."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+
+from simkit import messages as m
+from simkit.failures import FAILURES
+from simkit.shape import (
+    Count,
+    FunctionName,
+    MatcherValue,
+    Positive,
+    TextValue,
+    Written,
+    one_key,
+    refuse,
+)
+
+ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
+AROUND: Final = ("when", "usage", "latency_ms", "chunks")
+
+
+class UsageLine(Written):
+    """Tokens that the provider reports."""
+
+    input_tokens: Count | None = None
+    """Tokens of the context."""
+    output_tokens: Count | None = None
+    """Tokens of the reply."""
+
+
+class HandoffLine(Written):
+    """The model passes control."""
+
+    to: str
+    """The target."""
+    type: str | None = None
+    """The handoff's type; may be left out if one contract exists for the pair."""
+    query: TextValue | None = None
+    """What the target is asked."""
+    payload: Any = None
+    """The data that travels."""
+
+
+class ErrorLine(Written):
+    """A provider's failure in detail."""
+
+    status: Count = 500
+    """The HTTP status."""
+    type: str = "server_error"
+    """The failure's type."""
+    message: TextValue = "The provider failed."
+    """The provider's words."""
+    retry_after: float | None = None
+    """Seconds."""
+
+
+def _error(value: Any) -> Any:
+    if isinstance(value, str) and value not in FAILURES:
+        raise refuse(f"unknown error `{value}`", known=tuple(FAILURES), word=value)
+    if not isinstance(value, (str, dict)):
+        raise refuse("an error must be a name, or a mapping with status, type, message")
+    return value
+
+
+ErrorValue = Annotated[
+    Annotated[str, Tag("name")] | Annotated[ErrorLine, Tag("detail")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "detail"),
+    BeforeValidator(_error),
+]
+
+
+def _calls(value: Any) -> Any:
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        for entry in value:
+            if not isinstance(entry, dict) or len(entry) != 1:
+                raise refuse("each call must be one tool with its arguments: `- tool: {…}`")
+            pairs += entry.items()
+    else:
+        raise refuse("calls must be a list of `tool: arguments`")
+    if not pairs:
+        raise refuse("calls must name at least one tool")
+    for tool, args in pairs:
+        if args is not None and not isinstance(args, dict):
+            raise refuse(f"the arguments of `{tool}` must be a mapping")
+    return tuple(m.CallLine(tool, {} if args is None else args) for tool, args in pairs)
+
+
+_CALL = {"type": "object", "additionalProperties": {"type": ["object", "null"]}}
+CallsValue = Annotated[
+    Any,
+    BeforeValidator(_calls),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {**_CALL, "minProperties": 1},
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {**_CALL, "minProperties": 1, "maxProperties": 1},
+                },
+            ]
+        }
+    ),
+]
+
+
+class ReplyLine(Written):
+    """One scripted answer of a model: exactly one kind of answer, and what stands around it."""
+
+    noun: ClassVar[str] = "key of a reply line"
+
+    text: TextValue | None = None
+    """The model says this; may join `calls` or `handoff`."""
+    json_: Any = Field(default=None, alias="json")
+    """The model says this value as JSON."""
+    calls: CallsValue = None
+    """The model calls these tools, all in one message."""
+    handoff: HandoffLine | None = None
+    """The model passes control."""
+    interrupt: Any = None
+    """The agent asks the user and waits."""
+    error: ErrorValue | None = None
+    """The provider fails: a name, or `{status, type, message, retry_after}`."""
+    function: FunctionName | None = None
+    """The user's function of the messages answers."""
+    when: MatcherValue = None
+    """The line is served only if this holds for the context."""
+    usage: UsageLine | None = None
+    """Tokens that the provider reports."""
+    latency_ms: Count = 0
+    """Virtual milliseconds that the answer takes."""
+    chunks: Positive | tuple[Positive, ...] | None = None
+    """How a stream is cut."""
+
+    def reply(self) -> m.Reply:
+        """The answer as a value."""
+        given = self.model_fields_set
+        if "json_" in given:
+            return m.Structured(self.json_)
+        if "calls" in given:
+            return m.Calls(self.calls, self.text or "")
+        if self.handoff is not None:
+            line = self.handoff
+            return m.Handoff(line.to, line.type, line.query, line.payload, self.text or "")
+        if "interrupt" in given:
+            return m.Interrupts(self.interrupt)
+        if self.error is not None:
+            return _failure(self.error)
+        if self.function is not None:
+            return m.Computes(self.function)
+        return m.Text(self.text or "")
+
+    def answer(self) -> m.Answer:
+        """The answer with what stands around it."""
+        usage = self.usage and m.Usage(self.usage.input_tokens, self.usage.output_tokens)
+        return m.Answer(self.reply(), usage or None, self.latency_ms, self.chunks)
+
+
+def _failure(error: str | ErrorLine) -> m.Fails:
+    if isinstance(error, str):
+        known = FAILURES[error]
+        return m.Fails(error, known.status, known.message, known.retry_after)
+    return m.Fails(error.type, error.status, error.message, error.retry_after)
+
+
+def _line(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "text" in value and ("calls" in value or "handoff" in value):
+            rest = {k: v for k, v in value.items() if k != "text"}
+            one_key(rest, "key of a reply line", ANSWERS, AROUND)
+        else:
+            one_key(value, "key of a reply line", ANSWERS, AROUND)
+        return value
+    if isinstance(value, list):
+        raise refuse("a reply line must be a text or a mapping, not a list")
+    if value is None:
+        raise refuse('a reply line must not be empty; an empty reply is `""`')
+    return {"text": value}
+
+
+class _OrText:
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        line = handler(core_schema)
+        described = handler.resolve_ref_schema(line)
+        kinds = [key for key in ANSWERS if key != "text"]
+        described["oneOf"] = [
+            *({"required": [key]} for key in kinds),
+            {"required": ["text"], "not": {"anyOf": [{"required": [k]} for k in kinds]}},
+        ]
+        described["dependentSchemas"] = {
+            "text": {"not": {"anyOf": [
+                {"required": [k]} for k in kinds if k not in ("calls", "handoff")
+            ]}}
+        }  # fmt: skip
+        return {"anyOf": [{"type": ["string", "number", "boolean"]}, line]}
+
+
+Line = Annotated[ReplyLine, BeforeValidator(_line), _OrText]
+Lines = Annotated[
+    Annotated[tuple[Line, ...], Field(min_length=1), Tag("several")] | Annotated[Line, Tag("one")],
+    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
+]
+
+
+def lines_of(value: tuple[ReplyLine, ...] | ReplyLine) -> tuple[ReplyLine, ...]:
+    """An agent's lines, also where only one is written."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+class ToolAnswer(msgspec.Struct, frozen=True):
+    """One scripted answer of a tool."""
+
+    returns: Any = None
+    error: str | None = None
+    latency_ms: int = 0
+    when: Any = None
+    """Matched against the arguments; None holds of all."""
+
+
+class ToolAnswers(msgspec.Struct, frozen=True):
+    """What a scenario says a tool answers."""
+
+    answers: tuple[ToolAnswer, ...]
+    successive: bool
+    """Each answer is used once; otherwise the first that fits answers every call."""
+
+
+class _ToolLong(Written):
+    returns: Any = None
+    error: TextValue | None = None
+    latency_ms: Count = 0
+    when: MatcherValue = None
+
+
+_LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and set(value) <= _LONG
+
+
+def _tool_answer(value: Any) -> ToolAnswer:
+    if not _is_long(value):
+        return ToolAnswer(returns=value)
+    long = _ToolLong.model_validate(value)
+    if "returns" in value and "error" in value:
+        raise refuse("a tool either returns or fails: write `returns` or `error`")
+    return ToolAnswer(long.returns, long.error, long.latency_ms, long.when)
+
+
+def _tool_answers(value: Any) -> Any:
+    if isinstance(value, list):
+        if not value:
+            raise refuse(
+                "a list answers successive calls and must not be empty",
+                advice="A tool that returns an empty list is written `returns: []`.",
+            )
+        return ToolAnswers(tuple(_tool_answer(item) for item in value), successive=True)
+    return ToolAnswers((_tool_answer(value),), successive=False)
+
+
+ToolResult = Annotated[Any, BeforeValidator(_tool_answers), WithJsonSchema({"not": {"const": []}})]

@@ -1,0 +1,108 @@
+"""simulate(): the whole of simkit on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from simkit.errors import ScriptBroken, SourceError
+from simkit.expect.judge import Judgement, judge
+from simkit.messages import JsonValue
+from simkit.models.script import ScriptedModel, ScriptedTools, call_with
+from simkit.pipeline.model import Limits, Pipeline
+from simkit.runtime.compiled import schema_of
+from simkit.runtime.functions import called, function_named
+from simkit.runtime.kernel import NativeDriver, UserTurn
+from simkit.scenario.files import Prepared
+from simkit.scenario.model import Scenario, Turn
+from simkit.scenario.replies import ToolAnswers
+from simkit.trace import Trace
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a scenario: everything that happened, and what did not hold."""
+
+    trace: Trace
+    judgement: Judgement
+
+    @property
+    def passed(self) -> bool:
+        """Whether every claim and lint held."""
+        return self.judgement.passed
+
+
+def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
+    """Runs a scenario and judges it.
+
+    Raises SourceError where the script cannot be served as it is written.
+    """
+    trace = run(prepared, seed=seed)
+    return Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
+
+
+def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
+    """Runs a scenario without judging it."""
+    scenario, pipeline = prepared.scenario, prepared.pipeline
+    limits = _limits(pipeline, scenario)
+    shared_results, given = _shared(prepared)
+    driver = NativeDriver(
+        pipeline,
+        scenario=prepared.item.name,
+        seed=scenario.seed if seed is None else seed,
+        start=scenario.start,
+        turns=[_user_turn(turn) for turn in scenario.turns],
+        given=given,
+        model=ScriptedModel(
+            [turn.replies for turn in scenario.turns],
+            {name: schema_of(t.args, pipeline.schemas) for name, t in pipeline.tools.items()},
+            pipeline.schemas,
+            function_named,
+        ),
+        tools=ScriptedTools(
+            [turn.tool_results for turn in scenario.turns],
+            shared_results,
+            {name: t.function for name, t in pipeline.tools.items() if t.function},
+            lambda name, args: called(name, call_with, function_named(name), args),
+        ),
+        limits=limits,
+    )
+    trace = Trace()
+    try:
+        driver.run(trace)
+    except ScriptBroken as problem:
+        raise SourceError(
+            prepared.document.position(("turns",)), str(problem), advice=""
+        ) from problem
+    return trace
+
+
+def _limits(pipeline: Pipeline, scenario: Scenario) -> Limits:
+    changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
+    return pipeline.limits.model_copy(update=changed) if changed else pipeline.limits
+
+
+def _shared(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str, Any]]:
+    """Tool results and given state, with those of the files under ``use`` beneath."""
+    results: dict[str, ToolAnswers] = {}
+    given: dict[str, Any] = {}
+    for shared in prepared.shared:
+        results.update(shared.tool_results)
+        given.update(shared.given.state)
+    return results, {**given, **prepared.scenario.given.state}
+
+
+def _user_turn(turn: Turn) -> UserTurn:
+    user = turn.user
+    text, value = "", None
+    if user is not None and user.text is not None:
+        text = user.text
+    elif user is not None:
+        value = user.json_
+        text = value if isinstance(value, str) else _json(value)
+    return UserTurn(text, value, turn.session, turn.project, turn.expect.has("error"))
+
+
+def _json(value: JsonValue) -> str:
+    return msgspec.json.encode(msgspec.to_builtins(value)).decode()

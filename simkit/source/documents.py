@@ -1,0 +1,187 @@
+"""Documents: what a file says, and where it says it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from simkit.errors import SourceError
+from simkit.source.nearest import near
+from simkit.source.nodes import (
+    LINE_END,
+    SourcePath,
+    child,
+    is_empty,
+    is_flow,
+    last_line,
+    made,
+    path_text,
+    where,
+)
+from simkit.source.parsing import read, roots
+from simkit.source.syntax import QUOTE
+from simkit.source.values import construct, mapping_of
+
+EXCERPT_LINES_MAX: Final = 8
+HEAD_KEYS: Final = frozenset(("scenario", "pipeline", "tags", "skip", "xfail", "examples"))
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a collector must know of a document before anybody reads the whole of it."""
+
+    index: int
+    """The document's place in its file, from 0; empty documents are not counted."""
+    line: int
+    """The line on which the document's first value stands, from 1."""
+    values: Mapping[str, Any]
+    """Those of ``HEAD_KEYS`` that stand at the top level, with their values."""
+
+
+class Document:
+    """One YAML document: its plain value, and the place in the file of every part of it.
+
+    Where the tail of a path leads nowhere, the nearest ancestor that exists answers. Below an
+    alias, places are those of its anchor.
+    """
+
+    __slots__ = ("_root", "_text", "data", "file", "index")
+
+    def __init__(self, file: str, index: int, data: Any, root: Node, text: str) -> None:
+        self.file = file
+        """The file's path as the user gave it."""
+        self.index = index
+        """The document's place in its file, from 0; empty documents are not counted."""
+        self.data = data
+        """Mappings, lists, texts, numbers, booleans and None."""
+        self._root = root
+        self._text = text
+
+    def with_data(self, data: Any) -> Document:
+        """Returns the document with other values at the same places (references filled in)."""
+        return Document(self.file, self.index, data, self._root, self._text)
+
+    def position(self, path: SourcePath, key: bool = False) -> str:
+        """Returns ``file:line:column``, from 1, of the value at ``path``, or of its key."""
+        key_node, node = self._nodes(path)
+        return where(self.file, (key_node if key and key_node else node).start_mark)
+
+    def line(self, path: SourcePath) -> int:
+        """Returns the line, from 1, on which the value at ``path`` starts."""
+        return int(self._nodes(path)[1].start_mark.line) + 1
+
+    def excerpt(self, path: SourcePath) -> str:
+        """Returns the lines of the value at ``path`` and of its key, dedented, ``…`` if many."""
+        key_node, node = self._nodes(path)
+        first = node
+        # Below an alias the key stands far from the value, which is then shown alone.
+        if key_node is not None and key_node.start_mark.index <= node.start_mark.index:
+            first = key_node
+        span = slice(first.start_mark.line, last_line(node) + 1)
+        excerpt = textwrap.dedent("\n".join(LINE_END.split(self._text)[span])).rstrip()
+        lines = excerpt.split("\n")
+        if len(lines) > EXCERPT_LINES_MAX:
+            lines[EXCERPT_LINES_MAX:] = ["…"]
+        return "\n".join(lines)
+
+    def error(
+        self,
+        path: SourcePath,
+        what: str,
+        *,
+        word: str = "",
+        known: Iterable[str] = (),
+        advice: str = "",
+        key: bool = False,
+    ) -> SourceError:
+        """Returns the error that says ``what`` of the value at ``path``, or of its key.
+
+        ``word`` is what was found where one of ``known`` could stand. Where no advice is given
+        and a comma has cut a text, the advice is to quote it.
+        """
+        known = tuple(known)
+        return SourceError(
+            self.position(path, key),
+            what,
+            path_text(path),
+            near(word, known),
+            known,
+            advice or flow_accident(self, path) or flow_accident(self, path[:-1]),
+        )
+
+    def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
+        """Returns the key's node, if the value lies in a mapping, and the value's node."""
+        key_node: Node | None = None
+        node = self._root
+        for step in path:
+            found = child(node, step)
+            if found is None:
+                return None, node
+            key_node, node = found
+        return key_node, node
+
+
+def load(path: str | Path) -> list[Document]:
+    """Returns the documents of the file at ``path``, without those that are entirely empty."""
+    return load_text(read(path), str(path))
+
+
+def load_text(text: str, file: str) -> list[Document]:
+    """Returns the documents of ``text``, which errors say comes from ``file``."""
+    text = text.removeprefix("\ufeff")
+    return [
+        Document(file, index, made(file, root, construct), root, text)
+        for index, root in enumerate(roots(text, file))
+    ]
+
+
+def heads(path: str | Path) -> list[Head]:
+    """Returns the head of each document; the rest is only held to be YAML."""
+    file = str(path)
+    return [
+        Head(index, int(root.start_mark.line) + 1, made(file, root, _head_values))
+        for index, root in enumerate(roots(read(path), file))
+    ]
+
+
+def _head_values(root: Node) -> dict[str, Any]:
+    if not isinstance(root, MappingNode):
+        return {}
+    return mapping_of(
+        [(key, value) for key, value in root.value
+         if isinstance(key, ScalarNode) and key.value in HEAD_KEYS]
+    )  # fmt: skip
+
+
+def flow_accident(document: Document, path: SourcePath) -> str:
+    """Returns advice if a comma has cut a text in the ``{…}`` or ``[…]`` at ``path``, else "".
+
+    ``{nutrition: Hello, you}`` is valid: ``you`` is a key without a value. ``[user: Hello, you]``
+    is valid too: ``you`` is an item of its own.
+    """
+    node = document._nodes(path)[1]
+    if not is_flow(node):
+        return ""
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if isinstance(key, ScalarNode) and is_empty(value):
+                if ":" in key.value:
+                    return f"after the `:` in `{key.value}` a space is missing"
+                return _comma_advice("{…}", key.value, "a key")
+        return ""
+    for before, item in zip(node.value, node.value[1:], strict=False):
+        is_pair = isinstance(before, MappingNode) and not document._text.startswith(
+            ("{", "&"), before.start_mark.index
+        )
+        if is_pair and isinstance(item, ScalarNode) and not item.style:
+            return _comma_advice("[…]", item.value, "an item")
+    return ""
+
+
+def _comma_advice(inside: str, word: str, role: str) -> str:
+    return f"inside {inside} a comma ends a text, so `{word}` became {role} of its own: {QUOTE}"

@@ -1,0 +1,179 @@
+"""The trace: everything that happened, in order. Producers emit it; judges read only it.
+
+A trace is a header and one JSON object a line. Events are encoded when they are made, so what a
+pipeline changes later cannot change what is recorded; two runs are equal exactly when these bytes
+are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.errors import TraceError
+from simkit.events import FORMAT, AnyEvent
+from simkit.messages import JsonValue, Message
+from simkit.reducers import Appended
+
+_FLOAT_MAX: Final = 1.7976931348623157e308
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line of a stored trace."""
+
+    simkit_trace: int
+    """The format's version."""
+
+
+_EVENT_DECODER: Final = msgspec.json.Decoder(AnyEvent)
+
+
+def canonical(value: Any) -> JsonValue:
+    """Returns a fresh JSON value for anything a pipeline may hand over.
+
+    Messages become references by number; sets are sorted; bytes, NaN, infinities and foreign
+    objects become tagged values with type and content hash, never a ``repr`` with an address.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is dict:
+        return {
+            (k if type(k) is str else _key(k)): canonical(v)  # keys are texts nearly always
+            for k, v in value.items()
+        }
+    if kind is list or kind is tuple or kind is Appended:
+        return [canonical(item) for item in value]
+    if kind is Message:
+        return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
+    if kind is float:
+        if -_FLOAT_MAX <= value <= _FLOAT_MAX:
+            return value
+        return {"$float": "nan" if value != value else ("inf" if value > 0 else "-inf")}
+    return _foreign(value)
+
+
+def _key(key: Any) -> str:
+    plain = canonical(key)
+    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+
+
+def _unlogged(message: Message) -> JsonValue:
+    return {
+        "$unlogged": {
+            "role": message.role,
+            "content": message.content,
+            **({"agent": message.agent} if message.agent else {}),
+            **({"data": canonical(message.data)} if message.data is not None else {}),
+        }
+    }
+
+
+def _foreign(value: Any) -> JsonValue:
+    if isinstance(value, bool):
+        return bool(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return canonical(float(value))
+    if isinstance(value, Mapping):
+        return canonical(dict(value))
+    if isinstance(value, (set, frozenset)):
+        return sorted((canonical(item) for item in value), key=msgspec.json.encode)
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    if isinstance(value, Sequence):
+        return [canonical(item) for item in value]
+    return _tagged(value)
+
+
+def _tagged(value: Any) -> JsonValue:
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    dump: Callable[[], Any] | None = getattr(value, "model_dump", None)
+    content: JsonValue = None
+    if callable(dump):
+        content = canonical(dump())
+    elif hasattr(value, "__dataclass_fields__"):
+        content = {f: canonical(getattr(value, f)) for f in value.__dataclass_fields__}
+    elif isinstance(value, msgspec.Struct):
+        content = {f: canonical(getattr(value, f)) for f in value.__struct_fields__}
+    if content is None:
+        return {"$object": name}
+    digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
+    return {"$object": name, "sha256": digest, "value": content}
+
+
+class Trace:
+    """The ordered events of one run of one scenario."""
+
+    __slots__ = ("_encode", "_lines", "events")
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self._lines: list[bytes] = []
+        self._encode = msgspec.json.Encoder(decimal_format="string").encode
+
+    def emit(self, event: AnyEvent) -> None:
+        """Adds an event and encodes it at once; raises TraceError for a value no JSON can hold."""
+        try:
+            self._lines.append(self._encode(event))
+        except (TypeError, ValueError, OverflowError) as problem:
+            raise TraceError(
+                f"event {type(event).__name__} holds a value that cannot be recorded: {problem}"
+            ) from None
+        self.events.append(event)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields the stored form, line by line, without line ends."""
+        yield msgspec.json.encode(Header(FORMAT))
+        yield from self._lines
+
+    def encoded(self) -> bytes:
+        """Returns the stored form: JSONL with a header."""
+        return b"\n".join(self.lines()) + b"\n"
+
+    def digest(self) -> str:
+        """Returns the sha256 of the stored form; equal exactly for equal runs."""
+        return hashlib.sha256(self.encoded()).hexdigest()
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Reads a stored trace; raises TraceError naming file and line."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as problem:
+        raise TraceError(f"{path}: {problem.strerror or problem}") from None
+    return decoded(content, str(path))
+
+
+def decoded(content: bytes, name: str = "trace") -> Trace:
+    """Reads the stored form; raises TraceError naming the line that cannot be read."""
+    first, *rest = content.split(b"\n") if content else [b""]
+    try:
+        header = msgspec.json.decode(first, type=Header)
+    except msgspec.MsgspecError:
+        raise TraceError(
+            f"{name}:1: this is no simkit trace: its first line must be "
+            f'{{"simkit_trace":{FORMAT}}}'
+        ) from None
+    if header.simkit_trace != FORMAT:
+        raise TraceError(
+            f"{name}:1: the trace has format {header.simkit_trace}, this simkit reads format "
+            f"{FORMAT}. Run its scenario again to get a new one."
+        )
+    if rest and not rest[-1]:
+        rest.pop()
+    trace = Trace()
+    for number, line in enumerate(rest, 2):
+        try:
+            trace.events.append(_EVENT_DECODER.decode(line))
+        except msgspec.MsgspecError as problem:
+            raise TraceError(f"{name}:{number}: not an event of a simkit trace: {problem}") from None
+        trace._lines.append(line)
+    return trace

@@ -1,0 +1,149 @@
+"""Scalars, mappings, presence and the operators for any value."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from simkit.matching import compile_matcher, holds, mismatches
+from simkit.messages import ABSENT
+from simkit.source.values import SourceFloat
+
+HOLDS: list[tuple[Any, Any]] = [
+    (1, 1.0),
+    (1.0, 1),
+    (SourceFloat(1.5, "1.50"), 1.5),
+    (True, True),
+    (None, None),
+    ("a", "a"),
+    ({"a": 1}, {"a": 1, "b": 2}),
+    ({"a": {"b": None}}, {"a": {"b": None, "c": 1}}),
+    ({"a": 1}, MappingProxyType({"a": 1})),
+    ({"a.b": 1}, {"a.b": 1, "a": {"b": 2}}),
+    ({"a.b": 1}, {"a": {"b": 1}}),
+    ({"items[-1].x": 2}, {"items": [{"x": 1}, {"x": 2}]}),
+    ({"why? [": 1}, {"why? [": 1}),
+    ({"$$ref": "#/x"}, {"$ref": "#/x"}),
+    ({"a": 1, "$len": 2}, {"a": 1, "b": 2}),
+    ({"$eq": {"$gt": 1}}, {"$gt": 1}),
+    ({"$eq": {}}, {}),
+    ({"$eq": [1, {"a": 2}]}, (1.0, {"a": 2.0})),
+    ({"$ne": 1}, True),
+    ({"$ne": {"a": 1}}, {"a": 1, "b": 2}),
+    ({"$in": ["a", {"$gt": 3}]}, 4),
+    ({"$any": True}, None),
+    ({"$absent": True}, ABSENT),
+    ({"a": {"$absent": True}}, {}),
+    ({"a.b": {"$absent": True}}, {"a": None}),
+    ({"$not": 1}, ABSENT),
+    ({"$not": {"a": 1}}, {"a": 2}),
+    ({"$not": {"$not": {"$absent": True}}}, ABSENT),
+    ({"$either": [1, {"$absent": True}]}, ABSENT),
+    ({"$all": [{"$not": 1}, {"$absent": True}]}, ABSENT),
+    ({"$all": [{"a": 1}, {"b": 2}]}, {"a": 1, "b": 2}),
+    ({"$schema": {"type": "object", "required": ["a"]}}, {"a": 1}),
+    ({"$exact": {}}, {}),
+    ({"$exact": {"a": {"b": 1}}}, {"a": {"b": 1, "c": 2}}),
+    ({"$exact": {"a.b": 1}}, {"a": {"b": 1, "c": 2}}),
+    ({"$exact": {"a": 1, "b": {"$absent": True}}}, {"a": 1}),
+    ({"$exact": {"$$a": 1}}, {"$a": 1}),
+    ({"$keys": ["b", "a"]}, {"a": 1, "b": 2}),
+    ({"$keys": []}, {}),
+    ({"$keys": {"$has": "a"}}, {"a": 1, "b": 2}),
+    ({"$keys": {"$each": {"$starts": "x-"}}}, {"x-a": 1}),
+]
+FAILS: list[tuple[Any, Any]] = [
+    (1, True),
+    (True, 1),
+    (0, False),
+    (1, "1"),
+    ("1", 1),
+    (None, ABSENT),
+    (None, False),
+    ("a", ABSENT),
+    ({"a": 1}, {"b": 1}),
+    ({"a": 1}, "a"),
+    ({"a": 1}, ABSENT),
+    ({"a": None}, {}),
+    ({"a.b": 2}, {"a.b": 1, "a": {"b": 2}}),
+    ({"$$ref": "#/x"}, {"$$ref": "#/x"}),
+    ({"a": 1, "$len": 2}, {"a": 1}),
+    ({"a": 2, "$len": 1}, {"a": 1}),
+    ({"a": {"$absent": True}}, ABSENT),
+    ({"$eq": {"a": 1}}, {"a": 1, "b": 2}),
+    ({"$eq": {"a": 1}}, ABSENT),
+    ({"$ne": 1}, 1.0),
+    ({"$ne": 1}, ABSENT),
+    ({"$in": ["a", 1]}, True),
+    ({"$in": [{"$absent": True}]}, ABSENT),
+    ({"$any": True}, ABSENT),
+    ({"$absent": True}, None),
+    ({"$not": {"$absent": True}}, ABSENT),
+    ({"$either": [1, 2]}, 3),
+    ({"$either": [1, 2]}, ABSENT),
+    ({"$all": [1, {"$absent": True}]}, ABSENT),
+    ({"$all": [{"a": 1}, {"b": 2}]}, {"a": 1}),
+    ({"$schema": {"required": ["a"]}}, {}),
+    ({"$schema": {"type": "object"}}, ABSENT),
+    ({"$exact": {}}, {"a": 1}),
+    ({"$exact": {}}, []),
+    ({"$exact": {}}, ABSENT),
+    ({"$exact": {"a": 1}}, {"a": 1, "b": 2}),
+    ({"$exact": {"a": 1}}, {}),
+    ({"$keys": ["a"]}, {"a": 1, "b": 2}),
+    ({"$keys": ["a"]}, ["a"]),
+    ({"$keys": []}, ABSENT),
+    ({"$keys": {"$len": 2}}, ABSENT),
+]
+
+
+@pytest.mark.parametrize(("matcher", "value"), HOLDS)
+def test_matcher_holds_and_has_no_mismatch(matcher: Any, value: Any) -> None:
+    assert holds(matcher, value)
+    assert mismatches(matcher, value) == ()
+
+
+@pytest.mark.parametrize(("matcher", "value"), FAILS)
+def test_matcher_does_not_hold_and_says_where(matcher: Any, value: Any) -> None:
+    assert not holds(matcher, value)
+    assert mismatches(matcher, value) != ()
+
+
+@pytest.mark.parametrize(("matcher", "value"), HOLDS + FAILS)
+def test_not_is_the_opposite_of_everything(matcher: Any, value: Any) -> None:
+    assert holds({"$not": matcher}, value) is not holds(matcher, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("null", [None]),
+        ("boolean", [True]),
+        ("integer", [1, 1.0]),
+        ("number", [1, 1.0, 1.5]),
+        ("string", ["a"]),
+        ("text", ["a"]),
+        ("array", [[]]),
+        ("list", [[]]),
+        ("object", [{}]),
+        ("mapping", [{}]),
+        ("message", []),
+    ],
+)
+def test_type_names_hold_of_their_values_and_no_others(name: str, values: list[Any]) -> None:
+    every = [None, True, 1, 1.0, 1.5, "a", [], {}, ABSENT]
+
+    found = [repr(value) for value in every if holds({"$type": name}, value)]
+    assert found == [repr(value) for value in values]
+
+
+def test_compiled_matcher_serves_many_values() -> None:
+    matcher = compile_matcher({"state.ready": True, "state.phase": {"$in": ["a", "b"]}})
+
+    found = [
+        matcher.holds({"state": state})
+        for state in ({"ready": True, "phase": "b"}, {"ready": True}, {"ready": False})
+    ]
+    assert found == [True, False, False]

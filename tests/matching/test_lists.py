@@ -1,0 +1,118 @@
+"""Lists: whole, each, some, a subsequence, any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.matching import Mismatch, holds, mismatches
+from simkit.messages import ABSENT
+
+EVERY: list[Any] = [
+    [],
+    [1],
+    [1, 2],
+    [2, 1],
+    [1, 3, 2],
+    [1, 1],
+    (1, 2),
+    "12",
+    {"0": 1},
+    None,
+    ABSENT,
+]
+
+
+@pytest.mark.parametrize(
+    ("matcher", "held"),
+    [
+        ([], [[]]),
+        ([1, 2], [[1, 2], (1, 2)]),
+        ([1, {"$any": True}], [[1, 2], [1, 1], (1, 2)]),
+        ({"$each": {"$lt": 3}}, [[], [1], [1, 2], [2, 1], [1, 1], (1, 2)]),
+        ({"$has": [2, 1]}, [[1, 2], [2, 1], [1, 3, 2], (1, 2)]),
+        ({"$has": [1, 1]}, [[1, 1]]),
+        ({"$has": 3}, [[1, 3, 2]]),
+        ({"$in_order": [1, 2]}, [[1, 2], [1, 3, 2], (1, 2)]),
+        ({"$unordered": [2, 1]}, [[1, 2], [2, 1], (1, 2)]),
+        ({"$unordered": []}, [[]]),
+    ],
+)
+def test_matcher_holds_of_these_lists_and_nothing_else(matcher: Any, held: list[Any]) -> None:
+    found = [repr(value) for value in EVERY if holds(matcher, value)]
+
+    assert found == [repr(value) for value in held]
+
+
+@pytest.mark.parametrize("name", ["$has", "$unordered"])
+def test_elements_are_given_to_those_who_can_take_no_other(name: str) -> None:
+    greedy = {"$any": True}
+
+    assert holds({name: [greedy, 1, {"$in": [1, 2]}]}, [1, 2, 3])
+    assert not holds({name: [greedy, 1, {"$in": [1]}]}, [1, 2, 3])
+
+
+def test_each_mismatch_of_a_list_stands_at_its_index() -> None:
+    assert mismatches([1, {"a": 2}, 3], [1, {"a": 5}, 4]) == (
+        Mismatch((1, "a"), "2", "5", at=(1, "a")),
+        Mismatch((2,), "3", "4", at=(2,)),
+    )
+
+
+def test_element_that_is_missing_in_the_middle_is_the_only_mismatch() -> None:
+    assert mismatches(["a", "b", "c"], ["a", "c"]) == (
+        Mismatch((1,), '"b"', "nothing", "3 wanted, 2 found", (1,)),
+    )
+
+
+def test_elements_too_many_are_named_and_then_counted() -> None:
+    note = "2 wanted, 8 found"
+
+    assert mismatches({"x": ["a", "b"]}, {"x": ["a", *"123456", "b"]}) == (
+        Mismatch(("x", 1), "nothing", '"1"', note, ("x",)),
+        Mismatch(("x", 2), "nothing", '"2"', note, ("x",)),
+        Mismatch(("x", 3), "nothing", '"3"', note, ("x",)),
+        Mismatch(("x", 4), "nothing", "3 more elements", note, ("x",)),
+    )
+
+
+def test_element_that_is_not_found_comes_with_the_nearest_one() -> None:
+    value = [{"kind": "A", "n": 1}, {"kind": "B", "n": 2}]
+
+    assert mismatches({"$has": [{"kind": "B", "n": 3}]}, value) == (
+        Mismatch(
+            (),
+            '$has: {kind: "B", n: 3}',
+            '[{kind: "A", n: 1}, {kind: "B", n: 2}]',
+            "nearest is [1]: at [1].n wanted 3, found 2",
+            ("$has", 0),
+        ),
+    )
+
+
+def test_element_that_only_another_ones_match_fits_is_told_so() -> None:
+    assert mismatches({"$has": [1, 1]}, [1, 2]) == (
+        Mismatch(
+            (), "$has: 1", "[1, 2]", "[0] fits, but is the match of another element", ("$has", 1)
+        ),
+    )
+
+
+def test_subsequence_says_after_which_element_one_is_missing() -> None:
+    assert mismatches({"$in_order": ["b", "a"]}, ["a", "b", "c"]) == (
+        Mismatch(
+            (),
+            '$in_order: "a"',
+            "none after [1], which is element 0 of those wanted",
+            "one that fits is at [0], too early",
+            ("$in_order", 1),
+        ),
+    )
+
+
+def test_whole_list_in_any_order_names_what_is_missing_and_what_is_too_much() -> None:
+    assert mismatches({"$unordered": ["a", "b"]}, ["b", "c"]) == (
+        Mismatch((), '"a"', "nothing", "", ("$unordered", 0)),
+        Mismatch((1,), "nothing", '"c"', "", ("$unordered",)),
+    )

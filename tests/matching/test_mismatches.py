@@ -1,0 +1,90 @@
+"""What a mismatch says, and that it says only what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.matching import Mismatch, mismatches
+from simkit.messages import ABSENT
+
+
+def test_only_what_differs_is_told_with_its_place_in_value_and_matcher() -> None:
+    matcher = {"a": 1, "items[0].x": {"$gt": 3}, "b": {"c": None, "d": "x"}}
+
+    assert mismatches(matcher, {"a": 1, "items": [{"x": 2}], "b": {"c": 1}}) == (
+        Mismatch(("items[0].x",), "$gt: 3", "2", "", ("items[0].x", "$gt")),
+        Mismatch(("b", "c"), "null", "1", "", ("b", "c")),
+        Mismatch(("b", "d"), '"x"', "absent", "", ("b", "d")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("matcher", "value", "wanted", "found"),
+    [
+        (1, "1", "1", '"1"'),
+        (True, 1, "true", "1"),
+        ({"a": 1}, "text", "{a: 1}", '"text"'),
+        ([1], None, "[1]", "null"),
+        ({"$not": {"$contains": "x"}}, "axb", '$not: {$contains: "x"}', '"axb"'),
+        ({"$contains": ["a", "z"]}, "abc", '$contains: "z"', '"abc"'),
+        ({"$contains": "z"}, ABSENT, '$contains: "z"', "absent"),
+        ({"$either": [1, {"$gt": 5}]}, 2, "$either: [1, {$gt: 5}]", "2"),
+        ({"$absent": True}, None, "$absent: true", "null"),
+        ({"$any": True}, ABSENT, "$any: true", "absent"),
+        ({"$type": "list"}, {"a b": [True]}, '$type: "list"', "{a b: [true]}"),
+        ({"$keys": ["a"]}, {"a": 1, "b": 2}, '$keys: ["a"]', "{a: 1, b: 2}"),
+        ({"$eq": {"a": 1}}, {"a": 1, "b: c": 2}, "{a: 1}", '{a: 1, "b: c": 2}'),
+    ],
+)
+def test_wanted_and_found_read_like_yaml(matcher: Any, value: Any, wanted: str, found: str) -> None:
+    assert [(one.wanted, one.found) for one in mismatches(matcher, value)] == [(wanted, found)]
+
+
+def test_keys_too_many_are_told_one_by_one() -> None:
+    assert mismatches({"$exact": {"a": 1}}, {"b": 2, "a": 1, "c": 3}) == (
+        Mismatch(("b",), "nothing", "2", "", ("$exact",)),
+        Mismatch(("c",), "nothing", "3", "", ("$exact",)),
+    )
+
+
+def test_length_is_told_with_what_has_it() -> None:
+    assert mismatches({"x": {"$len": {"$gt": 2}}}, {"x": ["a"]}) == (
+        Mismatch(("x",), "$len: {$gt: 2}", "$len: 1", 'it is ["a"]', ("x", "$len")),
+    )
+
+
+def test_schema_is_told_by_its_errors_at_their_places() -> None:
+    schema = {"required": ["a"], "properties": {"b": {"items": {"type": "string"}}}}
+
+    assert mismatches({"$schema": schema}, {"b": ["x", 1]}) == (
+        Mismatch((), "$schema: 'a' is a required property", '{b: ["x", 1]}', "", ("$schema",)),
+        Mismatch(("b", 1), "$schema: 1 is not of type 'string'", "1", "", ("$schema",)),
+    )
+
+
+def test_long_texts_are_cut_around_the_place_where_they_part() -> None:
+    same = "0123456789" * 20
+
+    assert mismatches(f"{same}pizza{same}", f"{same}pasta{same}") == (
+        Mismatch(
+            (),
+            '…"' + same[-29:] + "pizza" + same[:56] + '"…',
+            '…"' + same[-29:] + "pasta" + same[:56] + '"…',
+        ),
+    )
+
+
+def test_long_values_are_cut_at_the_end() -> None:
+    (found,) = mismatches("x", {"key": list(range(1000))})
+
+    assert found.found == "{key: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 1000 in all]}"
+
+
+def test_no_rendering_is_longer_than_a_line() -> None:
+    (found,) = mismatches({"$contains": "y" * 500}, ["x" * 500, "z"])
+
+    assert (len(found.wanted), len(found.found)) == (120, 120)
+    assert found.wanted.endswith("y…")
+    assert found.found.endswith("x…")

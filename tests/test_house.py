@@ -1,0 +1,212 @@
+"""House rules: light imports, the direction of imports, no trace of a machine, short documents."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = {"_pytest", "faker", "hypothesis", "pydantic", "pydantic_core", "pytest", "vcr"}
+PURE = {
+    *("context", "coverage", "diff", "events", "expect"),
+    *("matching", "messages", "paths", "trace", "views"),
+}
+JUDGES = {"coverage", "expect", "report"}
+MAKERS = {"adapters", "models", "runtime", "transports"}
+
+# Put together from parts, so that this file holds none of what it looks for.
+MACHINE_PATH = re.compile(
+    r"(?<![\w.$}~-])/(?:" + "|".join(["work", "root", "home", "farm", "Users", "opt"]) + r")/\w"
+)
+REGISTRY_HOST = re.compile(
+    "|".join(
+        re.escape(".".join(parts))
+        for parts in [
+            ("pypi", "org"),
+            ("pythonhosted", "org"),
+            ("npmjs", "org"),
+            ("npmjs", "com"),
+            ("anaconda", "org"),
+        ]
+    )
+)
+
+
+def python(code: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run code in a new interpreter that imports from ``cwd`` first."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def heavy_modules(code: str) -> list[str]:
+    """The heavy packages that are loaded once ``code`` has run in a new interpreter."""
+    report = "import json, sys; print(); print(json.dumps(sorted(sys.modules)))"
+    done = python(f"{code}\n{report}")
+    assert done.returncode == 0, done.stderr
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    return sorted(loaded & HEAVY)
+
+
+def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
+    """Check the import contracts of the tree, and leave no cache behind."""
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return python(code, "--no-cache", cwd=tree)
+
+
+def contract(name: str) -> dict[str, list[str]]:
+    """One import contract of pyproject.toml."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = document["tool"]["importlinter"]["contracts"]
+    return next(contract for contract in contracts if contract["id"] == name)
+
+
+def existing(names: set[str]) -> set[str]:
+    """Those of the named top-level modules that the tree has."""
+    package = ROOT / "simkit"
+    return {
+        f"simkit.{name}"
+        for name in names
+        if (package / f"{name}.py").exists() or (package / name / "__init__.py").exists()
+    }
+
+
+def project_files() -> list[Path]:
+    """Every file that is, or would be, committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # A file deleted in the working tree is still listed.
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def traces_of_a_machine(text: str) -> list[str]:
+    """The lines that name a path of one machine or the host of a package registry."""
+    return [
+        line
+        for line in text.splitlines()
+        if MACHINE_PATH.search(line) or REGISTRY_HOST.search(line)
+    ]
+
+
+def test_importing_simkit_loads_nothing_heavy() -> None:
+    loaded = heavy_modules("import simkit")
+
+    assert loaded == []
+
+
+def test_help_loads_nothing_heavy() -> None:
+    loaded = heavy_modules(
+        "import runpy, sys\n"
+        "sys.argv = ['simkit', '--help']\n"
+        "try:\n"
+        "    runpy.run_module('simkit', run_name='__main__')\n"
+        "except SystemExit as stop:\n"
+        "    assert not stop.code, stop.code\n"
+        "else:\n"
+        "    raise AssertionError('--help did not end the program')\n"
+    )
+
+    assert loaded == []
+
+
+def test_import_contracts_hold() -> None:
+    checked = lint_imports(ROOT)
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "3 kept, 0 broken" in checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "broken"),
+    [
+        ("errors.py", "import simkit.messages", "Imports go down the layers only BROKEN"),
+        ("unplaced.py", "", "Imports go down the layers only BROKEN"),
+        ("matching.py", "import random", "or framework BROKEN"),
+        ("expect/__init__.py", "import simkit.runtime", "does not reach who made it BROKEN"),
+    ],
+    ids=["an import upwards", "a module without a place", "chance in matching", "a judge runs"],
+)
+def test_import_contracts_can_break(tmp_path: Path, file: str, line: str, broken: str) -> None:
+    shutil.copytree(ROOT / "simkit", tmp_path / "simkit")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / "simkit" / file).open("a", encoding="utf-8") as module:
+        module.write(f"\n{line}\n")
+
+    checked = lint_imports(tmp_path)
+
+    assert checked.returncode == 1
+    assert broken in checked.stdout
+
+
+def test_contracts_name_every_module_they_are_about() -> None:
+    pure, judges = contract("pure"), contract("judges")
+
+    assert set(pure["source_modules"]) == existing(PURE)
+    assert set(judges["source_modules"]) == existing(JUDGES)
+    assert set(judges["forbidden_modules"]) == existing(MAKERS)
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    files = project_files()
+
+    found = {
+        str(file.relative_to(ROOT)): lines
+        for file in files
+        if (lines := traces_of_a_machine(file.read_text(encoding="utf-8", errors="ignore")))
+    }
+    assert files
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see " + "/".join(["", "home", "someone", "notes.md"]),
+        "'" + "/".join(["", "work", "main"]) + "'",
+        "url = https://" + ".".join(["files", "pythonhosted", "org"]) + "/packages",
+    ],
+)
+def test_a_machine_path_or_registry_host_is_noticed(line: str) -> None:
+    assert traces_of_a_machine(f"first\n{line}\nlast") == [line]
+
+
+@pytest.mark.parametrize(
+    "line", ["tests/work/x", "${dir}/home/x", "https://example.com/home/x", "the word/work"]
+)
+def test_a_relative_path_is_not_a_machine_path(line: str) -> None:
+    assert traces_of_a_machine(line) == []
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md"])
+def test_top_level_document_exists(name: str) -> None:
+    assert (ROOT / name).read_text(encoding="utf-8").strip()
+
+
+def test_architecture_fits_one_screen() -> None:
+    lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) <= 60
+
+
+@pytest.mark.parametrize("file", ["README.md", ".ci/run"])
+def test_readme_and_ci_name_the_same_test_command(file: str) -> None:
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+
+    assert [line for line in lines if line.endswith("python -m pytest -q")]
