@@ -101,7 +101,14 @@ class Unsupported(SimkitError):
 
 
 class ScriptBroken(SimkitError):
-    """The script cannot be served as it is written: the scenario is at fault, not the pipeline."""
+    """The script cannot be served as it is written: the scenario is at fault, not the pipeline.
+
+    ``path`` leads to the place in the scenario's document.
+    """
+
+    def __init__(self, what: str, path: tuple[str | int, ...] = ("turns",)) -> None:
+        super().__init__(what, path)
+        self.what, self.path = what, path
 
 
 class PipelineError(SimkitError):

@@ -94,6 +94,8 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The token counter that budgets and claims use."""
     observes: tuple[str, ...] = ()
     """What this driver can see beyond messages: sections, state, runs, handoffs."""
+    limits: Mapping[str, JsonValue] = {}
+    """The limits that only judges hold: ``irrelevant_share``, ``context_tokens``."""
 
 
 class RunStarted(Event, frozen=True, gc=False, tag="RunStarted"):
@@ -168,17 +170,6 @@ class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     becomes: Message | None = None
 
 
-class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
-    """A message made for one context."""
-
-    section: str
-    message: Message
-    tokens: int = 0
-    pieces: tuple[Piece, ...] = ()
-    of: int = 0
-    """The logged message that it shows, where it shows one (the current message)."""
-
-
 class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
     """A range of a filtered history.
 
@@ -204,6 +195,19 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="show
     rendered: Message | None = None
     """The one message that stands in the context instead (``as: text`` and ``as: json``)."""
     rendered_tokens: int = 0
+
+
+class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
+    """A message made for one context."""
+
+    section: str
+    message: Message
+    tokens: int = 0
+    pieces: tuple[Piece, ...] = ()
+    of: int = 0
+    """The logged message that it shows, where it shows one (the current message)."""
+    shown: tuple[Shown, ...] = ()
+    """The histories that are rendered in its pieces."""
 
 
 Part: TypeAlias = Made | Shown

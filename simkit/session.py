@@ -12,13 +12,13 @@ from simkit.expect.judge import Judgement, judge
 from simkit.messages import JsonValue
 from simkit.models.script import ScriptedModel, ScriptedTools, call_with
 from simkit.pipeline.model import Limits, Pipeline
-from simkit.runtime.compiled import schema_of
-from simkit.runtime.functions import called, function_named
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver, UserTurn
 from simkit.scenario.files import Prepared
 from simkit.scenario.model import Scenario, Turn
 from simkit.scenario.replies import ToolAnswers
-from simkit.trace import Trace
+from simkit.trace import Trace, canonical, copied
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -47,8 +47,10 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     scenario, pipeline = prepared.scenario, prepared.pipeline
     limits = _limits(pipeline, scenario)
     shared_results, given = _shared(prepared)
+    compiled = CompiledPipeline(pipeline)
+    functions = compiled.functions
     driver = NativeDriver(
-        pipeline,
+        compiled,
         scenario=prepared.item.name,
         seed=scenario.seed if seed is None else seed,
         start=scenario.start,
@@ -56,15 +58,15 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
         given=given,
         model=ScriptedModel(
             [turn.replies for turn in scenario.turns],
-            {name: schema_of(t.args, pipeline.schemas) for name, t in pipeline.tools.items()},
-            pipeline.schemas,
-            function_named,
+            compiled.tool_args,
+            compiled.schemas,
+            functions.named,
         ),
         tools=ScriptedTools(
             [turn.tool_results for turn in scenario.turns],
             shared_results,
             {name: t.function for name, t in pipeline.tools.items() if t.function},
-            lambda name, args: called(name, call_with, function_named(name), args),
+            lambda name, args: copied(call_with(functions.named(name), copied(args))),
         ),
         limits=limits,
     )
@@ -72,9 +74,8 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     try:
         driver.run(trace)
     except ScriptBroken as problem:
-        raise SourceError(
-            prepared.document.position(("turns",)), str(problem), advice=""
-        ) from problem
+        where = prepared.document.position(problem.path)
+        raise SourceError(where, problem.what) from problem
     return trace
 
 
@@ -90,7 +91,7 @@ def _shared(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str,
     for shared in prepared.shared:
         results.update(shared.tool_results)
         given.update(shared.given.state)
-    return results, {**given, **prepared.scenario.given.state}
+    return results, canonical({**given, **prepared.scenario.given.state})
 
 
 def _user_turn(turn: Turn) -> UserTurn:
@@ -99,10 +100,10 @@ def _user_turn(turn: Turn) -> UserTurn:
     if user is not None and user.text is not None:
         text = user.text
     elif user is not None:
-        value = user.json_
+        value = canonical(user.json_)
         text = value if isinstance(value, str) else _json(value)
     return UserTurn(text, value, turn.session, turn.project, turn.expect.has("error"))
 
 
 def _json(value: JsonValue) -> str:
-    return msgspec.json.encode(msgspec.to_builtins(value)).decode()
+    return msgspec.json.encode(value).decode()

@@ -1,9 +1,10 @@
-"""What users write, as frozen pydantic models: one clear error with its place, and JSON Schema out."""
+"""What users write, as frozen pydantic models: one clear error with its place; JSON Schema out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, TypeVar
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -18,13 +19,14 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from simkit.errors import MatcherError, ReferenceInvalid, SourceError
+from simkit.errors import MatcherError, ReferenceInvalid
 from simkit.json_schema import check_schema
 from simkit.matching import check, matcher_json_schema
 from simkit.references import compile as compile_references
-from simkit.source import Document, text_of
+from simkit.source import Document, SourcePath, text_of
 
-MATCHER_REF = "#/$defs/matcher"
+MATCHER_SCHEMA: Final[Mapping[str, Any]] = {"x-matcher": True}
+"""Stands for a matcher's JSON Schema until it is put in: pydantic follows no foreign ``$ref``."""
 
 
 class Written(BaseModel):
@@ -102,7 +104,8 @@ def _as_template(value: Any) -> Any:
     try:
         compile_references(value)
     except ReferenceInvalid as problem:
-        raise PydanticCustomError("template", "{what}", {"what": str(problem)}) from None
+        path = problem.args[1] if len(problem.args) > 1 else ()
+        raise _located(MatcherError(tuple(path), str(problem))) from None
     return value
 
 
@@ -115,7 +118,10 @@ def _as_matcher(value: Any) -> Any:
 
 
 def _as_schema(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"$ref"}:
+    if isinstance(value, str):
+        return _as_function(value)
+    # Whoever knows the pipeline's `schemas` holds it against them.
+    if _refers_by_name(value):
         return value
     try:
         check_schema(value)
@@ -124,55 +130,75 @@ def _as_schema(value: Any) -> Any:
     return value
 
 
+def _refers_by_name(schema: Any) -> bool:
+    """Says whether a schema refers to one that has a name, as ``{$ref: Name}`` does."""
+    if isinstance(schema, list):
+        return any(_refers_by_name(inner) for inner in schema)
+    if not isinstance(schema, dict):
+        return False
+    target = schema.get("$ref")
+    if isinstance(target, str) and not target.startswith("#"):
+        return True
+    return any(_refers_by_name(inner) for inner in schema.values())
+
+
 def _as_function(value: Any) -> str:
     text = _as_text(value)
-    module, colon, name = text.partition(":")
-    if not (colon and all(part.isidentifier() for part in [*module.split("."), name])):
-        raise PydanticCustomError(
-            "function", "`{text}` is no `module:function`", {"text": text}
+    if not _FUNCTION.fullmatch(text):
+        raise refuse(
+            f"`{text}` is no `module:function`",
+            advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
         )
     return text
 
 
 def _located(problem: MatcherError) -> PydanticCustomError:
-    return PydanticCustomError(
-        "located",
-        "{what}",
-        {
-            "what": problem.what,
-            "path": problem.path,
-            "word": problem.word,
-            "known": tuple(problem.known),
-            "advice": problem.advice,
-        },
+    return _refusal(
+        _Fault(problem.path, problem.what, problem.word, tuple(problem.known), problem.advice)
     )
 
 
-TEXT_SCHEMA = {"type": ["string", "number", "boolean"]}
+def _refusal(fault: _Fault) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{what}", {"what": fault.what, "fault": fault})
+
+
+_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
 """A position that holds text: numbers and booleans keep their source text."""
 Template = Annotated[Any, BeforeValidator(_as_template), WithJsonSchema({})]
 """Any value; ``${…}`` inside it are references."""
-MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), WithJsonSchema({"$ref": MATCHER_REF})]
+MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), WithJsonSchema(dict(MATCHER_SCHEMA))]
 SchemaValue = Annotated[
-    Any, BeforeValidator(_as_schema), WithJsonSchema({"type": ["object", "boolean"]})
-]
+    Any,
+    BeforeValidator(_as_schema),
+    WithJsonSchema(
+        {"anyOf": [
+            {"type": ["object", "boolean"]},
+            {"type": "string", "pattern": f"^{_FUNCTION.pattern}$"},
+        ]}
+    ),
+]  # fmt: skip
+"""A JSON Schema, the name of one as ``{$ref: Name}``, or ``module:Model``."""
 FunctionName = Annotated[
     str,
     BeforeValidator(_as_function),
-    WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"}),
+    WithJsonSchema({"type": "string", "pattern": f"^{_FUNCTION.pattern}$"}),
 ]
 Count = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 0)), WithJsonSchema(
     {"type": "integer", "minimum": 0})]  # fmt: skip
 Positive = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 1)), WithJsonSchema(
     {"type": "integer", "minimum": 1})]  # fmt: skip
+Number = Annotated[
+    float, BeforeValidator(lambda v: _as_number(v)), WithJsonSchema({"type": "number"})
+]
 Flag = StrictBool
 
 
 def _at_least(value: Any, least: int) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise PydanticCustomError(
-            "whole_number", "must be a whole number, not {what}", {"what": _shown(value)}
+            "whole_number", "must be a whole number, not {what}", {"what": shown_value(value)}
         )
     if value < least:
         raise PydanticCustomError(
@@ -181,16 +207,24 @@ def _at_least(value: Any, least: int) -> Any:
     return int(value)
 
 
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, (int, float, str)) else _kind(value)
+def _as_number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PydanticCustomError(
+            "number", "must be a number, not {what}", {"what": shown_value(value)}
+        )
+    return float(value)
+
+
+def shown_value(value: Any) -> str:
+    """A value as messages show it: texts in backquotes, lists and mappings by their kind."""
+    if isinstance(value, str):
+        return f"the text `{value}`" if value else "an empty text"
+    return text_of(value) or _kind(value)
 
 
 def refuse(what: str, known: tuple[str, ...] = (), word: str = "", advice: str = "") -> Exception:
     """The exception that a validator raises to refuse a value with one sentence."""
-    return PydanticCustomError(
-        "located", "{what}",
-        {"what": what, "path": (), "word": word, "known": known, "advice": advice},
-    )  # fmt: skip
+    return _refusal(_Fault((), what, word, known, advice))
 
 
 def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
@@ -208,7 +242,32 @@ def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...]
         )
 
 
+def require(
+    document: Document,
+    path: SourcePath,
+    noun: str,
+    word: str,
+    known: Iterable[str],
+    key: bool = False,
+) -> None:
+    """Raises SourceError for the word at ``path``, or for the key there, if it is not known."""
+    known = tuple(dict.fromkeys(known))
+    if word not in known:
+        raise document.error(path, f"unknown {noun} `{word}`", word=word, known=known, key=key)
+
+
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+class _Fault(NamedTuple):
+    """The first thing wrong with a value: where in it, and what."""
+
+    path: SourcePath
+    what: str
+    word: str = ""
+    known: tuple[str, ...] = ()
+    advice: str = ""
+    key: bool = False
 
 
 def validated(model: type[AnyModel], document: Document) -> AnyModel:
@@ -216,31 +275,39 @@ def validated(model: type[AnyModel], document: Document) -> AnyModel:
     try:
         return model.model_validate(document.data)
     except ValidationError as problem:
-        raise _source_error(problem, document) from None
+        path, what, word, known, advice, key = _fault(problem, document.data)
+    raise document.error(path, what, word=word, known=known, advice=advice, key=key)
 
 
-def _source_error(problem: ValidationError, document: Document) -> SourceError:
+def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
+    """Returns a part of what a validator was given as a model; ``at`` is where it stands there."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        fault = _fault(problem, value)
+    raise _refusal(fault._replace(path=(*at, *fault.path)))
+
+
+def _fault(problem: ValidationError, data: Any) -> _Fault:
     first = min(problem.errors(include_url=False), key=lambda err: _rank(err["type"]))
-    path = _path_in(document.data, first["loc"])
-    kind, context = first["type"], first.get("ctx", {})
+    path = _path_in(data, first["loc"])
+    kind, context, value = first["type"], first.get("ctx", {}), first.get("input")
+    if kind == "refused":
+        fault: _Fault = context["fault"]
+        return fault._replace(path=(*path, *fault.path))
     if kind == "unknown_key":
-        key = str(context["key"])
-        what = f"unknown {context['noun']} `{key}`"
-        return document.error(
-            (*path, key), what, word=key, known=tuple(context["known"]), key=True
-        )
-    if kind == "located":
-        return document.error(
-            (*path, *context["path"]), context["what"], word=context["word"],
-            known=tuple(context["known"]), advice=context["advice"],
-        )  # fmt: skip
+        word = str(context["key"])
+        what = f"unknown {context['noun']} `{word}`"
+        return _Fault((*path, word), what, word, tuple(context["known"]), key=True)
     if kind == "missing":
-        key = str(first["loc"][-1])
-        return document.error(path, f"key `{key}` is missing")
+        return _Fault(path, f"key `{first['loc'][-1]}` is missing")
+    if kind == "literal_error":
+        known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
+        key = next((step for step in reversed(path) if isinstance(step, str)), "this")
+        shown = f"`{value}`" if isinstance(value, str) else shown_value(value)
+        return _Fault(path, f"`{key}` cannot be {shown}", text_of(value) or "", known)
     phrase = _PHRASES.get(kind)
-    if phrase is None:
-        return document.error(path, first["msg"])
-    return document.error(path, phrase(first.get("input"), context))
+    return _Fault(path, first["msg"] if phrase is None else phrase(value))
 
 
 def _rank(kind: str) -> int:
@@ -248,18 +315,15 @@ def _rank(kind: str) -> int:
     return 0 if kind == "unknown_key" else 1
 
 
-_PHRASES: Mapping[str, Callable[[Any, Mapping[str, Any]], str]] = {
-    "literal_error": lambda value, ctx: f"must be {ctx['expected']}, not {_shown(value)}",
-    "model_type": lambda value, _: f"must be a mapping, not {_kind(value)}",
-    "model_attributes_type": lambda value, _: f"must be a mapping, not {_kind(value)}",
-    "dict_type": lambda value, _: f"must be a mapping, not {_kind(value)}",
-    "tuple_type": lambda value, _: f"must be a list, not {_kind(value)}",
-    "list_type": lambda value, _: f"must be a list, not {_kind(value)}",
-    "string_type": lambda value, _: f"must be a text, not {_kind(value)}",
-    "int_type": lambda value, _: f"must be a whole number, not {_shown(value)}",
-    "bool_type": lambda value, _: f"must be true or false, not {_shown(value)}",
-    "float_type": lambda value, _: f"must be a number, not {_shown(value)}",
-    "too_short": lambda _value, _ctx: "must not be empty",
+_PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
+    "model_type": lambda value: f"must be a mapping, not {_kind(value)}",
+    "model_attributes_type": lambda value: f"must be a mapping, not {_kind(value)}",
+    "dict_type": lambda value: f"must be a mapping, not {_kind(value)}",
+    "tuple_type": lambda value: f"must be a list, not {_kind(value)}",
+    "string_type": lambda value: f"must be a text, not {_kind(value)}",
+    "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",
+    "bool_type": lambda value: f"must be true or false, not {shown_value(value)}",
+    "too_short": lambda _: "must not be empty",
 }
 
 
@@ -267,18 +331,39 @@ def _path_in(data: Any, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """The steps of pydantic's location that exist in the data: it also names union members."""
     path: list[int | str] = []
     for step in loc:
-        if (isinstance(data, dict) and step in data) or (
-            isinstance(data, list) and isinstance(step, int) and 0 <= step < len(data)
-        ):
+        if _has(data, step):
             path.append(step)
             data = data[step]
     return tuple(path)
 
 
+def _has(data: Any, step: int | str) -> bool:
+    if isinstance(data, list):
+        return isinstance(step, int) and 0 <= step < len(data)
+    return isinstance(data, dict) and step in data
+
+
 def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
     """Returns the model's JSON Schema (draft 2020-12), matchers included."""
-    schema = model.model_json_schema(by_alias=True)
+    schema: dict[str, Any] = _finished(model.model_json_schema(by_alias=True))
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = title
     schema.setdefault("$defs", {}).update(matcher_json_schema())
     return schema
+
+
+def _finished(schema: Any) -> Any:
+    """Returns pydantic's schema with matchers put in, and without defaults that nobody writes."""
+    if isinstance(schema, list):
+        return [_finished(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_whole = "$ref" in schema
+    finished = {
+        key: _finished(inner)
+        for key, inner in schema.items()
+        if key not in MATCHER_SCHEMA and not (key == "default" and (inner is None or is_whole))
+    }
+    if any(key in schema for key in MATCHER_SCHEMA):
+        finished["$ref"] = "#/$defs/matcher"
+    return finished

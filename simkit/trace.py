@@ -1,14 +1,14 @@
 """The trace: everything that happened, in order. Producers emit it; judges read only it.
 
-A trace is a header and one JSON object a line. Events are encoded when they are made, so what a
-pipeline changes later cannot change what is recorded; two runs are equal exactly when these bytes
-are equal.
+A trace is a header and one JSON object a line; two runs are equal exactly when these bytes are
+equal. What a pipeline hands over is copied into plain data when its event is made, so what the
+pipeline changes later cannot change what is recorded.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +55,22 @@ def canonical(value: Any) -> JsonValue:
             return value
         return {"$float": "nan" if value != value else ("inf" if value > 0 else "-inf")}
     return _foreign(value)
+
+
+def copied(value: Any) -> Any:
+    """Returns a value as plain data that nobody else can reach; messages stay messages.
+
+    This is the door to user code, both ways: what a user's function gets it may change, and what
+    it gives it may keep.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None or kind is Message:
+        return value
+    if isinstance(value, Mapping):
+        return {(k if type(k) is str else _key(k)): copied(v) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [copied(item) for item in value]
+    return canonical(value)
 
 
 def _key(key: Any) -> str:
@@ -110,37 +126,55 @@ def _tagged(value: Any) -> JsonValue:
 
 
 class Trace:
-    """The ordered events of one run of one scenario."""
+    """The ordered events of one run of one scenario.
 
-    __slots__ = ("_encode", "_lines", "events")
+    Producers make events only of frozen values and of plain data that nobody else can reach
+    (`canonical`), so encoding them together, on demand, gives the same bytes as one by one.
+    """
+
+    __slots__ = ("_encoded", "_size", "emit", "events")
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
-        self._lines: list[bytes] = []
-        self._encode = msgspec.json.Encoder(decimal_format="string").encode
+        self.emit: Callable[[AnyEvent], None] = self.events.append
+        """Adds an event."""
+        self._encoded = b""
+        self._size = -1
 
-    def emit(self, event: AnyEvent) -> None:
-        """Adds an event and encodes it at once; raises TraceError for a value no JSON can hold."""
-        try:
-            self._lines.append(self._encode(event))
-        except (TypeError, ValueError, OverflowError) as problem:
-            raise TraceError(
-                f"event {type(event).__name__} holds a value that cannot be recorded: {problem}"
-            ) from None
-        self.events.append(event)
-
-    def lines(self) -> Iterator[bytes]:
-        """Yields the stored form, line by line, without line ends."""
-        yield msgspec.json.encode(Header(FORMAT))
-        yield from self._lines
+    def lines(self) -> list[bytes]:
+        """Returns the stored form, line by line, without line ends."""
+        return self.encoded().splitlines()
 
     def encoded(self) -> bytes:
-        """Returns the stored form: JSONL with a header."""
-        return b"\n".join(self.lines()) + b"\n"
+        """Returns the stored form: JSONL with a header.
+
+        Raises TraceError naming the event that holds a value no JSON can hold.
+        """
+        if self._size != len(self.events):
+            self._encoded = _encode_lines([Header(FORMAT), *self.events])
+            self._size = len(self.events)
+        return self._encoded
 
     def digest(self) -> str:
         """Returns the sha256 of the stored form; equal exactly for equal runs."""
         return hashlib.sha256(self.encoded()).hexdigest()
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def _encode_lines(values: list[Any]) -> bytes:
+    try:
+        return _ENCODER.encode_lines(values)
+    except (TypeError, ValueError, OverflowError):
+        for value in values:
+            try:
+                _ENCODER.encode(value)
+            except (TypeError, ValueError, OverflowError) as problem:
+                raise TraceError(
+                    f"event {type(value).__name__} holds a value that cannot be recorded: {problem}"
+                ) from None
+        raise
 
 
 def read_trace(path: str | Path) -> Trace:
@@ -175,5 +209,4 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
             trace.events.append(_EVENT_DECODER.decode(line))
         except msgspec.MsgspecError as problem:
             raise TraceError(f"{name}:{number}: not an event of a simkit trace: {problem}") from None
-        trace._lines.append(line)
     return trace

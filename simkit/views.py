@@ -36,11 +36,13 @@ class StreamView:
 class MadePart:
     """A message made for one context, as judges see it."""
 
-    __slots__ = ("message", "of", "pieces", "section", "tokens")
+    __slots__ = ("message", "of", "pieces", "section", "shown", "tokens")
 
-    def __init__(self, part: e.Made) -> None:
+    def __init__(self, part: e.Made, shown: Sequence[ShownPart] = ()) -> None:
         self.section, self.tokens, self.of = part.section, part.tokens, part.of
         self.message, self.pieces = part.message, part.pieces
+        self.shown = shown
+        """The histories that are rendered in its pieces."""
 
 
 class ShownPart:
@@ -184,9 +186,7 @@ class ContextView:
     def dropped(self) -> list[Dropped]:
         """What history sections read and left out, in the order of the log."""
         out: list[tuple[int, int, Dropped]] = []
-        for part in self.parts:
-            if not isinstance(part, ShownPart):
-                continue
+        for part in self._histories():
             originals = part.stream_messages
             cuts = [*part.stream.cuts[: part.cuts_hi], *part.tail_cuts]
             for order, cut in enumerate(cuts):
@@ -198,6 +198,13 @@ class ContextView:
                 entry = Dropped(originals[number], "message", "window")
                 out.append((number, len(cuts), entry))
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
+
+    def _histories(self) -> Iterator[ShownPart]:
+        for part in self.parts:
+            if isinstance(part, ShownPart):
+                yield part
+            else:
+                yield from part.shown
 
     def weights(self) -> Iterator[tuple[str, str | None, int]]:
         """Yields (section, agent, tokens) of every message; linear in the context."""
@@ -455,8 +462,11 @@ class View:
 
     def _part(self, part: e.Part) -> MadePart | ShownPart:
         if type(part) is e.Made:
-            return MadePart(part)
+            return MadePart(part, [self._history(shown) for shown in part.shown])
         assert isinstance(part, e.Shown)
+        return self._history(part)
+
+    def _history(self, part: e.Shown) -> ShownPart:
         stream = self.streams.get(part.stream)
         if stream is None or part.restarts:
             stream = self.streams[part.stream] = StreamView(part.stream)

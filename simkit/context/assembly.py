@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from simkit.context import rendering
 from simkit.context.history import HistoryReader, Slice
 from simkit.context.rendering import Root
 from simkit.context.tokens import Counter
-from simkit.events import Made, Part, Piece
+from simkit.events import Made, Part, Piece, Shown
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import Message
 from simkit.pipeline import recipe as r
 from simkit.references import Template
 from simkit.references import compile as compile_references
+from simkit.trace import copied
 
 
 class Sources(Protocol):
@@ -81,16 +82,15 @@ class Assembly:
         self._entries: list[_Entry] = []
         for entry in recipe:
             if isinstance(entry, tuple):
-                sections = [self._section(item, texts) for item in entry]
-                self._entries.append(_Shared(sections, count))
+                self._entries.append(_Shared([self._single(item, texts, True) for item in entry], count))
             else:
                 self._entries.append(self._single(entry, texts))
 
-    def _single(self, item: r.Item, texts: _Texts) -> _Entry:
+    def _single(self, item: r.Item, texts: _Texts, shares: bool = False) -> _Single:
         if item.kind == "history":
             self.histories.append((item.name, item.history or r.History()))
             return _HistoryEntry(
-                len(self.histories) - 1, self._section(item, texts), item, self._count
+                len(self.histories) - 1, self._section(item, texts), item, self._count, shares
             )
         section = self._section(item, texts)
         if item.kind == "current_message":
@@ -217,7 +217,7 @@ class _Texts:
         function = self._function(options.function)
 
         def custom(root: Root) -> str:
-            made = function(root)
+            made = function({key: copied(value) for key, value in root.items()})
             return "" if made is None else rendering.text_form(made)
 
         return custom
@@ -232,19 +232,21 @@ def _json_of(value: Any, preview: Mapping[str, int] | None) -> str:
 
 
 class _Entry(Protocol):
+    section: Section
+
     def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
         """Returns the part and its tokens, or None if it makes nothing."""
 
 
 class _TextEntry:
-    __slots__ = ("_count", "_last", "_section", "_speaker")
+    __slots__ = ("_count", "_last", "_speaker", "section")
 
     def __init__(self, section: Section, count: Counter, is_instructions: bool) -> None:
-        self._section, self._count, self._speaker = section, count, is_instructions
+        self.section, self._count, self._speaker = section, count, is_instructions
         self._last: tuple[str, str | None, tuple[Part, int]] | None = None
 
     def make(self, root: Root, _sources: Sources, _omits: str) -> tuple[Part, int] | None:
-        text = self._section.says(root)
+        text = self.section.says(root)
         if not text:
             return None
         agent = root["agent"] if self._speaker else None
@@ -252,72 +254,82 @@ class _TextEntry:
         if last is not None and last[0] == text and last[1] == agent:
             return last[2]
         tokens = self._count(text)
-        name = self._section.name
-        message = Message(self._section.role, text, agent=agent, section=name)
+        name = self.section.name
+        message = Message(self.section.role, text, agent=agent, section=name)
         made = Made(name, message, tokens), tokens
         self._last = (text, agent, made)
         return made
 
 
 class _CurrentEntry:
-    __slots__ = ("_count", "_section")
+    __slots__ = ("_count", "section")
 
     def __init__(self, section: Section, count: Counter) -> None:
-        self._section, self._count = section, count
+        self.section, self._count = section, count
 
     def make(self, root: Root, sources: Sources, _omits: str) -> tuple[Part, int] | None:
-        text = self._section.says(root)
+        text = self.section.says(root)
         if not text:
             return None
         message, number = sources.current()
         shown = Message(
-            self._section.role, text, message.id, turn=message.turn, data=message.data,
-            section=self._section.name,
+            self.section.role, text, message.id, turn=message.turn, data=message.data,
+            section=self.section.name,
         )  # fmt: skip
         tokens = self._count(text)
-        return Made(self._section.name, shown, tokens, (), number), tokens
+        return Made(self.section.name, shown, tokens, (), number), tokens
 
 
 class _Shared:
     """One message that several sections share; each keeps its own piece."""
 
-    __slots__ = ("_count", "_sections")
+    __slots__ = ("_count", "_entries", "section")
 
-    def __init__(self, sections: list[Section], count: Counter) -> None:
-        self._sections, self._count = sections, count
+    def __init__(self, entries: list[_Single], count: Counter) -> None:
+        self._entries, self._count = entries, count
+        self.section = entries[0].section
 
-    def make(self, root: Root, sources: Sources, _omits: str) -> tuple[Part, int] | None:
-        pieces = []
+    def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
+        pieces: list[Piece] = []
+        shown: list[Shown] = []
         number, identity, turn, agent = 0, "", 0, None
-        for section in self._sections:
-            text = section.says(root)
-            if not text:
+        for entry in self._entries:
+            made = entry.make(root, sources, omits)
+            if made is None:
                 continue
-            pieces.append(Piece(section.name, text, self._count(text)))
-            if section.item.kind == "current_message":
-                message, number = sources.current()
-                identity, turn = message.id, message.turn
-            if section.item.kind == "instructions":
-                agent = root["agent"]
+            part, tokens = made
+            if isinstance(part, Shown):
+                shown.append(part)
+                if part.rendered is None:
+                    continue
+                message = part.rendered
+            else:
+                message = part.message
+                agent = agent or message.agent
+                if part.of or entry.section.item.kind == "current_message":
+                    number, identity, turn = part.of, message.id, message.turn
+            pieces.append(Piece(entry.section.name, message.content, tokens))
         if not pieces:
             return None
         content = "\n\n".join(piece.content for piece in pieces)
-        name = pieces[0].section
-        role = self._sections[0].role
-        shown = Message(role, content, identity, agent=agent, turn=turn, section=name)
+        name, role = pieces[0].section, self.section.role
+        message = Message(role, content, identity, agent=agent, turn=turn, section=name)
         tokens = self._count(content)
-        return Made(name, shown, tokens, tuple(pieces), number), tokens
+        return Made(name, message, tokens, tuple(pieces), number, tuple(shown)), tokens
 
 
 class _HistoryEntry:
-    __slots__ = ("_count", "_options", "_place", "_section")
+    __slots__ = ("_count", "_options", "_place", "_shares", "section")
 
-    def __init__(self, place: int, section: Section, item: r.Item, count: Counter) -> None:
-        self._place, self._section, self._count = place, section, count
-        self._options = item.history or r.History()
+    def __init__(
+        self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
+    ) -> None:
+        """``shares``: it is a piece of a message, hence text."""
+        self._place, self.section, self._count = place, section, count
+        self._options, self._shares = item.history or r.History(), shares
 
     def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
-        if self._section.when is not None and not self._section.when.holds(root):
+        if self.section.when is not None and not self.section.when.holds(root):
             return None
         found = sources.history(self._place, omits)
         if found is None:
@@ -343,7 +355,7 @@ class _HistoryEntry:
 
     def _rendered(self, found: Slice, summary: Message | None) -> tuple[Message | None, int]:
         options = self._options
-        if options.as_ not in ("text", "json") and options.title is None:
+        if options.as_ not in ("text", "json") and options.title is None and not self._shares:
             return None, 0
         messages = found.messages()
         if summary is not None:
@@ -358,5 +370,8 @@ class _HistoryEntry:
             content = f"{options.title}\n{content}"
         if options.after is not None:
             content = f"{content}\n{options.after}"
-        message = Message(self._section.role, content, section=self._section.name)
+        message = Message(self.section.role, content, section=self.section.name)
         return message, self._count(content)
+
+
+_Single: TypeAlias = _TextEntry | _CurrentEntry | _HistoryEntry

@@ -8,8 +8,8 @@ context. So all contexts of a session together cost what the log holds, not its 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,7 +19,10 @@ from simkit.events import Cut, Shown
 from simkit.messages import Message
 from simkit.pipeline.recipe import Filter, History, Window
 
-Entries = list[tuple[Message, int]]
+Entries: TypeAlias = list[tuple[Message, int]]
+"""Messages with their tokens."""
+Sizes: TypeAlias = Mapping[str, tuple[int, int]]
+"""A logged message's id to its number and its tokens."""
 
 
 class Stream:
@@ -52,13 +55,14 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     shown: Shown
     tokens: int
     stream: Stream
-    tail: tuple[Message, ...]
+    tail: Entries
 
     def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
         """The messages from place ``lo`` (default: where the window starts) to ``hi``."""
         start = self.shown.lo if lo is None else lo
         settled = self.stream.messages
-        everything = [*settled[start:], *self.tail[max(0, start - len(settled)) :]]
+        tail = [message for message, _ in self.tail[max(0, start - len(settled)) :]]
+        everything = [*settled[start:], *tail]
         return everything if hi is None else everything[: hi - start]
 
 
@@ -94,73 +98,77 @@ class HistoryReader:
         settled: int,
         omit: str,
         committed: Container[str],
+        sizes: Sizes,
         restarts: bool,
     ) -> Slice:
         """Returns what is shown of ``source``; its first ``settled`` messages will not change.
 
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
-        ids of the conversation's messages.
+        ids of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
         kept: list[int] = []
         cuts: list[Cut] = []
-        if not self._custom and stream.seen < settled:
-            for message in source[stream.seen : settled]:
-                self._take(message, committed, kept, cuts, stream.add)
-            stream.seen = settled
-        tail: Entries = []
-        tail_numbers: list[int] = []
+        seen = stream.seen
+        if not self._custom and seen < settled:
+            for message, tokens in self._taken(source[seen:settled], committed, sizes, kept, cuts):
+                stream.add(message, tokens)
+            stream.seen = seen = settled
+        fresh: Sequence[Message] = source[seen:] if seen < len(source) else ()
+        if omit:
+            fresh = [message for message in fresh if message.id != omit]
+        numbers: list[int] = []
         tail_cuts: list[Cut] = []
-
-        def add_to_tail(message: Message, tokens: int) -> None:
-            tail.append((message, tokens))
-
-        fresh = source[stream.seen :] if stream.seen < len(source) else ()
-        for message in fresh:
-            if message.id != omit:
-                self._take(message, committed, tail_numbers, tail_cuts, add_to_tail)
+        tail = self._taken(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
         for name, function in self._custom:
-            tail, tail_numbers = _filtered_by_user(function, name, tail, tail_cuts, self._count)
+            tail, numbers = _filtered_by_user(function, name, tail, tail_cuts, self._count)
         lo = self._start(stream, tail)
         size = len(stream.messages)
-        if lo <= size:
-            tokens = stream.sums[-1] - stream.sums[lo] + sum(t for _, t in tail)
-        else:
-            tokens = sum(t for _, t in tail[lo - size :])
+        after = tail if lo <= size else tail[lo - size :]
+        tokens = stream.sums[-1] - stream.sums[lo] if lo <= size else 0
+        if after:
+            tokens += sum([size for _, size in after])
         shown = Shown(
-            self._section, stream.id, lo, tuple(kept), tuple(cuts), tuple(tail_numbers),
+            self._section, stream.id, lo, tuple(kept), tuple(cuts), tuple(numbers),
             tuple(tail_cuts), restarts,
         )  # fmt: skip
-        return Slice(shown, tokens, stream, tuple(m for m, _ in tail))
+        return Slice(shown, tokens, stream, tail)
 
-    def _take(
+    def _taken(
         self,
-        message: Message,
+        messages: Sequence[Message],
         committed: Container[str],
+        sizes: Sizes,
         kept: list[int],
         cuts: list[Cut],
-        add: Callable[[Message, int], None],
-    ) -> None:
-        current = message
-        edited_by = ""
-        for name, function in self._filters:
-            after = function(current, committed)
-            if after is current:
+    ) -> Entries:
+        """Filters messages: returns those that are kept, with their sizes, and notes the rest."""
+        entries: Entries = []
+        filters = self._filters
+        for message in messages:
+            current: Message | None = message
+            number, tokens = sizes[message.id]
+            edited_by = ""
+            for name, function in filters:
+                before = current
+                current = function(before, committed)  # type: ignore[arg-type]
+                if current is before:
+                    continue
+                if current is None:
+                    cuts.append(Cut(number, name))
+                    break
+                edited_by = name
+                size = tokens_of(current, self._count)
+                becomes = current if current.calls else None
+                cuts.append(Cut(number, name, "tool_calls", tokens - size, becomes))
+                tokens = size
+            if current is None:
                 continue
-            number = int(message.id[1:])
-            if after is None:
-                cuts.append(Cut(number, name))
-                return
-            edited_by = name
-            saved = tokens_of(current, self._count) - tokens_of(after, self._count)
-            whole = not after.calls
-            cuts.append(Cut(number, name, "tool_calls", saved, None if whole else after))
-            current = after
-        number = int(message.id[1:])
-        if edited_by and not current.content and not current.calls:
-            cuts.append(Cut(number, edited_by))
-            return
-        kept.append(number)
-        add(current, tokens_of(current, self._count))
+            if edited_by and not current.content and not current.calls:
+                cuts.append(Cut(number, edited_by))
+                continue
+            kept.append(number)
+            entries.append((current, tokens))
+        return entries
 
     def _start(self, stream: Stream, tail: Entries) -> int:
         """The place in settled + tail at which the window begins."""

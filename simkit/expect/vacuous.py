@@ -83,7 +83,7 @@ class _Search:
 
     def _occurs(self, text: str) -> bool:
         if self._text is None:
-            self._text = b"\n".join(self._trace.lines())
+            self._text = self._trace.encoded()
         pattern = msgspec.json.encode(text)[1:-1]
         return pattern in self._text or msgspec.json.encode(pattern.decode())[1:-1] in self._text
 

@@ -8,14 +8,17 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import ReplyMissing, ScriptBroken, ToolMissing
+from simkit.errors import FunctionFailed, ReplyMissing, ScriptBroken, ToolMissing
 from simkit.events import UnusedLines
 from simkit.json_schema import schema_errors
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structured, Text
 from simkit.ports import ModelRequest, ToolReply
 from simkit.scenario.replies import ReplyLine, ToolAnswers, lines_of
-from simkit.source import near
+from simkit.source import near, path_text
+
+
+Path = tuple[str | int, ...]
 
 
 class _Line:
@@ -62,7 +65,8 @@ class ScriptedModel:
                 raise ScriptBroken(
                     f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
                     f"so each of its lines under turns[{self._place}].replies.{agent} "
-                    "needs a `when` that says which run it answers."
+                    "needs a `when` that says which run it answers.",
+                    ("turns", self._place, "replies", agent),
                 )
 
     def answer(self, request: ModelRequest) -> Answer:
@@ -122,7 +126,7 @@ class ScriptedModel:
         if isinstance(answer.reply, Computes):
             answer = self._computed(answer, answer.reply, request)
         reply = answer.reply
-        where = f"turns[{self._place}].replies.{request.agent}[{line.place}]"
+        where = ("turns", self._place, "replies", request.agent, line.place)
         if isinstance(reply, Calls):
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
@@ -142,26 +146,28 @@ class ScriptedModel:
         line = ReplyLine.model_validate(value).reply()
         return Answer(line, answer.usage, answer.latency_ms, answer.chunks)
 
-    def _check_calls(self, reply: Calls, request: ModelRequest, where: str) -> None:
+    def _check_calls(self, reply: Calls, request: ModelRequest, where: Path) -> None:
         for call in reply.calls:
             if call.tool not in request.tools:
                 offered = ", ".join(request.tools) or "none"
                 nearest = near(call.tool, request.tools)
                 hint = f" Did you mean `{nearest}`?" if nearest else ""
                 raise ScriptBroken(
-                    f"{where} calls tool {call.tool!r}, which agent {request.agent!r} is not "
-                    f"offered.{hint} Offered: {offered}."
+                    f"{path_text(where)} calls tool {call.tool!r}, which agent {request.agent!r} is not "
+                    f"offered.{hint} Offered: {offered}.",
+                    where,
                 )
             schema = self._tool_args.get(call.tool)
             if schema is None:
                 continue
             for path, text in schema_errors(schema, call.args, self._schemas):
                 raise ScriptBroken(
-                    f"{where} calls tool {call.tool!r} with arguments that its schema refuses: "
-                    f"{_place(path)}{text}. Correct the line, or the tool's `args`."
+                    f"{path_text(where)} calls tool {call.tool!r} with arguments that its schema refuses: "
+                    f"{_place(path)}{text}. Correct the line, or the tool's `args`.",
+                    where,
                 )
 
-    def _check_output(self, reply: Text | Structured, request: ModelRequest, where: str) -> None:
+    def _check_output(self, reply: Text | Structured, request: ModelRequest, where: Path) -> None:
         if isinstance(reply, Structured):
             value = reply.value
         else:
@@ -171,9 +177,10 @@ class ScriptedModel:
                 value = reply.text
         for path, text in schema_errors(request.output, value, self._schemas):
             raise ScriptBroken(
-                f"{where} does not satisfy the output schema of agent {request.agent!r}: "
+                f"{path_text(where)} does not satisfy the output schema of agent {request.agent!r}: "
                 f"{_place(path)}{text}. Correct the line, or the agent's `output`; "
-                "to send nonsense on purpose write `error: malformed_json`."
+                "to send nonsense on purpose write `error: malformed_json`.",
+                where,
             )
 
 
@@ -231,8 +238,9 @@ class ScriptedTools:
             )
         try:
             return ToolReply(self._run(function, args))
-        except Exception as problem:
-            return ToolReply(error=f"{type(problem).__name__}: {problem}")
+        except FunctionFailed as problem:
+            cause = problem.__cause__
+            return ToolReply(error=f"{type(cause).__name__}: {cause}")
 
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
         used = self._used.setdefault(tool, set())

@@ -105,7 +105,8 @@ def names_in(value: Any) -> list[str]:
     """Returns the agents of a route that no reference decides."""
     if isinstance(value, Mapping):
         value = value.get("parallel", ())
-    return [value] if isinstance(value, str) else [str(name) for name in value or ()]
+    written = value if isinstance(value, (list, tuple)) else [value]
+    return [name for name in written if isinstance(name, str)]
 
 
 def _named_by_output(pipeline: Pipeline, decider: str, route: Any) -> set[str] | None:

@@ -9,9 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from simkit.pipeline.recipe import DEFAULT_RECIPE, Filter, Recipe
 from simkit.shape import (
-    Count,
+    Flag,
     FunctionName,
     MatcherValue,
+    Number,
     Positive,
     SchemaValue,
     Template,
@@ -240,9 +241,9 @@ class Node(Written):
     """The agent's definition; without it, the one of the node's name."""
     role: Literal["linear", "decision", "split", "merge"] = "linear"
     """What the node does with its edges."""
-    start: bool = False
+    start: Flag = False
     """The turn begins here."""
-    exit: bool = False
+    exit: Flag = False
     """The turn may end here."""
 
 
@@ -341,7 +342,7 @@ class Limits(Written):
     """Turns of a scenario."""
     virtual_ms: Positive = 3_600_000
     """Virtual time of a scenario."""
-    irrelevant_share: float = 0.2
+    irrelevant_share: Number = 0.2
     """The share of a context that may be irrelevant (lint CTX-11)."""
     context_tokens: Positive | None = None
     """The most tokens of one context (lint CTX-10)."""
@@ -372,15 +373,15 @@ class Pipeline(Written):
     """The format's version: 1."""
     pipeline: TextValue
     """The pipeline's name."""
-    channels: dict[str, Channel] = {}
+    channels: dict[str, Channel] = Field(default_factory=dict)
     """Every piece of state."""
     defaults: Defaults = Defaults()
-    """What agents have that do not say otherwise."""
-    schemas: dict[str, SchemaValue] = {}
+    """What every agent has that does not say otherwise."""
+    schemas: dict[str, SchemaValue] = Field(default_factory=dict)
     """JSON Schemas by name."""
     agents: Annotated[dict[str, Agent], Field(min_length=1)]
     """The agents by name."""
-    tools: dict[str, Tool] = {}
+    tools: dict[str, Tool] = Field(default_factory=dict)
     """The tools by name."""
     contracts: tuple[Contract, ...] = ()
     """The handoff types."""
@@ -391,7 +392,7 @@ class Pipeline(Written):
     conversation: str = "messages"
     """The channel that gets the user's message when a turn starts."""
     tokens: Tokens = Tokens()
-    """How tokens are counted."""
+    """How budgets and claims count tokens."""
 
     def of_agent(self, name: str, key: str) -> Any:
         """An agent's value for a key, or the default's; an agent's own replaces it whole."""

@@ -18,6 +18,7 @@ from simkit.pipeline.root_names import (
     leads_to,
 )
 from simkit.references import compile as compile_references
+from simkit.shape import require
 from simkit.source import Document, SourcePath
 
 IMPLIED_CHANNELS: Final = {
@@ -51,11 +52,7 @@ class _Check:
         self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
     ) -> None:
         """Refuses a word that is none of the known ones."""
-        known = tuple(known)
-        if word not in known:
-            raise self.document.error(
-                path, f"unknown {noun} `{word}`", word=word, known=known, key=key
-            )
+        require(self.document, path, noun, word, known, key)
 
     def all_known(
         self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
@@ -232,7 +229,12 @@ class _Check:
             for word in value:
                 self.known((*path, word), "key", word, ("parallel",), key=True)
         if compile_references(value).is_constant:
-            for name in names_in(value):
+            names = names_in(value)
+            if not names:
+                raise self.document.error(
+                    path, "must be a reference, or an agent's name", known=self.agents
+                )
+            for name in names:
                 self.known(path, "agent", name, self.agents)
 
     def _graph(self, graph: GraphFlow) -> None:

@@ -12,6 +12,7 @@ from simkit.shape import (
     Flag,
     FunctionName,
     MatcherValue,
+    Number,
     Positive,
     Template,
     TextValue,
@@ -155,7 +156,7 @@ class ScoreRule(Written):
 
     when: MatcherValue = None
     """Matched against the query; without it the rule always holds."""
-    score: float
+    score: Number
     """The score."""
 
 
@@ -176,7 +177,7 @@ class Recall(Section):
     """The most items."""
     top: Count | None = None
     """The most items, best score first."""
-    threshold: float | None = None
+    threshold: Number | None = None
     """Only items with at least this score."""
     order: Literal["newest_first", "oldest_first", "score"] | None = None
     """The order of the items."""
@@ -292,6 +293,8 @@ def _item(value: Any) -> Any:
     if not isinstance(value, dict):
         raise refuse("a section must be a name, or a name with options")
     names = [key for key in value if not key.startswith("x-")]
+    if not names:
+        raise refuse("a section must be a name, or a name with options")
     if len(names) != 1:
         raise refuse(
             f"a section has one name, not {len(names)}: {', '.join(names)}",

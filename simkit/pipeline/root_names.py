@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from simkit.errors import ReferenceInvalid, SourceError
+from simkit.errors import ReferenceInvalid
 from simkit.paths import parse
 from simkit.references import references_in
 from simkit.source import Document, SourcePath
 
-ROOTS: Final = ("agent", "handoff", "input", "run", "state", "task", "upstream", "user")
+ROOTS: Final[tuple[str, ...]] = ("agent", "handoff", "input", "run", "state", "task", "upstream", "user")
 RUN_FIELDS: Final = (
     "agent", "reply", "output", "final_message", "messages", "tools_called", "tool_results",
     "took_ms", "usage", "timestamps",
 )  # fmt: skip
 HANDOFF_FIELDS: Final = ("from", "to", "type", "mode", "query", "payload")
 
-_SAME_VALUE: Final = ("$not", "$either", "$all", "$in")
+_SAME_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
 """Operators whose matchers are held against the value that the operator is held against."""
 
 
@@ -32,9 +32,7 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
         except ReferenceInvalid as problem:
             raise document.error(path, str(problem)) from None
         for _, reference in found:
-            problem = _lost(document, path, reference, f"${{{reference}}}", channels)
-            if problem is not None:
-                raise problem
+            _check_path(document, path, reference, f"${{{reference}}}", channels)
 
 
 def check_when(
@@ -42,33 +40,26 @@ def check_when(
 ) -> None:
     """Raises SourceError for the first key of a ``when`` that leads nowhere."""
     for path, key in keys_in(matcher, at):
-        problem = _lost(document, path, key, key, channels, key=True)
-        if problem is not None:
-            raise problem
+        _check_path(document, path, key, key, channels, key=True)
         if key in ("state", "run", "handoff"):
             for inner, name in keys_in(_at(document.data, path), path):
                 full = f"{key}.{name}"
-                problem = _lost(document, inner, full, full, channels, key=True)
-                if problem is not None:
-                    raise problem
+                _check_path(document, inner, full, full, channels, key=True)
 
 
 def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
-    """Yields the plain keys that a matcher asks its value for, also inside ``$not`` and the like."""
-    if isinstance(matcher, (list, tuple)):
-        return
+    """Yields the plain keys that a matcher asks its value for, inside ``$not`` and the like too."""
     if not isinstance(matcher, Mapping):
         return
     for key, operand in matcher.items():
         if not key.startswith("$"):
             yield (*at, key), key
-        elif key == "$exact":
-            yield from keys_in(operand, (*at, key))
         elif key in _SAME_VALUE:
-            branches = enumerate(operand) if isinstance(operand, (list, tuple)) else [(None, operand)]
-            for place, branch in branches:
-                inner = (*at, key) if place is None else (*at, key, place)
-                yield from keys_in(branch, inner)
+            if isinstance(operand, (list, tuple)):
+                for place, branch in enumerate(operand):
+                    yield from keys_in(branch, (*at, key, place))
+            else:
+                yield from keys_in(operand, (*at, key))
 
 
 def leads_to(path: str, known: Iterable[str]) -> bool:
@@ -76,37 +67,34 @@ def leads_to(path: str, known: Iterable[str]) -> bool:
     return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in known)
 
 
-def _lost(
+def _check_path(
     document: Document,
-    path: SourcePath,
-    reference: str,
+    at: SourcePath,
+    path: str,
     shown: str,
     channels: tuple[str, ...],
     key: bool = False,
-) -> SourceError | None:
-    """Returns what is wrong with a path over the root; None if it leads somewhere."""
+) -> None:
+    """Refuses a path over the root that leads nowhere."""
     try:
-        head, *tail = parse(reference)
+        head, *tail = (str(part) for part in parse(path))
     except ReferenceInvalid as problem:
-        return document.error(path, str(problem), key=key)
-    if head not in ROOTS:
-        return document.error(
-            path, f"`{shown}` leads nowhere: there is no `{head}`", word=str(head), known=ROOTS,
-            key=key,
-        )  # fmt: skip
-    known, noun = {
+        raise document.error(at, str(problem), key=key) from None
+    inside = {
         "state": (channels, "no channel is named"),
         "run": (RUN_FIELDS, "a run has no"),
         "handoff": (HANDOFF_FIELDS, "a handoff has no"),
-    }.get(str(head), ((), ""))
-    if not tail or not known or leads_to(reference[len(str(head)) :].lstrip("."), known):
-        return None
-    word = str(tail[0])
-    if word in known:
-        return None
-    return document.error(
-        path, f"`{shown}` leads nowhere: {noun} `{word}`", word=word, known=known, key=key
-    )
+    }
+    if head not in ROOTS:
+        word, known, noun = head, ROOTS, "there is no"
+    elif tail and head in inside:
+        word, (known, noun) = tail[0], inside[head]
+        if word in known or leads_to(path[len(head) :].lstrip("."), known):
+            return
+    else:
+        return
+    what = f"`{shown}` leads nowhere: {noun} `{word}`"
+    raise document.error(at, what, word=word, known=known, key=key)
 
 
 def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

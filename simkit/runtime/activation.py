@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from simkit import events as e
 from simkit import messages as m
-from simkit.context.tokens import tokens_of
+from simkit.context.on_demand import ContextMessages
 from simkit.errors import (
     HandoffInvalid,
     HandoffTimeout,
@@ -22,16 +21,19 @@ from simkit.errors import (
 from simkit.json_schema import schema_errors
 from simkit.messages import HANDOFF_PREFIX, Message
 from simkit.ports import ModelRequest
-from simkit.runtime.functions import called
+from simkit.runtime.compiled import CompiledRule
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.parsing import parsed
 from simkit.runtime.reading import Reading
 from simkit.runtime.scheduler import Steps, TimedOut, within
-from simkit.runtime.state import canonical_copy
+from simkit.runtime.tool_use import Heard, ToolUse
 from simkit.runtime.turn import Turn
-from simkit.trace import canonical
+from simkit.trace import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
+
+
+HandoffEvent = TypeVar("HandoffEvent", e.HandoffRequested, e.HandoffRejected, e.HandoffMade)
 
 
 class Activation:
@@ -47,14 +49,11 @@ class Activation:
         self.output: Any = None
         self.final: Message | None = None
         self.said: list[Message] = []
-        self._tools_called: list[str] = []
-        self._tool_results: dict[str, Any] = {}
-        self._timestamps: dict[str, dict[str, str]] = {}
+        self.tools = ToolUse(turn, agent)
         self._usage = [0, 0]
         self._model_calls = 0
         self._retried = False
         self._base = ""
-        self._update: dict[str, Any] = {}
 
     # Announced
 
@@ -103,9 +102,9 @@ class Activation:
     def steps(self) -> Steps:
         """Runs the agent to its end."""
         try:
-            before = next((rule for rule in self.agent.before if rule.holds(self.root)), None)
+            before = _first_that_holds(self.agent.before, self.root)
             if before is not None:
-                self._finish("stood_in", before.writes.resolve(self._root_with_run()), "before")
+                self._finish("stood_in", self._root_with_run(), before, "before")
                 return
             if self.agent.function is not None:
                 changed = yield from self._call_function()
@@ -116,8 +115,8 @@ class Activation:
                 self._end("handed_off")
                 return
             root = self._root_with_run()
-            rule = next((rule for rule in self.agent.after if rule.holds(root)), None)
-            self._finish("done", rule.writes.resolve(root) if rule else {}, "after", changed)
+            rule = _first_that_holds(self.agent.after, root)
+            self._finish("done", root, rule, "after", changed)
         except GeneratorExit:
             self._end(self.turn.closing)
             raise
@@ -126,10 +125,18 @@ class Activation:
             raise
 
     def _finish(
-        self, status: str, ruled: Mapping[str, Any], cause: str, changed: tuple[str, ...] = ()
+        self,
+        status: str,
+        root: Mapping[str, Any],
+        rule: CompiledRule | None,
+        cause: str,
+        changed: tuple[str, ...] = (),
     ) -> None:
         writes = self.agent.writes
-        update = {**writes.resolve(self._root_with_run()), **ruled} if writes else dict(ruled)
+        update = writes.resolve(root) if writes is not None else {}
+        ruled = rule.writes.resolve(root) if rule is not None else None
+        if ruled:
+            update = {**update, **ruled}
         if update:
             self.turn.write(
                 update, cause if ruled else "writes", self.agent.name, self.id, self.group
@@ -158,12 +165,12 @@ class Activation:
             "output": self.output,
             "final_message": self.final,
             "messages": list(self.said),
-            "tools_called": self._tools_called,
-            "tool_results": self._tool_results,
+            "tools_called": self.tools.names,
+            "tool_results": self.tools.results,
             "took_ms": self.turn.clock.now() - self.started_at,
         }
-        if self._timestamps:
-            run["timestamps"] = self._timestamps
+        if self.tools.timestamps:
+            run["timestamps"] = self.tools.timestamps
         if self._usage[0] or self._usage[1]:
             run["usage"] = {"input_tokens": self._usage[0], "output_tokens": self._usage[1]}
         return {**self.root, "run": run}
@@ -171,12 +178,12 @@ class Activation:
     # A function agent
 
     def _call_function(self) -> Steps:
-        name = self.turn.compiled.pipeline.agents[self.agent.name].function or ""
-        given = {key: canonical_copy(value) for key, value in self.root.items() if key != "now"}
+        given = {key: copied(value) for key, value in self.root.items() if key != "now"}
         state: Mapping[str, Any] = given["state"]
         before = {channel: _encode(canonical(value)) for channel, value in state.items()}
         assert self.agent.function is not None
-        answer = called(name, self.agent.function, given)
+        self.turn.compiled.functions.caller = self.agent.name
+        answer = self.agent.function(given)
         after: Mapping[str, Any] = given["state"]
         changed = tuple(
             channel
@@ -186,7 +193,7 @@ class Activation:
         if isinstance(answer, m.Handoff):
             yield from self._hand_off(answer, call="")
         elif answer is not None:
-            self.output = canonical_copy(answer)
+            self.output = copied(answer)
             text = answer if isinstance(answer, str) else _encode(canonical(answer)).decode()
             self._say(text, data=None if isinstance(answer, str) else self.output)
         return changed
@@ -235,7 +242,8 @@ class Activation:
         budget = turn.limits.context_tokens or 0
         if self._base:
             said = tuple(int(message.id[1:]) for message in self.said)
-            total = tokens + sum(tokens_of(message, turn.compiled.count) for message in self.said)
+            sizes = turn.conversation.sizes
+            total = tokens + sum(sizes[message.id][1] for message in self.said)
             built = e.ContextBuilt(
                 *where, call, (), self._base, said, agent.tools, agent.settings or None, total, budget
             )
@@ -247,7 +255,7 @@ class Activation:
             )  # fmt: skip
         turn.sink.emit(built)
         turn.sink.emit(e.ModelCalled(*where, call))
-        context = ContextReader(parts, self.said, self._reading.history_of)
+        context = ContextMessages(parts, self.said, self._reading.history_of)
         request = ModelRequest(
             agent.name, turn.number, self.id, call, agent.tools, agent.output,
             context.messages, context.sections,
@@ -304,69 +312,20 @@ class Activation:
         )
         raise ModelError(reply.message, reply.kind, reply.status)
 
-    # Tools
-
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
         """Calls all tools of one message at once; True if their result is the run's output."""
-        turn = self.turn
-        calls = []
-        for line in reply.calls:
-            turn.numbers.calls += 1
-            calls.append(m.ToolCall(f"call{turn.numbers.calls}", line.tool, line.args))
-        message = self._say(reply.text, tuple(calls))
-        self._replied(call, message, "calls", usage)
-        began = turn.clock.now()
-        for asked in calls:
-            turn.sink.emit(e.ToolCalled(*self._where(), asked.id, asked.name, asked.args))
-        replies = [turn.tools.call(self.agent.name, one.name, one.args) for one in calls]
-        for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
-            wait = began + replies[place].latency_ms - turn.clock.now()
-            if wait > 0:
-                yield wait
-            self._returned(calls[place], replies[place].result, replies[place].error, began)
-        for asked, answer in zip(calls, replies, strict=True):
-            error = self._result_error(asked, answer.result, answer.error)
-            if error is not None:
-                self._hear(asked, error, None)
-            else:
-                text = answer.result
-                if not isinstance(text, str):
-                    text = _encode(canonical(answer.result)).decode()
-                self._hear(asked, text, None if text is answer.result else answer.result)
+        calls = self.tools.asked(reply)
+        self._replied(call, self._say(reply.text, calls), "calls", usage)
+        heard: list[Heard] = yield from self.tools.called(calls, self._where)
+        for answer in heard:
+            self._hear(answer.call, answer.text, answer.data)
         if self.agent.returns != "tool_output":
             return False
-        results = {asked.name: answer.result for asked, answer in zip(calls, replies, strict=True)}
-        self.output = replies[0].result if len(calls) == 1 else results
+        results = {answer.call.name: answer.result for answer in heard}
+        self.output = heard[0].result if len(heard) == 1 else results
         return True
 
-    def _result_error(self, asked: m.ToolCall, result: Any, error: str | None) -> str | None:
-        if error is not None:
-            return error
-        schema = self.turn.compiled.tool_returns.get(asked.name)
-        if schema is None:
-            return None
-        for path, text in schema_errors(schema, result, self.turn.compiled.pipeline.schemas):
-            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
-            return f"the result of tool {asked.name!r}{place}: {text}"
-        return None
-
-    def _returned(self, asked: m.ToolCall, result: Any, error: str | None, began: int) -> None:
-        turn = self.turn
-        self._tools_called.append(asked.name)
-        self._timestamps[asked.id] = {
-            "executedAt": turn.clock.iso(began),
-            "returnedAt": turn.clock.iso(turn.clock.now()),
-        }
-        error = self._result_error(asked, result, error)
-        if error is not None:
-            turn.sink.emit(e.ToolFailed(*self._where(), asked.id, asked.name, error))
-        else:
-            self._tool_results[asked.name] = result
-            turn.sink.emit(
-                e.ToolReturned(*self._where(), asked.id, asked.name, canonical(result))
-            )
-
-    def _hear(self, asked: m.ToolCall, text: str, data: Any) -> None:
+    def _hear(self, asked: m.ToolCall, text: str, data: Any = None) -> None:
         self.said.append(
             self.turn.conversation.add(
                 "tool", text, agent=self.agent.name, run=self.id, call_id=asked.id,
@@ -392,27 +351,30 @@ class Activation:
         message = self._say(reply.text, (asked,))
         if call:
             self._replied(call, message, "handoff", usage)
-        facts = (
-            request.id, request.source, request.target, request.type, request.mode,
-            request.query, canonical(request.payload),
-        )  # fmt: skip
-        turn.sink.emit(e.HandoffRequested(*self._where(), *facts, asked.id))
+        turn.sink.emit(self._told(e.HandoffRequested, request, call_id=asked.id))
         reason = reason_against(turn.compiled, request)
         if reason:
-            turn.sink.emit(e.HandoffRejected(*self._where(), *facts, reason))
+            turn.sink.emit(self._told(e.HandoffRejected, request, reason=reason))
             self._rejected(request, asked, reason)
             return
-        turn.sink.emit(e.HandoffMade(*self._where(), *facts, request.depth))
+        turn.sink.emit(self._told(e.HandoffMade, request, depth=request.depth))
         if request.mode == "delegate":
             yield from self._delegate(request, asked)
         else:
-            self._hear(asked, f"Transferred to {request.target}.", None)
+            self._hear(asked, f"Transferred to {request.target}.")
             self.onward = request
+
+    def _told(self, kind: type[HandoffEvent], request: Request, **more: Any) -> HandoffEvent:
+        return kind(
+            *self._where(), handoff=request.id, from_agent=request.source,
+            to_agent=request.target, type=request.type, mode=request.mode, query=request.query,
+            payload=canonical(request.payload), **more,
+        )  # fmt: skip
 
     def _rejected(self, request: Request, asked: m.ToolCall, reason: str) -> None:
         policy = request.contract.on_invalid if request.contract is not None else "reject"
         told = f"Handoff to {request.target} rejected: {reason}"
-        self._hear(asked, told, None)
+        self._hear(asked, told)
         if policy == "stop":
             raise TurnStopped(reason)
         if policy == "retry":
@@ -433,11 +395,20 @@ class Activation:
                 last = yield from _within(self.turn, steps, timeout)
             except TimedOut:
                 told = f"Handoff to {request.target} timed out after {timeout} ms"
-                self._hear(asked, told, None)
+                self._hear(asked, told)
                 return
         output = last.output
         text = output if isinstance(output, str) else _encode(canonical(output)).decode()
         self._hear(asked, text, None if text is output else output)
+
+
+def _first_that_holds(
+    rules: Sequence[CompiledRule], root: Mapping[str, Any]
+) -> CompiledRule | None:
+    for rule in rules:
+        if rule.holds(root):
+            return rule
+    return None
 
 
 class TurnStopped(Exception):
@@ -500,44 +471,3 @@ def _input_of(handoff: Request) -> Any:
 def _handoff_args(request: Request) -> dict[str, Any]:
     given = {"type": request.type, "query": request.query, "payload": request.payload}
     return {key: canonical(value) for key, value in given.items() if value is not None}
-
-
-class ContextReader:
-    """Makes a context's messages, but only when a matcher or a function asks for them."""
-
-    __slots__ = ("_history", "_parts", "_said")
-
-    def __init__(
-        self, parts: Sequence[e.Part], said: Sequence[Message], history: Any
-    ) -> None:
-        self._parts, self._said, self._history = parts, tuple(said), history
-
-    def sections(self) -> dict[str, list[Message]]:
-        """Section to its messages."""
-        found: dict[str, list[Message]] = {}
-        for part in self._parts:
-            if isinstance(part, e.Made):
-                for piece in part.pieces:
-                    one = replace(part.message, content=piece.content, section=piece.section)
-                    found.setdefault(piece.section, []).append(one)
-                if part.pieces:
-                    continue
-            found.setdefault(part.section, []).extend(self._of(part))
-        if self._said:
-            found["run"] = [replace(message, section="run") for message in self._said]
-        return found
-
-    def messages(self) -> list[Message]:
-        """All messages in order."""
-        found: list[Message] = []
-        for part in self._parts:
-            found.extend(self._of(part))
-        return [*found, *(replace(message, section="run") for message in self._said)]
-
-    def _of(self, part: e.Part) -> list[Message]:
-        if isinstance(part, e.Made):
-            return [part.message]
-        if part.rendered is not None:
-            return [part.rendered]
-        shown = [replace(message, section=part.section) for message in self._history(part)]
-        return [part.summary, *shown] if part.summary is not None else shown

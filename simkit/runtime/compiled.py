@@ -13,12 +13,13 @@ from simkit.context.tokens import Counter, counter_named
 from simkit.errors import Unsupported
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import JsonValue
-from simkit.pipeline.model import Contract, Pipeline, Rule
+from simkit.pipeline.model import Contract, Limits, Pipeline, Rule
 from simkit.pipeline.recipe import Filter
 from simkit.references import Template
 from simkit.references import compile as compile_references
-from simkit.runtime.functions import function_named
+from simkit.runtime.functions import UserFunctions, function_named
 from simkit.runtime.state import channels_of
+from simkit.trace import canonical
 
 
 class CompiledRule:
@@ -45,20 +46,22 @@ class CompiledAgent:
         "parse", "returns", "settings", "tools", "writes",
     )  # fmt: skip
 
-    def __init__(self, name: str, pipeline: Pipeline, count: Counter) -> None:
+    def __init__(
+        self, name: str, pipeline: Pipeline, count: Counter, functions: UserFunctions
+    ) -> None:
         agent = pipeline.agents[name]
         self.name, self.instructions = name, agent.instructions
         self.tools: tuple[str, ...] = pipeline.of_agent(name, "tools")
         self.handoffs: tuple[str, ...] = pipeline.of_agent(name, "handoffs")
-        self.output = schema_of(agent.output, pipeline.schemas)
+        self.output = canonical(schema_of(agent.output, pipeline.schemas))
         self.settings = {"output": self.output} if self.output is not None else {}
         self.parse: str = pipeline.of_agent(name, "parse")
         self.returns: str = pipeline.of_agent(name, "returns")
         self.function: Callable[..., Any] | None = (
-            function_named(agent.function) if agent.function else None
+            functions.named(agent.function) if agent.function else None
         )
         self.assembly = Assembly(
-            agent.instructions, pipeline.recipe_of(name), count, function_named
+            agent.instructions, pipeline.recipe_of(name), count, functions.named
         )
         writes = pipeline.of_agent(name, "writes")
         if writes is None:
@@ -92,9 +95,13 @@ class CompiledPipeline:
     """The whole pipeline made ready to run."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
+        self.pipeline, self.schemas = pipeline, pipeline.schemas
+        self.functions = UserFunctions()
         self.count = counter_named(pipeline.tokens.count)
-        self.agents = {name: CompiledAgent(name, pipeline, self.count) for name in pipeline.agents}
+        self.agents = {
+            name: CompiledAgent(name, pipeline, self.count, self.functions)
+            for name in pipeline.agents
+        }
         self.contracts = pipeline.contracts
         self.tool_args = {
             name: schema_of(tool.args, pipeline.schemas) for name, tool in pipeline.tools.items()
@@ -123,7 +130,7 @@ class CompiledPipeline:
                 before = TECHNICAL
             elif contract.history != "all":
                 before = contract.history
-        return HistoryReader(name, options, before, self.count, function_named)
+        return HistoryReader(name, options, before, self.count, self.functions.named)
 
     def contracts_for(self, source: str, target: str) -> list[Contract]:
         """The contracts of a pair, in the order of the file."""
@@ -134,24 +141,24 @@ class CompiledPipeline:
         ]
 
 
-def facts_of(compiled: CompiledPipeline) -> e.PipelineFacts:
-    """What judges need to know of the pipeline."""
+def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
+    """What judges need to know of the pipeline, under the limits of this scenario."""
     pipeline = compiled.pipeline
-    channels = channels_of(pipeline)
+    channels = channels_of(pipeline, compiled.functions)
     flow = pipeline.flow
     graph = flow.graph
     return e.PipelineFacts(
         name=pipeline.pipeline,
         agents={name: _agent_facts(name, pipeline, compiled) for name in pipeline.agents},
         channels={
-            name: e.ChannelFacts(c.reducer, c.scope, c.default, c.last)
+            name: e.ChannelFacts(c.reducer, c.scope, canonical(c.default), c.last)
             for name, c in channels.items()
         },
         contracts=tuple(
             e.ContractFacts(
                 c.from_, c.to, c.type, c.mode,
                 c.history if isinstance(c.history, str) else "filters",
-                schema_of(c.payload, pipeline.schemas), c.on_invalid,
+                canonical(schema_of(c.payload, pipeline.schemas)), c.on_invalid,
             )
             for c in pipeline.contracts
         ),
@@ -162,6 +169,10 @@ def facts_of(compiled: CompiledPipeline) -> e.PipelineFacts:
         conversation=pipeline.conversation,
         tokens=pipeline.tokens.count,
         observes=("sections", "state", "runs", "handoffs"),
+        limits={
+            "irrelevant_share": limits.irrelevant_share,
+            "context_tokens": limits.context_tokens,
+        },
     )  # fmt: skip
 
 
@@ -181,6 +192,7 @@ def _agent_facts(name: str, pipeline: Pipeline, compiled: CompiledPipeline) -> e
     sees = pipeline.of_agent(name, "sees")
     return e.AgentFacts(
         agent.instructions, ready.tools, ready.handoffs,
-        None if sees is None else tuple(sees), tuple(agent.requires), tuple(agent.private),
+        None if sees is None else tuple(sees), tuple(canonical(one) for one in agent.requires),
+        tuple(agent.private),
         agent.function is not None,
     )  # fmt: skip

@@ -37,7 +37,7 @@ class Conversation:
     """One session's log and histories."""
 
     __slots__ = (
-        "clock", "count", "log", "name", "numbers", "project", "sink", "starts", "streams",
+        "clock", "count", "log", "name", "numbers", "project", "sink", "sizes", "starts", "streams",
         "summaries", "turn", "values",
     )  # fmt: skip
 
@@ -54,6 +54,8 @@ class Conversation:
         self.name, self.project, self.values = name, project, values
         self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
         self.log: list[Message] = []
+        self.sizes: dict[str, tuple[int, int]] = {}
+        """A logged message's id to its number and its tokens."""
         self.turn = 0
         self.starts: dict[str, int] = {}
         """Where the current turn begins in the log and in each list that histories read."""
@@ -80,17 +82,16 @@ class Conversation:
         data: Any = None,
     ) -> Message:
         """Adds a message to the log."""
-        self.numbers.messages += 1
-        message = Message(
-            role, content, f"m{self.numbers.messages}", agent, self.turn, calls, call_id, tool, data
-        )
+        self.numbers.messages = number = self.numbers.messages + 1
+        message = Message(role, content, f"m{number}", agent, self.turn, calls, call_id, tool, data)
+        tokens = tokens_of(message, self.count)
         self.log.append(message)
+        self.sizes[message.id] = (number, tokens)
         self.sink.emit(
             e.MessageAdded(
-                self.clock.now(), self.name, self.turn, agent or "", run, message,
-                tokens_of(message, self.count),
+                self.clock.now(), self.name, self.turn, agent or "", run, message, tokens
             )
-        )  # fmt: skip
+        )
         return message
 
     def stream(self, key: tuple[str, str], source: Any) -> tuple[Stream, bool]:

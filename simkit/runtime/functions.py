@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,35 @@ def function_named(name: str) -> Callable[..., Any]:
     return function
 
 
-def called(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+class UserFunctions:
+    """The user's functions of one run: found by name, called under guard.
+
+    ``report`` is told of every effect that simkit does not control, and where it was asked for;
+    ``caller`` is the agent at work.
+    """
+
+    def __init__(self) -> None:
+        self.report: Callable[[str, str], None] | None = None
+        self.caller = ""
+
+    def named(self, name: str) -> Callable[..., Any]:
+        """Returns the function, guarded; raises Unsupported naming what cannot be found."""
+        function = function_named(name)
+
+        @wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            return called(name, function, *args, report=self.report, **kwargs)
+
+        return guarded
+
+
+def called(
+    name: str,
+    function: Callable[..., Any],
+    *args: Any,
+    report: Callable[[str, str], None] | None = None,
+    **kwargs: Any,
+) -> Any:
     """Calls a user's function, sync or async; raises FunctionFailed with what it raised."""
     try:
         result = function(*args, **kwargs)

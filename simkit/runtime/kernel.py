@@ -14,7 +14,7 @@ import msgspec
 from simkit import events as e
 from simkit.errors import LimitExceeded, ModelError, NoRoute, PipelineError, Unsupported
 from simkit.messages import JsonValue
-from simkit.pipeline.model import Limits, Pipeline
+from simkit.pipeline.model import Limits
 from simkit.ports import Schedule, Sink, Tools, TurnModel
 from simkit.references import compile as compile_references
 from simkit.runtime.activation import Activation, TurnStopped, chain
@@ -46,7 +46,7 @@ class NativeDriver:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        compiled: CompiledPipeline,
         *,
         scenario: str,
         seed: int,
@@ -58,7 +58,7 @@ class NativeDriver:
         limits: Limits,
         schedule: Schedule | None = None,
     ) -> None:
-        self.compiled = CompiledPipeline(pipeline)
+        self.compiled = compiled
         self._flow = _flow_of(self.compiled)
         self._scenario, self._seed, self._start = scenario, seed, start
         self._turns, self._given, self._limits = turns, given, limits
@@ -69,8 +69,9 @@ class NativeDriver:
     def run(self, sink: Sink) -> None:
         """Runs all turns; a pipeline's error ends the run unless its turn claims it."""
         self._sink = sink
+        self._session, self._number = "", 0
         compiled = self.compiled
-        channels = channels_of(compiled.pipeline)
+        channels = channels_of(compiled.pipeline, compiled.functions)
         spoken = {compiled.pipeline.conversation}
         for agent in compiled.agents.values():
             for _, options in agent.assembly.histories:
@@ -79,11 +80,12 @@ class NativeDriver:
         self._spoken = frozenset(spoken)
         self._state = State(channels, compiled.pipeline.conversation, self._spoken)
         self._numbers = Numbers()
+        compiled.functions.report = self._uncontrolled
         self._conversations: dict[str, Conversation] = {}
         sink.emit(
             e.RunStarted(
                 0, scenario=self._scenario, seed=self._seed, start=self._start,
-                driver=self.name, pipeline=facts_of(compiled),
+                driver=self.name, pipeline=facts_of(compiled, self._limits),
             )
         )  # fmt: skip
         error = None
@@ -95,6 +97,15 @@ class NativeDriver:
             if error is not None and not turn.expects_error:
                 break
         sink.emit(e.RunFinished(self.clock.now(), error=error))
+
+    def _uncontrolled(self, effect: str, where: str) -> None:
+        """Notes that user code reached what simkit does not control."""
+        agent = self.compiled.functions.caller
+        self._sink.emit(
+            e.UncontrolledEffect(
+                self.clock.now(), self._session, self._number, agent, effect=effect, where=where
+            )
+        )
 
     def _too_many_turns(self) -> e.ErrorFacts:
         allowed = self._limits.turns
@@ -137,6 +148,7 @@ class NativeDriver:
     def _take(self, place: int, said: UserTurn) -> e.ErrorFacts | None:
         conversation = self._conversation(said.session, said.project)
         turn = self._turn(place + 1, conversation)
+        self._session, self._number = conversation.name, turn.number
         conversation.begin_turn(
             turn.number, {name: conversation.values[name] for name in self._spoken}
         )

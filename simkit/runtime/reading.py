@@ -69,7 +69,7 @@ class Reading:
         stream, restarts = conversation.stream((owner, section), anchor)
         settled = min(conversation.starts.get(channel, 0), len(source))
         found = reader.read(
-            stream, source, settled, omit, self._turn.state.committed, restarts
+            stream, source, settled, omit, self._turn.state.committed, conversation.sizes, restarts
         )
         self._slices[section] = found
         return found

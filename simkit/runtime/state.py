@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import FunctionFailed, PipelineError
+from simkit.errors import PipelineError
 from simkit.messages import Message
 from simkit.pipeline.model import Pipeline
 from simkit.reducers import (
@@ -19,8 +19,8 @@ from simkit.reducers import (
     problem_of,
     reduced,
 )
-from simkit.runtime.functions import function_named
-from simkit.trace import canonical
+from simkit.runtime.functions import UserFunctions
+from simkit.trace import canonical, copied
 
 
 class WriteInvalid(PipelineError):
@@ -32,27 +32,36 @@ class Channel:
 
     __slots__ = ("default", "function", "last", "name", "reducer", "scope")
 
-    def __init__(self, name: str, reducer: str, scope: str, last: int, default: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        reducer: str,
+        scope: str,
+        last: int,
+        default: Any,
+        function: Callable[..., Any] | None,
+    ) -> None:
+        """``function`` is the user's own reducer."""
         self.name, self.reducer, self.scope, self.last = name, reducer, scope, last
-        self.default = default
-        self.function: Callable[..., Any] | None = (
-            None if reducer in BUILT_IN else function_named(reducer)
-        )
+        self.default, self.function = default, function
 
     def empty(self) -> Any:
         """What the channel begins as."""
         return empty_value(self.reducer, self.default)
 
 
-def channels_of(pipeline: Pipeline) -> dict[str, Channel]:
+def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Channel]:
     """Returns the pipeline's channels; the conversation is one of them, declared or not."""
     channels = {
-        name: Channel(name, spec.reducer_name, spec.scope, spec.last, spec.default)
+        name: Channel(
+            name, spec.reducer_name, spec.scope, spec.last, spec.default,
+            None if spec.reducer_name in BUILT_IN else functions.named(spec.reducer_name),
+        )
         for name, spec in pipeline.channels.items()
     }
     if pipeline.conversation not in channels:
         channels[pipeline.conversation] = Channel(
-            pipeline.conversation, "append", "session", 0, None
+            pipeline.conversation, "append", "session", 0, None, None
         )
     return channels
 
@@ -118,7 +127,7 @@ class State:
                 continue
             current = values[name]
             if channel.function is not None:
-                new, fault = _reduced_by_user(channel.function, channel.reducer, current, delta)
+                new, fault = _reduced_by_user(channel.function, current, delta)
                 computed = {**(computed or {}), name: canonical(new)}
                 if fault:
                     impure = {**(impure or {}), name: fault}
@@ -164,21 +173,16 @@ class State:
 
 
 def _reduced_by_user(
-    function: Callable[..., Any], name: str, current: Any, delta: Any
+    function: Callable[..., Any], current: Any, delta: Any
 ) -> tuple[Any, str]:
     """Calls the user's reducer twice on copies: it must change nothing and answer the same."""
     if is_reset(delta):
         return delta[DECLARED_RESET], ""
     before = _encoded(current), _encoded(delta)
-    first, second = _copy(current), _copy(delta)
-    try:
-        value = canonical_copy(function(first, second))
-        after = _encoded(first), _encoded(second)
-        again = function(_copy(current), _copy(delta))
-    except Exception as problem:
-        raise FunctionFailed(
-            f"reducer `{name}` raised {type(problem).__name__}: {problem}"
-        ) from problem
+    first, second = copied(current), copied(delta)
+    value = copied(function(first, second))
+    after = _encoded(first), _encoded(second)
+    again = function(copied(current), copied(delta))
     if after != before:
         return value, "it changes its argument"
     if _encoded(again) != _encoded(value):
@@ -188,26 +192,6 @@ def _reduced_by_user(
 
 def _encoded(value: Any) -> bytes:
     return msgspec.json.encode(canonical(value))
-
-
-def _copy(value: Any) -> Any:
-    """A fresh value for user code: containers are new, messages are shared (they are frozen)."""
-    if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_copy(item) for item in value]
-    return value
-
-
-def canonical_copy(value: Any) -> Any:
-    """A value from user code, as plain data that the user can no longer reach."""
-    if isinstance(value, Message):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): canonical_copy(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [canonical_copy(item) for item in value]
-    return canonical(value)
 
 
 def as_message(item: Any, agent: str | None) -> Message:

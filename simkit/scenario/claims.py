@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from simkit.shape import (
-    MATCHER_REF,
+    MATCHER_SCHEMA,
     Count,
     FunctionName,
     MatcherValue,
@@ -67,7 +67,9 @@ class ContextClaims(Written):
 
     def claimed(self) -> dict[str, Any]:
         """Every claim that is written, by its key."""
-        own = {key: getattr(self, key) for key in CONTEXT_CLAIMS if key in self.model_fields_set}
+        own: dict[str, Any] = {
+            key: getattr(self, key) for key in CONTEXT_CLAIMS if key in self.model_fields_set
+        }
         return {**own, **(self.model_extra or {})}
 
 
@@ -113,7 +115,7 @@ _AGENTS_SCHEMA = {
         {"type": "array", "items": {"anyOf": [
             {"type": "string"}, {"type": "array", "items": {"type": "string"}}
         ]}},
-        {"$ref": MATCHER_REF},
+        dict(MATCHER_SCHEMA),
     ]
 }  # fmt: skip
 
@@ -127,9 +129,9 @@ class Expect(Written):
     """The runs in start order; a nested list is one parallel group in any order."""
     reply: MatcherValue = None
     """The turn's reply: the output of the last finished run."""
-    context: dict[str, ContextClaims] = {}
+    context: dict[str, ContextClaims] = Field(default_factory=dict)
     """What an agent's model calls received: `agent`, `agent[k]`, `agent[-1]`, `agent[*]`, `*`."""
-    runs: dict[str, RunClaims] = {}
+    runs: dict[str, RunClaims] = Field(default_factory=dict)
     """What an agent's activations got and gave."""
     state: MatcherValue = None
     """The channels after the turn."""

@@ -17,32 +17,21 @@ from simkit.pipeline.names import check_pipeline
 from simkit.references import compile as compile_references
 from simkit.references import references_in
 from simkit.scenario.fakes import Fakes
+from simkit.scenario.items import (
+    PIPELINE_SUFFIX,
+    SCENARIO_SUFFIX,
+    Item,
+    items_in,
+    scenario_files,
+)
 from simkit.scenario.model import Scenario, Shared
-from simkit.scenario.names import check_scenario
+from simkit.scenario.names import check_scenario, check_shared
 from simkit.shape import validated
-from simkit.source import Document, Head, heads, load, near
+from simkit.source import Document, load, near, text_of
 
-SCENARIO_SUFFIX: Final = ".scenario.yaml"
-PIPELINE_SUFFIX: Final = ".pipeline.yaml"
 ROOTS: Final = ("column", "env", "fake")
 
-
-class Item(msgspec.Struct, frozen=True):
-    """One scenario to run: a document, and a row if it has a table."""
-
-    file: str
-    name: str
-    """The scenario's name, with the row's words or number."""
-    index: int
-    """The document's place in the file."""
-    line: int
-    row: int | None = None
-    tags: tuple[str, ...] = ()
-
-    @property
-    def id(self) -> str:
-        """``file::name``."""
-        return f"{self.file}::{self.name}"
+__all__ = ["Item", "Library", "Prepared", "items_in", "scenario_files"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -55,72 +44,6 @@ class Prepared(msgspec.Struct, frozen=True):
     pipeline_document: Document
     shared: tuple[Shared, ...]
     """The files under ``use``; the nearest comes last."""
-
-
-def scenario_files(path: str | Path) -> list[str]:
-    """Returns the scenario files of a folder, sorted; a file is returned as it is.
-
-    Raises SourceError if there is nothing at the path.
-    """
-    place = Path(path)
-    if place.is_dir():
-        return sorted(
-            str(found)
-            for found in place.rglob(f"*{SCENARIO_SUFFIX}")
-            if not any(part.startswith(".") for part in found.relative_to(place).parts)
-        )
-    if not place.exists():
-        around = place.parent if place.parent.is_dir() else Path()
-        known = [str(found) for found in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
-        raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
-    if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
-        raise SourceError(
-            str(path), f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`"
-        )
-    return [str(path)]
-
-
-def items_in(file: str) -> list[Item]:
-    """Returns the scenarios of a file; only their names are read."""
-    found: list[Item] = []
-    for head in heads(file):
-        if "scenario" in head.values:
-            found += _items_of(file, head)
-        elif "pipeline" not in head.values:
-            raise SourceError(
-                f"{file}:{head.line}:1", "a document must be a pipeline or a scenario",
-                advice="A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and "
-                "`turns:`.",
-            )  # fmt: skip
-    _refuse_twins(found)
-    return found
-
-
-def _refuse_twins(items: list[Item]) -> None:
-    seen: dict[str, Item] = {}
-    for item in items:
-        other = seen.setdefault(item.name, item)
-        if other is not item:
-            raise SourceError(
-                f"{item.file}:{item.line}:1",
-                f"scenario {item.name!r} has the same name as the one in line {other.line}",
-            )
-
-
-def _items_of(file: str, head: Head) -> Iterator[Item]:
-    name = str(head.values["scenario"])
-    written = head.values.get("tags")
-    tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
-    rows = head.values.get("examples")
-    if not isinstance(rows, list) or not rows:
-        yield Item(file, name, head.index, head.line, None, tags)
-        return
-    template = compile_references(name) if "${" in name else None
-    for number, row in enumerate(rows):
-        row_name = f"{name} [{number + 1}]"
-        if template is not None and isinstance(row, dict):
-            row_name = str(template.resolve({"column": row}))
-        yield Item(file, row_name, head.index, head.line, number, tags)
 
 
 class Library:
@@ -136,6 +59,21 @@ class Library:
             self._documents[file] = load(file)
         return self._documents[file]
 
+    def with_document(self, document: Document) -> Library:
+        """Returns a library with this document in its own place in its file; the rest is shared.
+
+        So a fault is planted without writing a file, and positions stay those of the file.
+        """
+        other = Library()
+        other._documents = dict(self._documents)
+        other._documents[document.file] = [
+            document if one.index == document.index else one
+            for one in self.documents(document.file)
+        ]
+        place = (document.file, document.index)
+        other._pipelines = {key: p for key, p in self._pipelines.items() if key != place}
+        return other
+
     def prepared(self, item: Item) -> Prepared:
         """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
         document = self.documents(item.file)[item.index]
@@ -143,7 +81,7 @@ class Library:
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
         pipeline = self.pipeline(pipeline_document)
-        shared = tuple(self._shared(document, scenario.use, ("use",), (item.file,)))
+        shared = tuple(self._shared(document, pipeline, scenario.use, (item.file,)))
         check_scenario(scenario, document, pipeline)
         return Prepared(item, scenario, document, pipeline, pipeline_document, shared)
 
@@ -187,11 +125,11 @@ class Library:
         return here[name]
 
     def _shared(
-        self, document: Document, use: tuple[str, ...], at: tuple[str, ...], chain: tuple[str, ...]
+        self, document: Document, pipeline: Pipeline, use: tuple[str, ...], chain: tuple[str, ...]
     ) -> Iterator[Shared]:
         for place, name in enumerate(use):
             file = str(Path(document.file).parent / name)
-            path = (*at, place)
+            path = ("use", place)
             if not Path(file).is_file():
                 known = sorted(
                     str(found.relative_to(Path(document.file).parent))
@@ -209,18 +147,24 @@ class Library:
                 raise document.error(path, f"`{name}` must hold one document")
             (inner,) = documents
             shared = validated(Shared, inner)
-            yield from self._shared(inner, shared.use, ("use",), (*chain, file))
+            check_shared(shared, inner, pipeline)
+            yield from self._shared(inner, pipeline, shared.use, (*chain, file))
             yield shared
 
 
 def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
-    return {
-        str(document.data["pipeline"]): document
-        for document in documents
-        if isinstance(document.data, dict)
-        and "pipeline" in document.data
-        and "scenario" not in document.data
-    }
+    found: dict[str, Document] = {}
+    for document in documents:
+        data = document.data
+        if isinstance(data, dict) and "pipeline" in data and "scenario" not in data:
+            name = text_of(data["pipeline"]) or ""
+            if name in found:
+                line = found[name].line(("pipeline",))
+                raise document.error(
+                    ("pipeline",), f"pipeline `{name}` is here twice; the first is on line {line}"
+                )
+            found[name] = document
+    return found
 
 
 def _with_references(document: Document, row: int | None) -> Document:
@@ -240,8 +184,9 @@ def _with_references(document: Document, row: int | None) -> Document:
     root: dict[str, Any] = {"column": {}, "env": {}}
     if row is not None and isinstance(examples, list) and isinstance(examples[row], dict):
         root["column"] = examples[row]
-    allowed = data.get("env") if isinstance(data.get("env"), list) else []
-    root["env"] = {name: os.environ.get(name) for name in allowed or ()}
+    allowed = data.get("env")
+    if isinstance(allowed, list):
+        root["env"] = {name: os.environ.get(name) for name in allowed if isinstance(name, str)}
     if "fake" in template.roots:
         seed = data.get("seed", 0)
         root["fake"] = Fakes(seed if isinstance(seed, int) else 0)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 from simkit.pipeline.model import Version
 from simkit.scenario.claims import Expect
 from simkit.scenario.replies import Lines, ToolResult
-from simkit.shape import Flag, Positive, TextValue, Written, one_key, refuse
+from simkit.shape import Flag, Number, Positive, TextValue, Written, one_key, refuse, shown_value
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
 LATER: Final = ("faults", "cassette", "agents", "allow_hosts", "schedule", "record")
@@ -63,15 +63,15 @@ class Turn(Written):
     """What the user says."""
     resume: Any = None
     """The user's answer to an interrupt, instead of a message."""
-    session: str = "s1"
+    session: TextValue = "s1"
     """The conversation it belongs to."""
-    project: str = "p1"
+    project: TextValue = "p1"
     """The project the conversation belongs to."""
     restart: Flag = False
     """Before this turn a new process starts that reads only the store."""
-    replies: dict[str, Lines] = {}
+    replies: dict[str, Lines] = Field(default_factory=dict)
     """What each agent's model answers, in order."""
-    tool_results: dict[str, ToolResult] = {}
+    tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What each tool answers."""
     expect: Expect = Expect()
     """Claims on this turn."""
@@ -80,7 +80,7 @@ class Turn(Written):
 class Given(Written):
     """What is so before the first turn."""
 
-    state: dict[str, Any] = {}
+    state: dict[str, Any] = Field(default_factory=dict)
     """Channel to its value."""
 
 
@@ -102,7 +102,8 @@ def _iso(value: Any) -> Any:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise refuse(
-            f"`{value}` is no ISO 8601 time", advice="Write it like 2026-01-05T09:00:00Z."
+            f"must be a time, not {shown_value(value)}",
+            advice="Write it in ISO 8601: 2026-01-05T09:00:00Z.",
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -122,7 +123,7 @@ class ScenarioLimits(Written):
     """Turns of a scenario."""
     virtual_ms: Positive | None = None
     """Virtual time of a scenario."""
-    irrelevant_share: float | None = None
+    irrelevant_share: Number | None = None
     """The share of a context that may be irrelevant (lint CTX-11)."""
     context_tokens: Positive | None = None
     """The most tokens of one context (lint CTX-10)."""
@@ -146,12 +147,12 @@ class Scenario(Written):
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
     given: Given = Given()
-    """What is so before the first turn."""
+    """What is so before the conversation begins."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     """The conversation."""
     expect: Expect = Expect()
     """Claims on the whole run."""
-    examples: tuple[dict[str, Any], ...] | None = None
+    examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
     """A table; the scenario runs once for each row, which `${column.x}` reads."""
     tags: tuple[str, ...] = ()
     """Words to select by; pytest marks."""
@@ -160,8 +161,8 @@ class Scenario(Written):
     xfail: Annotated[XFail | None, BeforeValidator(_xfail)] = None
     """It is known to fail."""
     limits: ScenarioLimits = ScenarioLimits()
-    """Limits that replace the pipeline's."""
-    lints: dict[str, TextValue] = {}
+    """The limits that differ from the pipeline's."""
+    lints: dict[str, TextValue] = Field(default_factory=dict)
     """Lints that are turned off, each with the reason."""
     faults: Any = None
     """Planned misbehaviour."""
@@ -185,8 +186,8 @@ class Shared(Written):
     use: tuple[str, ...] = ()
     """Further files."""
     given: Given = Given()
-    """What is so before the first turn."""
-    tool_results: dict[str, ToolResult] = {}
+    """What is so before the conversation begins."""
+    tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What tools answer in turns that do not say otherwise."""
     agents: Any = None
     """Attribution rules for real code."""

@@ -13,12 +13,16 @@ from simkit.shape import (
     Count,
     FunctionName,
     MatcherValue,
+    Number,
     Positive,
     TextValue,
     Written,
     one_key,
     refuse,
+    validated_inside,
 )
+from simkit.source import SourcePath
+from simkit.trace import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
 AROUND: Final = ("when", "usage", "latency_ms", "chunks")
@@ -55,7 +59,7 @@ class ErrorLine(Written):
     """The failure's type."""
     message: TextValue = "The provider failed."
     """The provider's words."""
-    retry_after: float | None = None
+    retry_after: Number | None = None
     """Seconds."""
 
 
@@ -90,7 +94,7 @@ def _calls(value: Any) -> Any:
     for tool, args in pairs:
         if args is not None and not isinstance(args, dict):
             raise refuse(f"the arguments of `{tool}` must be a mapping")
-    return tuple(m.CallLine(tool, {} if args is None else args) for tool, args in pairs)
+    return tuple(m.CallLine(tool, {} if args is None else canonical(args)) for tool, args in pairs)
 
 
 _CALL = {"type": "object", "additionalProperties": {"type": ["object", "null"]}}
@@ -144,12 +148,13 @@ class ReplyLine(Written):
         """The answer as a value."""
         given = self.model_fields_set
         if "json_" in given:
-            return m.Structured(self.json_)
+            return m.Structured(canonical(self.json_))
         if "calls" in given:
             return m.Calls(self.calls, self.text or "")
         if self.handoff is not None:
             line = self.handoff
-            return m.Handoff(line.to, line.type, line.query, line.payload, self.text or "")
+            payload = canonical(line.payload)
+            return m.Handoff(line.to, line.type, line.query, payload, self.text or "")
         if "interrupt" in given:
             return m.Interrupts(self.interrupt)
         if self.error is not None:
@@ -248,13 +253,14 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and set(value) <= _LONG
 
 
-def _tool_answer(value: Any) -> ToolAnswer:
+def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:
     if not _is_long(value):
-        return ToolAnswer(returns=value)
-    long = _ToolLong.model_validate(value)
+        return ToolAnswer(returns=canonical(value))
+    long = validated_inside(_ToolLong, value, at)
     if "returns" in value and "error" in value:
         raise refuse("a tool either returns or fails: write `returns` or `error`")
-    return ToolAnswer(long.returns, long.error, long.latency_ms, long.when)
+    returns = canonical(long.returns)
+    return ToolAnswer(returns, long.error, long.latency_ms, long.when)
 
 
 def _tool_answers(value: Any) -> Any:
@@ -264,7 +270,8 @@ def _tool_answers(value: Any) -> Any:
                 "a list answers successive calls and must not be empty",
                 advice="A tool that returns an empty list is written `returns: []`.",
             )
-        return ToolAnswers(tuple(_tool_answer(item) for item in value), successive=True)
+        answers = tuple(_tool_answer(item, (place,)) for place, item in enumerate(value))
+        return ToolAnswers(answers, successive=True)
     return ToolAnswers((_tool_answer(value),), successive=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +41,8 @@ class Head:
     """The line on which the document's first value stands, from 1."""
     values: Mapping[str, Any]
     """Those of ``HEAD_KEYS`` that stand at the top level, with their values."""
+    keys: tuple[str, ...] = field(default=(), compare=False)
+    """All keys of the top level."""
 
 
 class Document:
@@ -144,7 +146,7 @@ def heads(path: str | Path) -> list[Head]:
     """Returns the head of each document; the rest is only held to be YAML."""
     file = str(path)
     return [
-        Head(index, int(root.start_mark.line) + 1, made(file, root, _head_values))
+        Head(index, int(root.start_mark.line) + 1, made(file, root, _head_values), _keys(root))
         for index, root in enumerate(roots(read(path), file))
     ]
 
@@ -156,6 +158,11 @@ def _head_values(root: Node) -> dict[str, Any]:
         [(key, value) for key, value in root.value
          if isinstance(key, ScalarNode) and key.value in HEAD_KEYS]
     )  # fmt: skip
+
+
+def _keys(root: Node) -> tuple[str, ...]:
+    pairs = root.value if isinstance(root, MappingNode) else ()
+    return tuple(key.value for key, _ in pairs if isinstance(key, ScalarNode))
 
 
 def flow_accident(document: Document, path: SourcePath) -> str:

@@ -1,0 +1,86 @@
+"""A declarative, deterministic testing harness for multi-agent LLM pipelines.
+
+A scenario says what the user says, what the models answer, and what every agent must have seen;
+simkit runs it offline and holds the run against it::
+
+    for prepared in simkit.load("scenarios"):
+        outcome = simkit.simulate(prepared)
+        assert outcome.passed, outcome.judgement.findings
+
+Names are imported when they are first used, so that ``import simkit`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simkit.errors import SimkitError, SourceError
+    from simkit.scenario.files import Prepared
+    from simkit.session import Outcome
+    from simkit.trace import Trace, read_trace
+    from simkit.views import view_of
+
+    __version__: str
+
+__all__ = [
+    "Outcome",
+    "SimkitError",
+    "SourceError",
+    "Trace",
+    "__version__",
+    "load",
+    "read_trace",
+    "simulate",
+    "view_of",
+]
+
+_HOMES: Final = {
+    "Outcome": "simkit.session",
+    "SimkitError": "simkit.errors",
+    "SourceError": "simkit.errors",
+    "Trace": "simkit.trace",
+    "read_trace": "simkit.trace",
+    "view_of": "simkit.views",
+}
+
+
+def load(path: str | Path) -> list[Prepared]:
+    """Returns the scenarios of a file or folder, ready to run; raises SourceError."""
+    from simkit.scenario.files import Library, items_in, scenario_files
+
+    library = Library()
+    return [library.prepared(item) for file in scenario_files(path) for item in items_in(file)]
+
+
+def simulate(prepared: Prepared, seed: int | None = None) -> Outcome:
+    """Runs a scenario and judges it; ``seed`` replaces the scenario's own.
+
+    Raises SourceError where the script cannot be served as it is written.
+    """
+    from simkit.session import simulate as run_and_judge
+
+    return run_and_judge(prepared, seed=seed)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found: Any = version("agent-simkit")
+        except PackageNotFoundError:
+            found = "0+unknown"
+    elif name in _HOMES:
+        found = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'simkit' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

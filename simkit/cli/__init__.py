@@ -1,0 +1,137 @@
+"""The command line. Every command is a module of its own, imported when it is called.
+
+Exit codes: 0 all held, 1 findings, 2 a file, the script or the call itself was wrong, 130 stopped
+by the user.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from simkit.errors import SimkitError
+
+COMMANDS: Final = {
+    "replay": "Run scenarios; show what every agent was sent, and what does not hold.",
+    "schema": "Print the JSON Schema of scenario and pipeline files, for editors.",
+    "validate": "Check files without running anything.",
+}
+"""Command to its line in the help; ``simkit.cli.<name>`` holds it, as ``command``."""
+
+BROKEN: Final = 2
+STOPPED: Final = 130
+TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"simkit.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0] if args else ""
+        if word not in COMMANDS and not word.startswith("-"):
+            # Imported here because most commands are spelled right.
+            from simkit.source import near
+
+            hint = near(word, COMMANDS)
+            advice = f" Did you mean `{hint}`?" if hint else ""
+            raise click.UsageError(
+                f"There is no command `{word}`.{advice} Known: {', '.join(COMMANDS)}.", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from simkit import __version__
+
+        click.echo(f"simkit {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2 broken.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    help="Print the version.",
+)  # fmt: skip
+@click.option(
+    "--traceback", "wants_traceback", is_flag=True, envvar=TRACEBACK_VARIABLE,
+    help="Show the traceback if simkit itself fails.",
+)  # fmt: skip
+def cli(wants_traceback: bool) -> None:
+    """Test what every agent of a multi-agent pipeline is sent: declaratively, offline, the same
+    every time."""
+    if wants_traceback:
+        # Worker processes look there, too.
+        os.environ[TRACEBACK_VARIABLE] = "1"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command and exits; whatever goes wrong ends in one clear text on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    sys.exit(_exit_code(arguments))
+
+
+def _exit_code(arguments: Sequence[str] | None) -> int:
+    try:
+        code = cli.main(
+            list(arguments) if arguments is not None else None,
+            prog_name="simkit", standalone_mode=False,
+        )  # fmt: skip
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except SimkitError as problem:
+        click.echo(str(problem), err=True)
+        return BROKEN
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        return STOPPED
+    except click.ClickException as problem:
+        problem.show()
+        return BROKEN
+    except BrokenPipeError:
+        # Whoever read has enough; nothing may be flushed to the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as problem:
+        click.echo(bug_text(problem, "simkit --traceback …"), err=True)
+        return BROKEN
+
+
+def bug_text(problem: BaseException, again: str) -> str:
+    """Says that simkit itself failed; with the traceback if the user asked for it."""
+    if os.environ.get(TRACEBACK_VARIABLE):
+        return "".join(traceback.format_exception(problem)).rstrip()
+    said = f"{type(problem).__name__}: {problem}".rstrip(": ")
+    return (
+        f"simkit itself failed: {said}\n"
+        "  This is a bug in simkit. Please report it with the traceback, which this prints:\n"
+        f"  {again}"
+    )

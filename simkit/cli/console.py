@@ -1,0 +1,66 @@
+"""The terminal: colours where somebody looks, a progress line on long runs, and nothing otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from simkit.report.wording import WIDTH, Paint, Tone, plain, short
+
+_STYLES: Final[Mapping[Tone, Mapping[str, Any]]] = {
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "warning": {"fg": "yellow"},
+    "quiet": {"dim": True},
+    "strong": {"bold": True},
+}
+PROGRESS_AFTER_S: Final = 0.5
+PROGRESS_EVERY_S: Final = 0.1
+
+
+def paint_for(color: bool) -> Paint:
+    """Returns what puts tones on texts: colours, or nothing."""
+    return _colored if color else plain
+
+
+def _colored(text: str, tone: Tone) -> str:
+    return click.style(text, **_STYLES[tone])
+
+
+def wants_color() -> bool:
+    """Whether stdout is a terminal of somebody who has not set NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+class Progress:
+    """One line on stderr that says how far a long run is, if stderr is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+        self._began = self._drawn = time.monotonic()
+        self._is_shown = sys.stderr.isatty() and total > 1
+        self._is_drawn = False
+
+    def step(self, name: str) -> None:
+        """Counts one more, and draws if it is time."""
+        self._done += 1
+        now = time.monotonic()
+        is_early = now - self._began < PROGRESS_AFTER_S or now - self._drawn < PROGRESS_EVERY_S
+        if not self._is_shown or is_early:
+            return
+        self._drawn, self._is_drawn = now, True
+        line = short(f"{self._done} of {self._total}  {name}", WIDTH - 21)
+        sys.stderr.write(f"\r\x1b[2K{line}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Takes the line away, before something else is printed."""
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self._is_drawn = False

@@ -1,0 +1,82 @@
+"""``-k``: words that an id holds, joined with ``and``, ``or``, ``not`` and brackets, as in pytest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from simkit.errors import SimkitError
+
+Holds = Callable[[str], bool]
+
+_TOKEN: Final = re.compile(r"""\s*(?:(\(|\))|"([^"]*)"|'([^']*)'|([^\s()"']+))""")
+
+
+def keyword(expression: str) -> Holds:
+    """Returns whether an id fits the expression; case does not matter.
+
+    A word with spaces stands in quotes. Raises SimkitError for an expression that cannot be read.
+    """
+    parser = _Parser(expression)
+    holds = parser.either()
+    if parser.tokens:
+        raise parser.error(f"{parser.tokens[0][1]!r} stands where the expression should end")
+    return lambda identity: holds(identity.lower())
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self.expression = expression
+        self.tokens: list[tuple[str, str]] = []
+        at = 0
+        text = expression.rstrip()
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None:
+                raise self.error(f"the quote at {text[at:].strip()!r} is not closed")
+            bracket, double, single, word = found.groups()
+            if bracket or (word and word.lower() in ("and", "or", "not")):
+                self.tokens.append(("mark", (bracket or word).lower()))
+            else:
+                self.tokens.append(("word", double or single or word or ""))
+            at = found.end()
+
+    def either(self) -> Holds:
+        options = [self._all()]
+        while self._takes("or"):
+            options.append(self._all())
+        return options[0] if len(options) == 1 else lambda text: any(one(text) for one in options)
+
+    def _all(self) -> Holds:
+        parts = [self._one()]
+        while self._takes("and"):
+            parts.append(self._one())
+        return parts[0] if len(parts) == 1 else lambda text: all(one(text) for one in parts)
+
+    def _one(self) -> Holds:
+        if self._takes("not"):
+            inner = self._one()
+            return lambda text: not inner(text)
+        if self._takes("("):
+            inner = self.either()
+            if not self._takes(")"):
+                raise self.error("a `)` is missing")
+            return inner
+        if not self.tokens or self.tokens[0][0] == "mark":
+            found = repr(self.tokens[0][1]) if self.tokens else "the end"
+            raise self.error(f"{found} stands where a word should")
+        word = self.tokens.pop(0)[1].lower()
+        return lambda text: word in text
+
+    def _takes(self, mark: str) -> bool:
+        if self.tokens and self.tokens[0] == ("mark", mark):
+            self.tokens.pop(0)
+            return True
+        return False
+
+    def error(self, what: str) -> SimkitError:
+        return SimkitError(
+            f"-k {self.expression!r}: {what}\n"
+            "  Write words joined with `and`, `or`, `not` and brackets; quote a word with spaces."
+        )

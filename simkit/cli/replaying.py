@@ -1,0 +1,189 @@
+"""What ``simkit replay`` does: select, run, tell, verify, record, count."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from simkit import __version__
+from simkit.cli.console import Progress, paint_for, wants_color
+from simkit.cli.running import Job, Ran, Shown, run_all
+from simkit.cli.selection import Selection, only, paths_of, select
+from simkit.cli.verifying import other_hash_seed, verified
+from simkit.errors import SimkitError
+from simkit.expect.findings import Finding
+from simkit.ledger import FOLDER, Entry, Ledger
+from simkit.report.json import json_text
+from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.text import findings_text, summary_lines
+from simkit.scenario.files import Item
+
+DEFAULT_PATH = "scenarios"
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for."""
+
+    paths: tuple[str, ...]
+    show: Shown
+    turn: int | None
+    agent: str
+    seed: int | None
+    verify: bool
+    failed: bool
+    expression: str
+    processes: int
+    form: str
+    quiet: bool
+
+
+def replay(call: Call) -> int:
+    """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
+    began = time.perf_counter()
+    selection = _selection(call)
+    if selection is None:
+        click.echo("nothing failed when it last ran")
+        return 0
+    job = _job(call, selection)
+    printer = _Printer(call, len(selection.entries))
+    rans = []
+    for ran in run_all(selection.entries, job, call.processes):
+        rans.append(ran)
+        printer.show(ran)
+    results = [ran.result for ran in rans]
+    if call.verify:
+        results = _verify(call, selection, rans, printer)
+    printer.note(_record(results) or next((ran.note for ran in rans if ran.note), ""))
+    if call.form == "json":
+        click.echo(json_text(results, __version__))
+    else:
+        printer.finish(results, selection.deselected, time.perf_counter() - began)
+    return summary_of(results).exit_code
+
+
+def _selection(call: Call) -> Selection | None:
+    """What is to run; None if only failures are asked for and there are none."""
+    if not call.failed:
+        selection = select(call.paths or (DEFAULT_PATH,), call.expression)
+    else:
+        failing = Ledger(os.environ).failed()
+        if failing is None:
+            raise SimkitError(
+                f"--failed: there is no earlier run in {FOLDER}/\n  Run `simkit replay` first."
+            )
+        paths = call.paths or tuple(paths_of(failing))
+        selection = only(select(paths, call.expression), failing)
+        if not selection.entries:
+            return None
+    if not selection.entries:
+        places = ", ".join(call.paths) or DEFAULT_PATH
+        why = f"none of {selection.deselected} fits -k {call.expression!r}" if call.expression else (
+            "there is no `*.scenario.yaml` file with a scenario"
+        )
+        raise SimkitError(f"{places}: nothing to run: {why}")
+    return selection
+
+
+def _job(call: Call, selection: Selection) -> Job:
+    is_single = len(selection.entries) == 1 or selection.by_name
+    return Job(
+        seed=call.seed,
+        details="none" if call.form == "json"
+        else "all" if is_single and not call.quiet else "failing",
+        show="" if call.quiet else call.show,
+        turn=call.turn, agent=call.agent,
+        color=wants_color() and call.form == "table",
+        keeps_lines=call.verify,
+    )  # fmt: skip
+
+
+def _verify(
+    call: Call, selection: Selection, rans: Sequence[Ran], printer: _Printer
+) -> list[Result]:
+    """Runs everything again; what differs is a finding of its scenario."""
+    pairs = [
+        (entry, ran) for entry, ran in zip(selection.entries, rans, strict=True)
+        if isinstance(entry, Item) and ran.result.digest
+    ]  # fmt: skip
+    found = verified(pairs, call.seed) if pairs else []
+    differing = {
+        ran.result.id: finding
+        for (_, ran), finding in zip(pairs, found, strict=True) if finding is not None
+    }  # fmt: skip
+    printer.verified(len(pairs), list(differing.values()))
+    return [_with(ran.result, differing.get(ran.result.id)) for ran in rans]
+
+
+def _with(result: Result, finding: Finding | None) -> Result:
+    if finding is None:
+        return result
+    outcome = "broken" if result.outcome == "broken" else "failed"
+    return msgspec.structs.replace(
+        result, outcome=outcome, findings=(*result.findings, finding)
+    )
+
+
+def _record(results: Sequence[Result]) -> str:
+    """Writes `.simkit/last.json`; returns why it could not be written."""
+    entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
+    try:
+        Ledger(os.environ).close(entries, [r.id for r in results if r.failed])
+    except OSError as problem:
+        return f"this run is not recorded: {problem.filename}: {problem.strerror}"
+    return ""
+
+
+class _Printer:
+    """Prints results as they come, under the names of their files."""
+
+    def __init__(self, call: Call, total: int) -> None:
+        self._call = call
+        self._paint = paint_for(wants_color())
+        self._progress = Progress(total)
+        self._file = ""
+        self._ended_open = False
+
+    def show(self, ran: Ran) -> None:
+        """Prints what is to be said of a scenario, if anything is."""
+        self._progress.step(ran.result.name or ran.result.file)
+        if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
+            return
+        self._progress.clear()
+        if ran.result.file != self._file:
+            self._file = ran.result.file
+            click.echo(self._paint(self._file, "strong"))
+        click.echo(ran.text)
+
+    def verified(self, count: int, findings: Sequence[Finding]) -> None:
+        """Prints what the second runs showed."""
+        self._progress.clear()
+        if self._call.form == "json":
+            return
+        if findings:
+            click.echo(f"\n{findings_text(findings, self._paint)}\n")
+        elif not self._call.quiet:
+            click.echo(
+                f"\nverified: {count} ran again under PYTHONHASHSEED={other_hash_seed()}, "
+                "all with the same bytes"
+            )
+
+    def note(self, text: str) -> None:
+        """Says on stderr what went wrong beside the run."""
+        self._progress.clear()
+        if text:
+            click.echo(f"note: {text}", err=True)
+
+    def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
+        """Prints what was relaxed, and the last line."""
+        if not self._call.quiet:
+            click.echo()
+        if deselected:
+            click.echo(f"{deselected} not selected")
+        for line in summary_lines(
+            summary_of(results), lints_off(results), seconds, self._paint
+        ):
+            click.echo(line)

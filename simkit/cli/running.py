@@ -1,0 +1,225 @@
+"""Runs scenarios, one after the other or in processes, and words what came of each."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from typing import Final, Literal
+
+import msgspec
+
+from simkit import events as e
+from simkit.cli import bug_text
+from simkit.cli.console import paint_for
+from simkit.cli.selection import Entry
+from simkit.errors import SimkitError
+from simkit.expect.findings import Finding
+from simkit.ledger import Ledger
+from simkit.report.contexts import context_lines
+from simkit.report.events import event_lines
+from simkit.report.results import Result
+from simkit.report.states import state_lines
+from simkit.report.text import noted_lines, result_text, title_line
+from simkit.report.timeline import rows_of, selected, table
+from simkit.report.wording import Paint, counted
+from simkit.scenario.files import Item, Library, Prepared
+from simkit.session import Outcome, simulate
+from simkit.views import view_of
+
+BATCH_MAX: Final = 25
+"""Scenarios that one process takes at once; those of one file share its reading."""
+
+Shown = Literal["", "context", "state", "events"]
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What the call asks for, as processes get it."""
+
+    seed: int | None = None
+    details: Literal["all", "failing", "none"] = "failing"
+    """Which scenarios get a timeline."""
+    show: Shown = ""
+    turn: int | None = None
+    agent: str = ""
+    color: bool = False
+    keeps_lines: bool = False
+    """Whether the traces are needed after the run."""
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """What came of one scenario, and how it is told."""
+
+    result: Result
+    text: str
+    lines: tuple[bytes, ...] = ()
+    """The stored form of the trace, where it is needed."""
+    note: str = ""
+    """Why the trace could not be kept."""
+
+
+def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]:
+    """Yields what came of each entry, in order; with several processes the same as with one."""
+    if processes == 1:
+        runner = Runner(job)
+        for entry in entries:
+            yield runner.ran(entry)
+        return
+    batches = list(_batches(entries))
+    pool = ProcessPoolExecutor(
+        min(processes, max(len(batches), 1)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_ignore_interrupts,
+    )
+    try:
+        for batch in pool.map(_run_batch, batches, repeat(job)):
+            yield from batch
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    for entry in entries:
+        if batch and (batch[-1].file != entry.file or len(batch) == BATCH_MAX):
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run_batch(batch: Sequence[Entry], job: Job) -> list[Ran]:
+    runner = Runner(job)
+    return [runner.ran(entry) for entry in batch]
+
+
+class Runner:
+    """Runs scenarios in this process; reads each file once."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._library = Library()
+        self._ledger = Ledger(os.environ)
+        self._paint = paint_for(job.color)
+
+    def ran(self, entry: Entry) -> Ran:
+        """Runs one scenario. Whatever goes wrong with it is its result, and stops no other."""
+        if isinstance(entry, Result):
+            return self._told(entry, None)
+        try:
+            prepared = self._library.prepared(entry)
+            if prepared.scenario.skip is not None:
+                return self._told(_result(entry, "skipped", reason=prepared.scenario.skip), None)
+            # What a user's function prints must not stand inside a report.
+            with contextlib.redirect_stdout(sys.stderr):
+                outcome = simulate(prepared, seed=self._job.seed)
+        except SimkitError as problem:
+            return self._told(_result(entry, "broken", error=str(problem)), None)
+        except Exception as problem:
+            again = f"simkit --traceback replay {entry.id!r}"
+            return self._told(_result(entry, "broken", error=bug_text(problem, again)), None)
+        return self._kept(_judged(prepared, outcome, self._job.seed), outcome)
+
+    def _kept(self, result: Result, outcome: Outcome) -> Ran:
+        lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
+        note = ""
+        try:
+            trace = self._ledger.keep(result.id, outcome.trace.lines())
+            result = msgspec.structs.replace(result, trace=trace)
+        except OSError as problem:
+            note = f"the traces of this run are not kept: {problem.filename}: {problem.strerror}"
+        ran = self._told(result, outcome)
+        return msgspec.structs.replace(ran, lines=lines, note=note)
+
+    def _told(self, result: Result, outcome: Outcome | None) -> Ran:
+        details = self._job.details
+        is_long = details == "all" or (details == "failing" and result.failed)
+        blocks = []
+        if outcome is not None and (is_long or self._job.show):
+            blocks += list(self._pictures(result, outcome, is_long))
+        said = result_text(result, self._paint) if is_long or result.failed else ""
+        text = "\n\n".join(block for block in (*blocks, said) if block)
+        return Ran(result, _under(title_line(result, self._paint), text))
+
+    def _pictures(self, result: Result, outcome: Outcome, is_long: bool) -> Iterator[str]:
+        job, paint = self._job, self._paint
+        view = view_of(outcome.trace.events)
+        if is_long:
+            yield paint(f"    {facts(result)}", "quiet")
+            rows = selected(rows_of(view), job.turn, job.agent)
+            yield _indented(table(rows) or ["nothing happened there"])
+        if job.show == "context":
+            yield _indented(context_lines(view, job.turn, job.agent, paint))
+        elif job.show == "state":
+            yield _indented(state_lines(view, job.turn, paint))
+        elif job.show == "events":
+            yield _indented(event_lines(outcome.trace.events, job.turn, job.agent, paint))
+        if is_long:
+            yield "\n".join(noted_lines(result))
+
+
+def _judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
+    """What the judge said, as a result; an expected failure turns it round."""
+    item, scenario, judgement = prepared.item, prepared.scenario, outcome.judgement
+    findings = judgement.findings
+    name: Literal["held", "failed", "broken", "xfailed"] = "held" if judgement.passed else "failed"
+    reason = ""
+    if judgement.exit_code == 2:
+        name = "broken"
+    elif scenario.xfail is not None and not judgement.passed:
+        name, findings, reason = "xfailed", (), scenario.xfail.reason
+    elif scenario.xfail is not None and scenario.xfail.strict:
+        name = "failed"
+        findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
+    events = outcome.trace.events
+    return _result(
+        item, name, seed=scenario.seed if seed is None else seed, digest=outcome.trace.digest(),
+        pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
+        noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
+        turns=sum(isinstance(event, e.TurnStarted) for event in events),
+        model_calls=sum(isinstance(event, e.ModelCalled) for event in events),
+        virtual_ms=events[-1].at if events else 0,
+    )  # fmt: skip
+
+
+def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
+    return Finding(
+        "claim", "E", f"the scenario held, but is expected to fail: {reason}",
+        prepared.document.position(("xfail",)), ("xfail",),
+        fix="Remove `xfail`, or write `strict: false` under it.",
+    )  # fmt: skip
+
+
+def _result(item: Item, outcome: str, **facts: object) -> Result:
+    return msgspec.convert(
+        {"id": item.id, "file": item.file, "line": item.line, "name": item.name,
+         "outcome": outcome, **facts}, Result
+    )  # fmt: skip
+
+
+def facts(result: Result) -> str:
+    """Returns what a scenario was, on one line."""
+    return (
+        f"{result.file}:{result.line}, pipeline {result.pipeline}, "
+        f"{counted(result.turns, 'turn')}, {counted(result.model_calls, 'model call')}, "
+        f"seed {result.seed}"
+    )
+
+
+def _under(title: str, text: str) -> str:
+    return f"  {title}\n\n{text}\n" if text else f"  {title}"
+
+
+def _indented(lines: Iterator[str] | Sequence[str]) -> str:
+    return "\n".join(f"    {line}".rstrip() for line in lines).rstrip()

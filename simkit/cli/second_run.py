@@ -1,0 +1,59 @@
+"""The child process of ``--verify``: runs scenarios again and says where their digests differ."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from simkit.errors import SimkitError
+from simkit.scenario.files import Item, Library
+from simkit.session import run
+
+
+class Again(msgspec.Struct, frozen=True):
+    """One scenario to run a second time."""
+
+    item: Item
+    digest: str
+    """The first run's."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What the parent asks for."""
+
+    scenarios: list[Again]
+    seed: int | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of one second run."""
+
+    digest: str
+    lines: list[str] = []
+    """The stored form, only where the digest differs."""
+    error: str = ""
+
+
+def serve() -> None:
+    """Reads a job from stdin and writes its answers to stdout, as JSON."""
+    # What users' functions print must not stand between the answers.
+    answers_to = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    library = Library()
+    answers = [_answer(again, library, job.seed) for again in job.scenarios]
+    with answers_to:
+        answers_to.write(msgspec.json.encode(answers))
+
+
+def _answer(again: Again, library: Library, seed: int | None) -> Answer:
+    try:
+        trace = run(library.prepared(again.item), seed=seed)
+    except SimkitError as problem:
+        return Answer("", error=str(problem))
+    digest = trace.digest()
+    if digest == again.digest:
+        return Answer(digest)
+    return Answer(digest, [line.decode() for line in trace.lines()])

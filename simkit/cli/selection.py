@@ -1,0 +1,109 @@
+"""Which scenarios a call names: paths, ``PATH::NAME``, ``-k``, and those that failed last time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from simkit.cli.keywords import keyword
+from simkit.errors import SourceError
+from simkit.report.results import Result
+from simkit.scenario.files import Item, items_in, scenario_files
+from simkit.source import near
+
+Entry: TypeAlias = Item | Result
+"""A scenario to run, or the result of a file that cannot be read."""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What is to run, in the order of the call and of the files."""
+
+    entries: tuple[Entry, ...]
+    deselected: int = 0
+    """How many scenarios of the paths do not fit ``-k`` or did not fail."""
+    by_name: bool = False
+    """Every scenario was named by the user."""
+
+    @property
+    def items(self) -> list[Item]:
+        """The scenarios that can run."""
+        return [entry for entry in self.entries if isinstance(entry, Item)]
+
+
+def select(paths: Sequence[str], expression: str = "") -> Selection:
+    """Returns what the paths name and ``-k`` leaves; a broken file becomes its own result.
+
+    Raises SourceError for a path or name that is not there.
+    """
+    found = list(_unique(entry for path in paths for entry in _at(path)))
+    fits = keyword(expression) if expression else None
+    kept = tuple(
+        entry for entry in found
+        if fits is None or isinstance(entry, Result) or fits(_searched(entry))
+    )  # fmt: skip
+    by_name = all(parted(path)[1] for path in paths)
+    return Selection(kept, len(found) - len(kept), by_name)
+
+
+def only(selection: Selection, identities: Iterable[str]) -> Selection:
+    """Returns those of a selection that have one of the ids."""
+    wanted = set(identities)
+    kept = tuple(entry for entry in selection.entries if entry.id in wanted)
+    left_out = selection.deselected + len(selection.entries) - len(kept)
+    return Selection(kept, left_out, selection.by_name)
+
+
+def parted(path: str) -> tuple[str, str]:
+    """Returns file and scenario name of ``PATH::NAME``; the name is empty if there is none."""
+    file, _, name = path.partition("::")
+    return file, name
+
+
+def _searched(item: Item) -> str:
+    return " ".join((item.id, *item.tags))
+
+
+def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.id not in seen:
+            seen.add(entry.id)
+            yield entry
+
+
+def _at(path: str) -> Iterator[Entry]:
+    place, name = parted(path)
+    for file in scenario_files(place):
+        try:
+            items = items_in(file)
+        except SourceError as problem:
+            yield Result(file, file, 1, "", "broken", error=str(problem))
+            continue
+        yield from _named(file, items, name) if name else items
+
+
+def _named(file: str, items: Sequence[Item], name: str) -> list[Item]:
+    """The scenario of that name, or all rows of its table."""
+    exact = [item for item in items if item.name == name]
+    rows = [item for item in items if item.row is not None and _without_row(item) == name]
+    if exact or rows:
+        return exact or rows
+    known = tuple(item.name for item in items)
+    raise SourceError(
+        file, f"there is no scenario {name!r}", near=near(name, known),
+        advice="It holds:" + "".join(f"\n    {one}" for one in known) if known else "",
+    )  # fmt: skip
+
+
+def _without_row(item: Item) -> str:
+    row = f" [{(item.row or 0) + 1}]"
+    return item.name.removesuffix(row)
+
+
+def paths_of(identities: Iterable[str]) -> list[str]:
+    """Returns the files that ids name, each once, those that are gone left out."""
+    files = dict.fromkeys(parted(identity)[0] for identity in identities)
+    return [file for file in files if Path(file).exists()]

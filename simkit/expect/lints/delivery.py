@@ -1,0 +1,296 @@
+"""Lints on what a handoff brings its target: the request, the data, and in which of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.expect.findings import Hit
+from simkit.expect.lints.handoffs import contract_of
+from simkit.messages import JsonValue, Message
+from simkit.views import CallView, MadePart, ShownPart, View
+
+_encode = msgspec.json.Encoder().encode
+
+
+def first_call_of_target(
+    event: e.ContextBuilt, view: View
+) -> tuple[CallView, e.HandoffRequested] | None:
+    """Returns the call and its handoff, if this is the first context that a handoff's target gets.
+
+    A call that a summarising agent makes within the target's run is none of its own.
+    """
+    if event.base:
+        return None
+    run = view.runs.get(event.run)
+    if run is None or not run.handoff or run.agent != event.agent or len(run.calls) != 1:
+        return None
+    handoff = view.handoffs.get(run.handoff)
+    return (run.calls[0], handoff.event) if handoff is not None else None
+
+
+def _data(asked: e.HandoffRequested) -> dict[str, JsonValue]:
+    return {"from": asked.from_agent, "to": asked.to_agent, "type": asked.type}
+
+
+class RequestLost:
+    """HND-03: the target's first context holds the user's latest message or the handoff's query.
+
+    The message counts by its id, and its text, like the query's, anywhere in what was made for
+    this call or said in this turn. Isolation may be declared: the contract says ``history: none``,
+    or the recipe has a ``task``. Seen in agent-framework#3161.
+    """
+
+    id = "HND-03"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Looks at the first context of each handoff's target."""
+        assert isinstance(event, e.ContextBuilt)
+        found = first_call_of_target(event, view)
+        if found is None:
+            return ()
+        call, asked = found
+        contract = contract_of(asked, view.pipeline)
+        if contract is not None and contract.history == "none":
+            return ()
+        said = view.turns[-1].message
+        if _is_shown(call.context.parts, said, asked.query or ""):
+            return ()
+        wanted = "the user's message" if asked.query is None else "the user's message nor the query"
+        what = (
+            f"agent {event.agent!r}, to which {asked.from_agent!r} handed off in turn "
+            f"{event.turn}, is sent {'neither ' if asked.query is not None else 'not '}{wanted}"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked)),)
+
+
+def _is_shown(parts: Sequence[MadePart | ShownPart], said: Message | None, query: str) -> bool:
+    identity = said.id if said is not None else ""
+    number = int(identity[1:]) if identity else -1
+    wanted = [text for text in (said.content if said else "", query) if text]
+    if not wanted:
+        return True
+    for part in parts:
+        if type(part) is MadePart:
+            if part.of == number or part.section == "task":
+                return True
+            if any(piece.section == "task" for piece in part.pieces):
+                return True
+        else:
+            assert isinstance(part, ShownPart)
+            tail = part.tail[max(0, part.lo - part.hi) :]
+            if identity and any(message.id == identity for message in tail):
+                return True
+    return any(text in shown for shown in _texts(parts, settled_max=0) for text in wanted)
+
+
+def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[str]:
+    """Yields the texts of a context: what is made, this turn, then the newest of the settled."""
+    for part in parts:
+        if type(part) is MadePart:
+            yield part.message.content
+            continue
+        assert isinstance(part, ShownPart)
+        if part.rendered is not None:
+            yield part.rendered.content
+            continue
+        if part.summary is not None:
+            yield part.summary.content
+        shown = part.tail[max(0, part.lo - part.hi) :]
+        shown += part.stream.entries[max(part.lo, part.hi - settled_max) : part.hi]
+        for message in shown:
+            yield message.content
+            for call in message.calls:
+                yield _encode(call.args).decode()
+
+
+SETTLED_MAX: Final = 100
+"""How many messages of earlier turns HND-12 searches, from the newest on."""
+
+_PREFIX: Final = 20
+"""How much of a long text must reach the context: recipes show previews."""
+
+_OWN_KEYS: Final = ("source_agent", "handoff_type")
+
+
+class ContextIgnored:
+    """HND-12: something of a delivered payload reaches the target's first context.
+
+    Searched for, through whichever section, is the beginning of every text and number of at least
+    three characters; what simkit itself puts into a payload (``source_agent``, ``handoff_type``)
+    and true or false are nothing that could be recognised, nor do functions have a context. Of
+    earlier turns the newest 100 messages are searched.
+    From reference system 5, "I don't have context".
+    """
+
+    id = "HND-12"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Looks at the first context of each handoff's target."""
+        assert isinstance(event, e.ContextBuilt)
+        found = first_call_of_target(event, view)
+        if found is None:
+            return ()
+        call, asked = found
+        payload = asked.payload
+        if isinstance(payload, Mapping):
+            payload = {key: value for key, value in payload.items() if key not in _OWN_KEYS}
+        wanted = set(_recognisable(payload))
+        if not wanted:
+            return ()
+        for text in _texts(call.context.parts, SETTLED_MAX):
+            if any(leaf in text for leaf in wanted):
+                return ()
+        what = (
+            f"nothing of the payload that {asked.from_agent!r} handed to {event.agent!r} in turn "
+            f"{event.turn} is in what {event.agent!r} is sent"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked)),)
+
+
+def _recognisable(value: JsonValue) -> Iterator[str]:
+    """Yields the beginnings of the leaves that can be told from chance, plain and as in JSON."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _recognisable(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _recognisable(item)
+    elif isinstance(value, str):
+        begin = value.strip()[:_PREFIX].rstrip()
+        if len(begin) >= 3:
+            yield begin
+            yield _encode(begin).decode()[1:-1]
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = _encode(value).decode()
+        if len(text) >= 3:
+            yield text
+
+
+WHOLE_MIN: Final = 80
+"""A text of this many characters is a document if the query holds all of it."""
+
+CHUNK_MIN: Final = 200
+"""A stretch of this many characters is a document's, whatever surrounds it."""
+
+
+class DataInQuery:
+    """HND-10: a delegated query does not carry the document itself.
+
+    It does if it repeats a text of the payload or of what the session's state was given or holds
+    (a whole text of at least 80 characters, or a stretch of at least 200; white space is one),
+    or if it is a document on its face: over 1,000 characters in more than ten lines. Messages of
+    the conversation may be quoted. Texts are indexed by blocks of 80 characters when the first
+    long query comes, each once, so a query costs its own length.
+    From reference system 5, anti-patterns.
+    """
+
+    id = "HND-10"
+    kinds: tuple[type, ...] = (e.HandoffMade,)
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._indexes: dict[str, _Blocks] = {}
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Looks at every handoff that was made with a query."""
+        assert isinstance(event, e.HandoffMade)
+        raw = event.query or ""
+        if len(raw) < WHOLE_MIN:
+            return ()
+        self._index_states(view)
+        query = " ".join(raw.split())
+        held = _Blocks()
+        held.add_all(event.payload)
+        where, size = "the payload", held.longest_in(query)
+        blocks = self._indexes.get(event.session)
+        in_state = blocks.longest_in(query) if blocks is not None else 0
+        if in_state > size:
+            where, size = "the state", in_state
+        pasted = f"holds {size} characters of a text that is in {where}"
+        if not size and len(raw) > 1000 and raw.count("\n") > 10:
+            size, pasted = len(raw), f"is itself a document of {size or len(raw)} characters"
+        if not size:
+            return ()
+        what = (
+            f"the query of handoff {event.handoff} from {event.from_agent!r} to "
+            f"{event.to_agent!r} in turn {event.turn} {pasted}"
+        )
+        data = {
+            "from": event.from_agent,
+            "to": event.to_agent,
+            "type": event.type,
+            "characters": size,
+        }
+        return (Hit(self.id, what, event.turn, event.from_agent, data=data),)
+
+    def _index_states(self, view: View) -> None:
+        """Reads the state updates since the last long query."""
+        events = view.events
+        for place in range(self._read, len(events)):
+            update = events[place]
+            if type(update) is e.StateUpdated:
+                blocks = self._indexes.get(update.session)
+                if blocks is None:
+                    blocks = self._indexes[update.session] = _Blocks()
+                blocks.add_all(update.update)
+        self._read = len(events)
+
+
+class _Blocks:
+    """Long texts, found again by any whole block of theirs."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[str, int]] = {}
+        """Block to the newest text that has it, and where."""
+
+    def add_all(self, value: Any) -> None:
+        """Takes every long text inside a value."""
+        if isinstance(value, str):
+            if len(value) >= WHOLE_MIN:
+                text = " ".join(value.split())
+                for start in range(0, len(text) - WHOLE_MIN + 1, WHOLE_MIN):
+                    self._places[text[start : start + WHOLE_MIN]] = text, start
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                self.add_all(item)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.add_all(item)
+
+    def longest_in(self, query: str) -> int:
+        """The length of the longest document stretch in the query; 0 if there is none."""
+        longest = place = 0
+        places = self._places
+        while places and place <= len(query) - WHOLE_MIN:
+            found = places.get(query[place : place + WHOLE_MIN])
+            if found is None:
+                place += 1
+                continue
+            text, start = found
+            before, after = _common_before(query, place, text, start), WHOLE_MIN
+            while (
+                place + after < len(query)
+                and start + after < len(text)
+                and query[place + after] == text[start + after]
+            ):
+                after += 1
+            size = before + after
+            if size >= CHUNK_MIN or size == len(text):
+                longest = max(longest, size)
+            place += after
+        return longest
+
+
+def _common_before(query: str, place: int, text: str, start: int) -> int:
+    size = 0
+    while size < min(place, start) and query[place - size - 1] == text[start - size - 1]:
+        size += 1
+    return size

@@ -1,0 +1,169 @@
+"""Lints on how control moves: limits, edges, cycles, and nothing after the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from simkit import events as e
+from simkit.expect.findings import Hit
+from simkit.expect.lints.handoffs import contract_of
+from simkit.views import TurnView, View
+
+
+class LimitPassed:
+    """FLW-01: turns, runs, handoffs, calls and virtual time stay within their limits.
+
+    Seen in conductor#1279 and swarm#6.
+    """
+
+    id = "FLW-01"
+    kinds: tuple[type, ...] = (e.LimitReached,)
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Reports every limit that was reached."""
+        assert isinstance(event, e.LimitReached)
+        where = f" in turn {event.turn}" if event.turn else ""
+        what = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
+        data = {"limit": event.limit, "allowed": event.allowed}
+        turn = event.turn or len(view.turns)
+        return (Hit(self.id, what, turn, event.agent, data=data),)
+
+
+class UndeclaredEdge:
+    """FLW-02: control moved along a declared edge, route target or contract.
+
+    A run is declared if it is the turn's first and may be (the decider, a start, or any agent
+    where the pipeline names no start), a target of the turn's last route, the target of an edge
+    from a run that finished, or the target of a handoff that was made between agents which have a
+    contract or of which the source declares the target. Seen in adk-js#38.
+    """
+
+    id = "FLW-02"
+    kinds: tuple[type, ...] = (e.AgentStarted,)
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Asks every start for its reason."""
+        assert isinstance(event, e.AgentStarted)
+        wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
+        if not wrong:
+            return ()
+        what = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
+        return (Hit(self.id, what, event.turn, event.agent),)
+
+
+def _handoff_problem(event: e.AgentStarted, view: View) -> str:
+    handoff = view.handoffs.get(event.handoff)
+    if handoff is None or handoff.outcome != "made":
+        return f"by handoff {event.handoff}, which was not made"
+    asked, facts = handoff.event, view.pipeline
+    source = facts.agents.get(asked.from_agent)
+    if source is not None and asked.to_agent in source.handoffs:
+        return ""
+    if contract_of(asked, facts) is not None:
+        return ""
+    return (
+        f"by a handoff from {asked.from_agent!r}, which neither declares it nor has a contract "
+        f"of type {asked.type!r} with it"
+    )
+
+
+def _start_problem(event: e.AgentStarted, view: View) -> str:
+    facts, turn, agent = view.pipeline, view.turns[-1], event.agent
+    routes = turn.routes
+    if routes and agent in routes[-1].targets:
+        return ""
+    if _may_be_first(event, facts, turn):
+        return ""
+    if facts.edges:
+        edges = set(facts.edges)
+        if any(run.finished and (run.agent, agent) in edges for run in turn.runs[:-1]):
+            return ""
+    if len(turn.runs) == 1:
+        may = ", ".join(dict.fromkeys((*facts.starts, facts.decider))).strip(", ")
+        return f"but a turn starts with: {may}"
+    if routes:
+        return f"but the last route names: {', '.join(routes[-1].targets)}"
+    return "but no edge, route or handoff leads to it"
+
+
+def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, turn: TurnView) -> bool:
+    """Whether the run is the turn's first, or one of several that start it in parallel."""
+    if any(run.finished or run.group != event.group for run in turn.runs[:-1]):
+        return False
+    if len(turn.runs) > 1 and not event.group:
+        return False
+    starts = facts.starts
+    return not starts or event.agent in starts or event.agent == facts.decider
+
+
+class PingPong:
+    """FLW-04: no cycle of (agent, state): nothing that ran before runs again just so.
+
+    A run repeats another of its turn if the agent, its input, the source, type, query and payload
+    of its handoff are the same, and nothing wrote to the state in between. Runs of parallel groups
+    are left out: their order is no cycle. Seen in autogen#5831 and #7471.
+    """
+
+    id = "FLW-04"
+    kinds: tuple[type, ...] = (e.AgentStarted,)
+
+    def __init__(self) -> None:
+        self._turn: TurnView | None = None
+        self._starts: dict[tuple[str, int, str], list[e.AgentStarted]] = {}
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Compares a start with those of the same agent since the last write."""
+        assert isinstance(event, e.AgentStarted)
+        turn = view.turns[-1]
+        if turn is not self._turn:
+            self._turn = turn
+            self._starts.clear()
+        if event.group:
+            return ()
+        key = (event.agent, len(turn.updates), event.handoff_from)
+        earlier = self._starts.get(key)
+        if earlier is None:
+            self._starts[key] = [event]
+            return ()
+        again = next((one for one in earlier if _is_same(one, event, view)), None)
+        if again is None:
+            earlier.append(event)
+            return ()
+        what = (
+            f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
+            f"with the same state and input as run {again.run}"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, data={"runs": [again.run, event.run]}),)
+
+
+def _is_same(one: e.AgentStarted, two: e.AgentStarted, view: View) -> bool:
+    if one.input != two.input or bool(one.handoff) is not bool(two.handoff):
+        return False
+    if not one.handoff:
+        return True
+    first, second = view.handoffs.get(one.handoff), view.handoffs.get(two.handoff)
+    if first is None or second is None:
+        return first is second
+    a, b = first.event, second.event
+    return (a.type, a.query, a.payload) == (b.type, b.query, b.payload)
+
+
+class CallAfterEnd:
+    """FLW-05: no model is called after the turn's reply was made.
+
+    From MAST 1.5, unaware of termination conditions (12.4 % of failures).
+    """
+
+    id = "FLW-05"
+    kinds: tuple[type, ...] = (e.ModelCalled,)
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Asks whether the call's turn is over."""
+        assert isinstance(event, e.ModelCalled)
+        turns = view.turns
+        if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
+            return ()
+        call = view.calls.get(event.call)
+        what = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
+        index = call.index if call is not None else None
+        return (Hit(self.id, what, event.turn, event.agent, index),)

@@ -1,0 +1,91 @@
+"""What each model call was sent, message by message, with where it came from and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simkit.messages import Message
+from simkit.report.wording import Paint, call_text, counted, moment, plain, short, value_text, wrapped
+from simkit.views import CallView, MadePart, View
+
+
+def context_lines(
+    view: View, turn: int | None = None, agent: str = "", paint: Paint = plain
+) -> Iterator[str]:
+    """Yields the contexts of the calls that are asked for, whole, in the order of the calls."""
+    for turn_view in view.turns:
+        if turn is not None and turn_view.number != turn:
+            continue
+        for call in turn_view.calls:
+            if not agent or call.agent == agent:
+                yield from _call_lines(call, len(turn_view.calls_by_agent[call.agent]), paint)
+                yield ""
+
+
+def _call_lines(call: CallView, calls: int, paint: Paint) -> Iterator[str]:
+    context, drops = call.context, call.context.dropped()
+    nth = f", call {call.index + 1} of {calls}" if calls > 1 else ""
+    budget = f" of at most {context.budget}" if context.budget else ""
+    yield (
+        paint(f"turn {call.turn}, {call.agent}{nth}", "strong")
+        + f", at {moment(call.at)}: {counted(len(context.messages), 'message')}, "
+        f"{counted(context.tokens, 'token')}{budget}, {len(drops)} dropped"
+    )
+    joint = _joint_sections(call)
+    for place, message in enumerate(context.messages):
+        section = joint.get(place, message.section)
+        yield paint(f"  [{place}] {_origin(message, section)}", "quiet")
+        yield from _content_lines(message)
+    if context.tools:
+        yield from wrapped(", ".join(context.tools), "  tools offered: ")
+    if context.settings:
+        yield from wrapped(value_text(context.settings), "  settings: ")
+    for drop in drops:
+        cut = "" if drop.what == "message" else f" ({drop.what.replace('_', ' ')} only)"
+        said = short(value_text(drop.message).partition(": ")[2], 200)
+        yield from wrapped(
+            f"{drop.by}{cut}: {_origin(drop.message)}: {said}", "  dropped by ", "      "
+        )
+    yield from _answer_lines(call)
+
+
+def _joint_sections(call: CallView) -> dict[int, str]:
+    """The sections of messages that several sections share, by the message's place."""
+    found: dict[int, str] = {}
+    place = 0
+    for part in call.context.parts:
+        if isinstance(part, MadePart):
+            if part.pieces:
+                found[place] = " + ".join(dict.fromkeys(piece.section for piece in part.pieces))
+            place += 1
+        else:
+            place += len(part)
+    return found
+
+
+def _origin(message: Message, section: str = "") -> str:
+    """``assistant nutrition · history · turn 1 · m5``, as far as it is known."""
+    speaker = message.role
+    if message.agent and section != "instructions":
+        speaker += f" {message.agent}"
+    if message.tool:
+        speaker += f" {message.tool}"
+    parts = [speaker, section, f"turn {message.turn}" if message.turn else "", message.id]
+    return " · ".join(part for part in parts if part)
+
+
+def _content_lines(message: Message) -> Iterator[str]:
+    if message.content:
+        yield from wrapped(message.content, "      ")
+    for call in message.calls:
+        yield from wrapped(f"{call_text(call)} as {call.id}", "      calls ", "        ")
+
+
+def _answer_lines(call: CallView) -> Iterator[str]:
+    if call.error is not None:
+        yield from wrapped(f"{call.error.error}: {call.error.message}", "  failed with ", "      ")
+    elif call.reply is not None:
+        yield f"  answered · {call.reply.id}"
+        yield from _content_lines(call.reply)
+    else:
+        yield "  not answered"

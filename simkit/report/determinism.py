@@ -1,0 +1,74 @@
+"""Two traces of one scenario that should be equal: the first event that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from simkit.errors import TraceError
+from simkit.expect.findings import Finding
+from simkit.report.events import event_line
+from simkit.report.wording import WIDTH, short
+from simkit.trace import decoded
+
+NOT_DETERMINISTIC: Final = "not-deterministic"
+BEFORE: Final = 3
+"""Events shown before the one that differs."""
+WINDOW: Final = WIDTH - 10
+
+
+def first_difference(
+    first: Sequence[bytes], second: Sequence[bytes], where: str, how: str
+) -> Finding:
+    """Returns the finding that two stored traces part, with the events before the place.
+
+    ``how`` says what was different about the second run.
+    """
+    place = next(
+        (place for place, (one, two) in enumerate(zip(first, second, strict=False)) if one != two),
+        min(len(first), len(second)),
+    )
+    return Finding(
+        NOT_DETERMINISTIC, "E",
+        f"the second run ({how}) parts from the first at event {place} of {len(first) - 1}",
+        where, context=tuple(_lines(first, second, place)),
+        fix="Look for a set that is iterated, an id or hash of an object, a clock, or chance that "
+        "does not come from the seed, in the functions of the pipeline.",
+    )  # fmt: skip
+
+
+def _lines(first: Sequence[bytes], second: Sequence[bytes], place: int) -> Iterator[str]:
+    for before in range(max(place - BEFORE, 1), place):
+        yield _readable(first, before)
+    if place < len(first) and place < len(second):
+        yield _readable(first, place)
+        one, two = _parting(first[place].decode(), second[place].decode())
+        yield f"first:  {one}"
+        yield f"second: {two}"
+    else:
+        longer, which = (first, "first") if place < len(first) else (second, "second")
+        yield _readable(longer, place)
+        yield f"only the {which} run has this event"
+
+
+def _readable(lines: Sequence[bytes], place: int) -> str:
+    """An event on one line; its number is its line in the trace file."""
+    try:
+        (event,) = decoded(b"\n".join((lines[0], lines[place]))).events
+    except TraceError:
+        return short(lines[place].decode(), WINDOW)
+    return short(event_line(place + 1, event).strip(), WINDOW)
+
+
+def _parting(one: str, two: str) -> tuple[str, str]:
+    """The two encoded events, cut around the first character that differs."""
+    parted = next(
+        (at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
+        min(len(one), len(two)),
+    )
+    start = max(parted - 30, 0)
+    before = "…" if start else ""
+    return tuple(  # type: ignore[return-value]
+        before + text[start : start + WINDOW - 12] + ("…" if len(text) > start + WINDOW - 12 else "")
+        for text in (one, two)
+    )

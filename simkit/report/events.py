@@ -1,0 +1,74 @@
+"""The events of a trace, one a line, as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from simkit import events as e
+from simkit.messages import Message
+from simkit.report.wording import Paint, moment, plain, short, value_text
+
+LINE_MAX = 160
+"""Columns of one event; its line in the trace file holds everything."""
+_PLACE = ("at", "session", "turn", "agent", "run")
+
+
+def event_lines(
+    events: Sequence[e.AnyEvent], turn: int | None = None, agent: str = "", paint: Paint = plain
+) -> Iterator[str]:
+    """Yields the events that are asked for: number, time, turn, kind, agent, and what it says.
+
+    The number is the event's line in the trace file, whose first line is a header.
+    """
+    for number, event in enumerate(events, 2):
+        if (turn is None or event.turn == turn) and (not agent or event.agent == agent):
+            yield event_line(number, event, paint)
+
+
+def event_line(number: int, event: e.AnyEvent, paint: Paint = plain) -> str:
+    """Returns one event on one line."""
+    turn = f"turn {event.turn}" if event.turn else ""
+    who = " ".join(part for part in (event.agent, event.run) if part)
+    start = f"{number:>5}  {moment(event.at):>8}  {turn:<7}  "
+    kind = type(event).__name__
+    said = f"{who + ': ' if who else ''}{_said(event)}".removesuffix(": ")
+    room = max(LINE_MAX - len(start) - 20, 20)
+    return f"{start}{paint(f'{kind:<18}', 'strong')}  {short(said, room)}".rstrip()
+
+
+def _said(event: e.AnyEvent) -> str:
+    if isinstance(event, e.RunStarted):
+        return f"{event.scenario!r}, pipeline {event.pipeline.name}, seed {event.seed}"
+    if isinstance(event, e.SessionStarted):
+        return f"{event.session} in project {event.project}"
+    if isinstance(event, e.MessageAdded):
+        return f"{event.message.id} {value_text(event.message)}"
+    if isinstance(event, e.ContextBuilt):
+        return f"{event.call} {_context(event)}"
+    return ", ".join(f"{name} {text}" for name, text in _fields(event))
+
+
+def _context(event: e.ContextBuilt) -> str:
+    sections = list(dict.fromkeys(part.section for part in event.parts))
+    built = f"on {event.base}" if event.base else f"from {', '.join(sections) or 'nothing'}"
+    said = f", said {', '.join(f'm{number}' for number in event.said)}" if event.said else ""
+    return f"{built}{said}, {event.tokens} tokens"
+
+
+def _fields(event: e.AnyEvent) -> Iterator[tuple[str, str]]:
+    """The event's own fields that say something, as text."""
+    for field in msgspec.structs.fields(event):
+        value: Any = getattr(event, field.name)
+        if field.name in _PLACE or value in (None, "", (), 0, False):
+            continue
+        if field.name == "message" and isinstance(value, int):
+            yield "message", f"m{value}"
+        elif isinstance(value, str):
+            yield field.name, value
+        elif isinstance(value, msgspec.Struct) and not isinstance(value, Message):
+            yield field.name, value_text(msgspec.to_builtins(value))
+        else:
+            yield field.name, value_text(value)

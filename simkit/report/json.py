@@ -1,0 +1,56 @@
+"""Results as one JSON object, for programs.
+
+::
+
+    {"simkit": "0.1.0",              the version that ran
+     "scenarios": [                  in the order of files and documents
+       {"id", "file", "line", "name",
+        "outcome",                   held, failed, broken, skipped or xfailed
+        "seed", "digest",            null and "" where it did not run
+        "pipeline", "turns", "model_calls", "virtual_ms",
+        "findings", "warnings", "noted",
+        "lints_off": [{"id", "reason"}],
+        "error", "reason",           why it is broken; why it is skipped or expected to fail
+        "trace",                     the file that holds the trace; "" if none was kept
+        "reproduce"}],               the command that runs it again
+     "lints_off": [{"id", "reason", "scenarios"}],
+     "summary": {"scenarios", "held", "failed", "broken", "skipped", "xfailed", "warnings",
+                 "exit_code"}}
+
+A finding is ``{"id", "severity", "what", "where", "path", "turn", "agent", "call", "differences",
+"context", "excerpt", "fix", "breaks"}``: ``turn`` counts from 1 (0: the whole run), ``call`` from 0
+(null: no single call), a difference is ``{"at", "wanted", "found", "note"}``. All keys are always
+there. Keys may be added; none changes its meaning within one version of the trace format. Nothing
+in it depends on the clock: equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from simkit.report.results import Result, lints_off, summary_of
+
+
+def json_text(results: Sequence[Result], version: str) -> str:
+    """Returns the one object, indented."""
+    whole = {
+        "simkit": version,
+        "scenarios": [scenario_object(result) for result in results],
+        "lints_off": [
+            {"id": lint, "reason": reason, "scenarios": count}
+            for lint, reason, count in lints_off(results)
+        ],
+        "summary": msgspec.to_builtins(summary_of(results)),
+    }
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
+
+
+def scenario_object(result: Result) -> dict[str, Any]:
+    """Returns what is said of one scenario."""
+    said: dict[str, Any] = msgspec.to_builtins(result)
+    said["lints_off"] = [{"id": lint, "reason": reason} for lint, reason in result.lints_off]
+    said["reproduce"] = result.reproduce
+    return said

@@ -1,0 +1,75 @@
+"""The state after each turn: what changed, as a diff, and the names of what did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from simkit import events as e
+from simkit.report.wording import Paint, counted, plain, value_text, wrapped
+from simkit.views import TurnView, View
+
+
+def state_lines(view: View, turn: int | None = None, paint: Paint = plain) -> Iterator[str]:
+    """Yields what each turn changed between its start and its end.
+
+    The state at the end is that which claims under ``state`` see: turn-scoped channels are
+    cleared only afterwards, and begin the next turn empty.
+    """
+    # The view keeps the states at the ends of turns only, so the starts are walked through again.
+    again = View()
+    before: Mapping[str, Any] = {}
+    for event in view.events:
+        if isinstance(event, e.TurnStarted):
+            before = again.states.get(event.session, {})
+        again.apply(event)
+        if isinstance(event, e.TurnFinished) and turn in (None, event.turn):
+            yield from _turn_lines(again.turn, before, len(view.states) > 1, paint)
+            yield ""
+
+
+def _turn_lines(
+    turn: TurnView, before: Mapping[str, Any], many_sessions: bool, paint: Paint
+) -> Iterator[str]:
+    after = turn.state
+    changed = [name for name in after if name not in before or before[name] != after[name]]
+    same = [name for name in after if name not in changed]
+    session = f", session {turn.session}" if many_sessions else ""
+    title = paint(f"turn {turn.number}{session}", "strong")
+    yield f"{title}: {len(changed)} of {counted(len(after), 'channel')} changed"
+    for name in changed:
+        yield from _change_lines(name, before.get(name), after[name], paint)
+    if same:
+        yield from wrapped(", ".join(same), "  unchanged: ")
+
+
+def _change_lines(name: str, old: Any, new: Any, paint: Paint) -> Iterator[str]:
+    if _is_list(old) and _is_list(new) and len(new) > len(old) and list(new[: len(old)]) == list(old):
+        yield f"  {name}: {len(old)} → {counted(len(new), 'item')}"
+        for item in new[len(old) :]:
+            yield from _signed("+", item, paint)
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        yield f"  {name}:"
+        for key in dict.fromkeys([*old, *new]):
+            if key in old and (key not in new or old[key] != new[key]):
+                yield from _signed("-", {key: old[key]}, paint)
+            if key in new and (key not in old or old[key] != new[key]):
+                yield from _signed("+", {key: new[key]}, paint)
+    else:
+        yield f"  {name}:"
+        yield from _signed("-", old, paint)
+        yield from _signed("+", new, paint)
+
+
+def _signed(sign: str, value: Any, paint: Paint) -> Iterator[str]:
+    text = value_text(value)
+    if isinstance(value, Mapping) and len(value) == 1:
+        text = text[1:-1]
+    tone = paint(sign, "good" if sign == "+" else "bad")
+    lines = wrapped(text, f"    {sign} ", "      ")
+    yield lines[0].replace(sign, tone, 1)
+    yield from lines[1:]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))

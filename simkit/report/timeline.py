@@ -1,0 +1,304 @@
+"""The timeline: what happened turn by turn, one row for each thing said. Pure: view → rows → text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from tabulate import tabulate
+
+from simkit import events as e
+from simkit.messages import Message
+from simkit.paths import as_text
+from simkit.report.wording import call_text, moment, short, value_text
+from simkit.views import CallView, MadePart, View
+
+TABLE_WIDTH: Final = 120
+SAID_MAX: Final = 400
+"""Characters of an answer that a row keeps; a table shows fewer."""
+SAID_LEAST: Final = 20
+"""Columns that an answer has at least, if it needs them."""
+WORD_MAX: Final = 32
+"""The longest word that is not broken."""
+CELL_LINES_MAX: Final = 3
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One model call; or what the user said, what was given, an agent that needed no model."""
+
+    turn: int
+    """Counted from 1; 0 before the first."""
+    at: int
+    """Virtual milliseconds."""
+    agent: str
+    """The agent; ``user``, ``given``, or ``error`` for what the pipeline raised."""
+    messages: int | None = None
+    """How many messages the call was sent; None where no model was called."""
+    tokens: int | None = None
+    dropped: int | None = None
+    """How much the history sections read and left out."""
+    answered: str = ""
+    handoff: str = ""
+    wrote: tuple[str, ...] = ()
+    """The channels written after the answer, in order."""
+    is_agent: bool = True
+
+
+class _Draft:
+    """A row that still grows: answers, handoffs and writes come after the call."""
+
+    def __init__(self, event: e.Event, agent: str, call: CallView | None = None) -> None:
+        self.turn, self.at, self.agent, self.call = event.turn, event.at, agent, call
+        self.answered: list[str] = []
+        self.handoffs: list[str] = []
+        self.wrote: dict[str, None] = {}
+        self.is_agent = bool(event.run)
+
+    def row(self) -> Row:
+        context = self.call.context if self.call else None
+        return Row(
+            self.turn, self.at, self.agent,
+            len(context.messages) if context else None,
+            context.tokens if context else None,
+            dropped_count(self.call) if self.call else None,
+            short(" ".join(self.answered), SAID_MAX), ", ".join(self.handoffs),
+            tuple(self.wrote), self.is_agent,
+        )  # fmt: skip
+
+
+def dropped_count(call: CallView) -> int:
+    """Returns how much of what a call's history sections read is not shown to it."""
+    count = 0
+    for part in call.context.parts:
+        if not isinstance(part, MadePart):
+            count += part.cuts_hi + len(part.tail_cuts) + min(part.lo, part.hi + len(part.tail))
+    return count
+
+
+def rows_of(view: View) -> list[Row]:
+    """Returns the rows of a whole run, in the order in which their calls were made."""
+    return _Timeline(view).rows()
+
+
+class _Timeline:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._drafts: list[_Draft] = []
+        self._latest: dict[str, _Draft] = {}
+        """Agent run to its newest row."""
+        self._tools: dict[str, tuple[_Draft, int]] = {}
+        """Tool call to the place in a row where its answer belongs."""
+        self._many_sessions = len(view.states) > 1
+
+    def rows(self) -> list[Row]:
+        for event in self._view.events:
+            handler = _HANDLERS.get(type(event))
+            if handler is not None:
+                handler(self, event)
+        return [draft.row() for draft in self._drafts]
+
+    def _add(self, event: e.Event, agent: str, call: CallView | None = None) -> _Draft:
+        draft = _Draft(event, agent, call)
+        self._drafts.append(draft)
+        if event.run:
+            self._latest[event.run] = draft
+        return draft
+
+    def _of_run(self, event: e.Event) -> _Draft:
+        """The newest row of the event's run; a run that asked no model gets its row now."""
+        found = self._latest.get(event.run)
+        return found if found is not None else self._add(event, self._name(event))
+
+    def _name(self, event: e.Event) -> str:
+        run = self._view.runs.get(event.run)
+        return f"∥ {event.agent}" if run is not None and run.group else event.agent
+
+    def _turn_started(self, event: e.TurnStarted) -> None:
+        message = self._view.messages.get(event.message)
+        row = self._add(event, f"user ({event.session})" if self._many_sessions else "user")
+        if message is not None:
+            row.answered.append(message.content)
+
+    def _context_built(self, event: e.ContextBuilt) -> None:
+        self._add(event, self._name(event), self._view.calls[event.call])
+
+    def _model_replied(self, event: e.ModelReplied) -> None:
+        message = self._view.messages.get(event.message)
+        if message is not None:
+            self._say(self._of_run(event), message)
+
+    def _say(self, row: _Draft, message: Message) -> None:
+        if message.data is not None:
+            row.answered.append(value_text(message.data))
+        elif message.content:
+            row.answered.append(message.content)
+        for call in message.calls:
+            if not call.is_handoff:
+                self._tools[call.id] = row, len(row.answered)
+                row.answered.append(call_text(call))
+
+    def _model_failed(self, event: e.ModelFailed) -> None:
+        self._of_run(event).answered.append(f"{event.error}: {event.message}")
+
+    def _tool_returned(self, event: e.ToolReturned) -> None:
+        self._answer(event.call_id, value_text(event.result))
+
+    def _tool_failed(self, event: e.ToolFailed) -> None:
+        self._answer(event.call_id, f"failed: {event.error}")
+
+    def _answer(self, call_id: str, text: str) -> None:
+        if call_id in self._tools:
+            row, place = self._tools[call_id]
+            row.answered[place] += f" → {text}"
+
+    def _handoff_made(self, event: e.HandoffMade) -> None:
+        self._of_run(event).handoffs.append(f"{event.mode} → {event.to_agent}")
+
+    def _handoff_rejected(self, event: e.HandoffRejected) -> None:
+        self._of_run(event).handoffs.append(f"rejected → {event.to_agent}")
+
+    def _state_updated(self, event: e.StateUpdated) -> None:
+        if event.run:
+            row = self._of_run(event)
+        elif event.cause == "user" and self._drafts and self._drafts[-1].turn == event.turn:
+            row = self._drafts[-1]
+        else:
+            row = self._add(event, event.cause)
+        row.wrote.update(dict.fromkeys(event.update))
+
+    def _interrupted(self, event: e.TurnInterrupted) -> None:
+        row = self._of_run(event) if event.run else self._add(event, "interrupt")
+        row.answered.append(f"asks the user: {as_text(event.question)}")
+
+    def _agent_finished(self, event: e.AgentFinished) -> None:
+        row = self._of_run(event)
+        if row.call is None:
+            row.answered.append(as_text(self._view.resolved(event.output)))
+        if event.status not in ("done", "handed_off"):
+            row.answered.append(f"({event.status.replace('_', ' ')})")
+
+    def _limit_reached(self, event: e.LimitReached) -> None:
+        row = self._add(event, "limit")
+        row.answered.append(f"limit `{event.limit}` reached: {event.allowed} allowed")
+
+    def _turn_finished(self, event: e.TurnFinished) -> None:
+        if event.error is not None:
+            row = self._add(event, "error")
+            row.answered.append(f"{event.error.type}: {event.error.message}")
+
+    def _guardrail(self, event: e.GuardrailTripped) -> None:
+        self._add(event, "guardrail").answered.append(f"{event.guardrail}: {event.reason}")
+
+    def _fault(self, event: e.FaultInjected) -> None:
+        self._add(event, "fault").answered.append(event.fault)
+
+    def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
+        self._add(event, "uncontrolled").answered.append(f"{event.effect} {event.where}")
+
+
+_HANDLERS: Final[dict[type, Any]] = {
+    e.TurnStarted: _Timeline._turn_started,
+    e.ContextBuilt: _Timeline._context_built,
+    e.ModelReplied: _Timeline._model_replied,
+    e.ModelFailed: _Timeline._model_failed,
+    e.ToolReturned: _Timeline._tool_returned,
+    e.ToolFailed: _Timeline._tool_failed,
+    e.HandoffMade: _Timeline._handoff_made,
+    e.HandoffRejected: _Timeline._handoff_rejected,
+    e.StateUpdated: _Timeline._state_updated,
+    e.TurnInterrupted: _Timeline._interrupted,
+    e.AgentFinished: _Timeline._agent_finished,
+    e.LimitReached: _Timeline._limit_reached,
+    e.TurnFinished: _Timeline._turn_finished,
+    e.GuardrailTripped: _Timeline._guardrail,
+    e.FaultInjected: _Timeline._fault,
+    e.UncontrolledEffect: _Timeline._uncontrolled,
+}
+
+
+def selected(rows: Sequence[Row], turn: int | None = None, agent: str = "") -> list[Row]:
+    """Returns the rows of one turn, of one agent, or both; the user's stay beside the agent's."""
+    chosen = [row for row in rows if turn is None or row.turn == turn]
+    if not agent:
+        return chosen
+    turns = {row.turn for row in chosen if row.agent.removeprefix("∥ ") == agent}
+    return [
+        row for row in chosen
+        if row.agent.removeprefix("∥ ") == agent or (row.turn in turns and not row.is_agent)
+    ]  # fmt: skip
+
+
+def table(rows: Sequence[Row], width: int = TABLE_WIDTH) -> list[str]:
+    """Returns the rows as lines of a table; the handoff column only where there are handoffs."""
+    if not rows:
+        return []
+    has_handoffs = any(row.handoff for row in rows)
+    headers = [*_FIXED, "answered", *(["handoff"] if has_handoffs else []), "state written"]
+    fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
+    free = width - sum(_widest([head, *cells]) + 2 for head, *cells in zip(_FIXED, *fixed))
+    flexible = [
+        [row.answered, *([row.handoff] if has_handoffs else []), ", ".join(row.wrote)]
+        for row in rows
+    ]
+    widths = _shared_out(free, [list(column) for column in zip(*flexible)], headers[len(_FIXED):])
+    cells = [
+        [*fixed[place], *map(_wrapped_cell, texts, widths)]
+        for place, texts in enumerate(flexible)
+    ]
+    return _laid_out(headers, cells)
+
+
+_FIXED: Final = ("turn", "time", "agent", "sent", "tokens", "dropped")
+_ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
+
+
+def _laid_out(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    """Lays the table out; headers go in as a row, because tabulate pads real ones."""
+    columns = zip(headers, *cells)
+    rule = ["-" * _widest(line for cell in column for line in cell.split("\n")) for column in columns]
+    align = [*_ALIGNED, *["left"] * (len(headers) - len(_ALIGNED))]
+    text = tabulate(
+        [headers, rule, *cells], tablefmt="plain", disable_numparse=True, colalign=align
+    )
+    return [line.rstrip() for line in text.split("\n")]
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(map(len, texts))
+
+
+def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
+    row = rows[place]
+    is_first = place == 0 or rows[place - 1].turn != row.turn
+    numbers = ["" if n is None else str(n) for n in (row.messages, row.tokens, row.dropped)]
+    turn = str(row.turn) if row.turn and is_first else ""
+    return [turn, moment(row.at), short(row.agent, 24), *numbers]
+
+
+def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str]) -> list[int]:
+    """Shares what is left of a line out: words stay whole, the answer gets what others leave."""
+    wanted = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
+    free -= 2 * (len(columns) - 1)
+    if sum(wanted) <= free:
+        return wanted
+    least = [
+        min(_widest([head, *(word for cell in cells for word in cell.split())]), WORD_MAX)
+        for head, cells in zip(headers, columns, strict=True)
+    ]
+    widths = [min(wanted[0], max(SAID_LEAST, least[0])), *least[1:]]
+    for place in range(1, len(widths)):
+        spare = max(free - sum(widths), 0)
+        share = spare if place < len(widths) - 1 else spare // 3
+        widths[place] = min(wanted[place], widths[place] + share)
+    widths[0] = min(wanted[0], max(widths[0], free - sum(widths[1:])))
+    return widths
+
+
+def _wrapped_cell(text: str, width: int) -> str:
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    if len(lines) > CELL_LINES_MAX:
+        last = lines[CELL_LINES_MAX - 1]
+        lines[CELL_LINES_MAX - 1 :] = [last[: width - 1].rstrip() + "…"]
+    return "\n".join(lines)

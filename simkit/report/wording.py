@@ -1,0 +1,93 @@
+"""How reports word values, counts and times: on one line, cut where it is long, the same always."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from simkit.messages import Dropped, Message, ToolCall
+from simkit.paths import as_text
+
+WIDTH: Final = 100
+"""The most columns of a line; what a user wrote himself is never wrapped."""
+
+Tone = Literal["good", "bad", "warning", "quiet", "strong"]
+Paint: TypeAlias = Callable[[str, Tone], str]
+"""Puts a tone on a text; the terminal's colours are one way to do it."""
+
+
+def plain(text: str, _tone: Tone) -> str:
+    """Returns the text as it is: for files, pipes and tests."""
+    return text
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns ``1 scenario``, ``2 scenarios``; ``plural`` is for nouns that do not take an s."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def moment(at_ms: int) -> str:
+    """Returns a virtual time since the start, with three digits at most where it is long."""
+    if at_ms < 10_000:
+        return f"{at_ms} ms"
+    seconds = at_ms / 1000
+    if seconds < 600:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def short(text: str, most: int) -> str:
+    """Returns a text on one line, with its white space folded, cut to ``most`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
+
+
+def value_text(value: Any) -> str:
+    """Returns a value on one line: messages as they are spoken, all else as JSON."""
+    if isinstance(value, Dropped):
+        return f"{message_text(value.message)} ({value.what} by {value.by})"
+    if isinstance(value, Message):
+        return message_text(value)
+    if isinstance(value, str):
+        return as_text([value])[1:-1]
+    if isinstance(value, Mapping):
+        body = ", ".join(f"{value_text(str(k))}: {value_text(v)}" for k, v in value.items())
+        return f"{{{body}}}"
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return f"[{', '.join(value_text(item) for item in value)}]"
+    return as_text(value)
+
+
+def message_text(message: Message) -> str:
+    """Returns a message on one line: who said it, and what."""
+    by = f" {message.agent}" if message.agent else ""
+    calls = [call_text(call) for call in message.calls]
+    said = " ".join(part for part in (" ".join(message.content.split()), *calls) if part)
+    return f"{message.role}{by}: {said or 'nothing'}"
+
+
+def call_text(call: ToolCall) -> str:
+    """Returns a tool call as it would be written in code: ``log_meal(food: "pizza")``."""
+    if not isinstance(call.args, Mapping):
+        return f"{call.name}({value_text(call.args)})"
+    args = ", ".join(f"{name}: {value_text(value)}" for name, value in call.args.items())
+    return f"{call.name}({args})"
+
+
+def wrapped(text: str, first: str = "", rest: str | None = None, width: int = WIDTH) -> list[str]:
+    """Returns a text in lines of at most ``width`` columns, its own line ends kept.
+
+    ``first`` stands before the first line, ``rest`` before the others (default: as many spaces).
+    """
+    rest = " " * len(first) if rest is None else rest
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        lead = rest if lines else first
+        lines += textwrap.wrap(
+            paragraph, width, initial_indent=lead, subsequent_indent=rest, tabsize=4,
+            replace_whitespace=False, drop_whitespace=True, break_on_hyphens=False,
+        ) or [lead.rstrip()]  # fmt: skip
+    return lines

@@ -1,0 +1,99 @@
+"""One run's tool calls: asked for, called together, answered, recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from simkit import events as e
+from simkit.json_schema import schema_errors
+from simkit.messages import Calls, JsonValue, ToolCall
+from simkit.ports import ToolReply
+from simkit.runtime.scheduler import Steps
+from simkit.runtime.turn import Turn
+from simkit.trace import canonical
+
+Where: TypeAlias = Callable[[], tuple[int, str, int, str, str]]
+"""What every event of the run begins with, now."""
+
+
+class Heard(msgspec.Struct, frozen=True, gc=False):
+    """A tool's answer, as the agent is told it."""
+
+    call: ToolCall
+    text: str
+    data: JsonValue
+    """The value that the text was made from, where it is no text itself."""
+    result: JsonValue
+
+
+class ToolUse:
+    """The tools that one run has called."""
+
+    def __init__(self, turn: Turn, agent: str) -> None:
+        self._turn, self._agent = turn, agent
+        self.names: list[str] = []
+        """In the order of their answers."""
+        self.results: dict[str, Any] = {}
+        """Tool to its last result; two calls of one tool collide, as in reference system 1."""
+        self.timestamps: dict[str, dict[str, str]] = {}
+        """Call id to the virtual times of its start and end."""
+
+    def asked(self, reply: Calls) -> tuple[ToolCall, ...]:
+        """Gives the calls of a reply their ids."""
+        calls = []
+        for line in reply.calls:
+            self._turn.numbers.calls += 1
+            calls.append(ToolCall(f"call{self._turn.numbers.calls}", line.tool, line.args))
+        return tuple(calls)
+
+    def called(self, calls: Sequence[ToolCall], where: Where) -> Steps:
+        """Calls all at once, and returns the answers in the order of the calls."""
+        turn = self._turn
+        began = turn.clock.now()
+        for asked in calls:
+            turn.sink.emit(e.ToolCalled(*where(), asked.id, asked.name, asked.args))
+        turn.compiled.functions.caller = self._agent
+        replies = [self._valid(one, turn.tools.call(self._agent, one.name, one.args))
+                   for one in calls]  # fmt: skip
+        for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
+            wait = began + replies[place].latency_ms - turn.clock.now()
+            if wait > 0:
+                yield wait
+            self._record(calls[place], replies[place], began, where)
+        return [_heard(asked, answer) for asked, answer in zip(calls, replies, strict=True)]
+
+    def _valid(self, asked: ToolCall, reply: ToolReply) -> ToolReply:
+        """Makes a result that the tool's schema refuses a failure of the tool."""
+        schema = self._turn.compiled.tool_returns.get(asked.name)
+        if schema is None or reply.error is not None:
+            return reply
+        for path, text in schema_errors(schema, reply.result, self._turn.compiled.schemas):
+            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+            error = f"the result of tool {asked.name!r}{place}: {text}"
+            return ToolReply(None, error, reply.latency_ms)
+        return reply
+
+    def _record(self, asked: ToolCall, reply: ToolReply, began: int, where: Where) -> None:
+        turn = self._turn
+        self.names.append(asked.name)
+        self.timestamps[asked.id] = {
+            "executedAt": turn.clock.iso(began),
+            "returnedAt": turn.clock.iso(turn.clock.now()),
+        }
+        if reply.error is not None:
+            turn.sink.emit(e.ToolFailed(*where(), asked.id, asked.name, reply.error))
+        else:
+            self.results[asked.name] = reply.result
+            turn.sink.emit(e.ToolReturned(*where(), asked.id, asked.name, reply.result))
+
+
+def _heard(asked: ToolCall, reply: ToolReply) -> Heard:
+    if reply.error is not None:
+        return Heard(asked, reply.error, None, None)
+    if isinstance(reply.result, str):
+        return Heard(asked, reply.result, None, reply.result)
+    text = msgspec.json.encode(canonical(reply.result)).decode()
+    return Heard(asked, text, reply.result, reply.result)

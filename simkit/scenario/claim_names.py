@@ -1,0 +1,178 @@
+"""Names in claims: agents, sections, channels, tools, lints, and what an event has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from simkit.events import KINDS, AnyEvent
+from simkit.lint_catalogue import LINTS
+from simkit.pipeline.cast import channels_of, members_of, sections_of, tools_of
+from simkit.pipeline.model import Pipeline
+from simkit.pipeline.recipe import FILTERS
+from simkit.pipeline.root_names import keys_in, leads_to
+from simkit.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims, selected
+from simkit.shape import require
+from simkit.source import Document, SourcePath
+
+EVERY: Final = "*"
+HANDOFF_KEYS: Final = ("from", "to", "type", "mode", "query", "payload", "outcome", "reason")
+TOOL_KEYS: Final = (
+    "agent", "tool", "args", "result", "error", "call_id", "called_at", "returned_at",
+)  # fmt: skip
+EVENT_KEYS: Final = (
+    "kind",
+    *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
+)
+MODES: Final = ("transfer", "delegate", "replace")
+OUTCOMES: Final = ("made", "rejected")
+DROPPED_WHAT: Final = ("message", "tool_calls", "content")
+
+_INNER: Final = (
+    "$not", "$either", "$all", "$in", "$eq", "$ne", "$has", "$each", "$in_order", "$unordered",
+    "$exact",
+)  # fmt: skip
+"""Operators whose operands are held against the value, or against its elements."""
+
+Values = Mapping[str, tuple[str, Iterable[str]]]
+"""For a key: what its texts are called, and which there are."""
+
+
+class ClaimNames:
+    """Checks the claims of one scenario against its pipeline."""
+
+    def __init__(self, document: Document, pipeline: Pipeline) -> None:
+        self._document, self._pipeline = document, pipeline
+        self._members = members_of(pipeline)
+        self._channels = channels_of(pipeline)
+        self._tools = tuple(
+            dict.fromkeys(tool for name in pipeline.agents for tool in tools_of(pipeline, name))
+        )
+
+    def check(self, expect: Expect, at: SourcePath) -> None:
+        """Raises SourceError for the first name that leads nowhere."""
+        agent = ("agent", self._members)
+        self._texts(expect.agents, (*at, "agents"), *agent)
+        for key, claims in expect.context.items():
+            self._context(key, claims, (*at, "context", key))
+        for key, run in expect.runs.items():
+            self._run(key, run, (*at, "runs", key))
+        self._state(expect.state, (*at, "state"))
+        self._entries(expect.handoffs, (*at, "handoffs"), "field of a handoff", HANDOFF_KEYS, {
+            "from": agent, "to": agent, "mode": ("mode", MODES), "outcome": ("outcome", OUTCOMES),
+        })  # fmt: skip
+        self._entries(expect.tool_calls, (*at, "tool_calls"), "field of a tool call", TOOL_KEYS, {
+            "agent": agent, "tool": ("tool", self._tools),
+        })  # fmt: skip
+        for name in expect.model_calls or ():
+            path = (*at, "model_calls", name)
+            require(self._document, path, "agent", name, self._members, key=True)
+        self._entries(expect.events, (*at, "events"), "field of an event", EVENT_KEYS, {
+            "kind": ("event", KINDS), "agent": agent,
+        })  # fmt: skip
+        findings = [finding for finding in expect.findings or ()]
+        self._entries(findings, (*at, "findings"), "", (), {
+            "id": ("lint", LINTS), "agent": agent,
+        })  # fmt: skip
+
+    # Contexts and runs
+
+    def _selected(self, key: str, at: SourcePath) -> tuple[str, ...]:
+        """Returns the definitions of the agents that ``agent[k]`` or ``*`` speaks of."""
+        name, _ = selected(key)
+        if name == EVERY:
+            return tuple(dict.fromkeys(self._members.values()))
+        require(self._document, at, "agent", name, self._members, key=True)
+        return (self._members[name],)
+
+    def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
+        definitions = self._selected(key, at)
+        sections = tuple(
+            dict.fromkeys(
+                name for one in definitions for name in sections_of(self._pipeline, one)
+            )
+        )
+        for claim in claims.claimed():
+            known = (*CONTEXT_CLAIMS, *sections)
+            require(self._document, (*at, claim), claims.noun, claim, known, key=True)
+        self._texts(claims.sections, (*at, "sections"), "section", sections)
+        self._texts(claims.tools, (*at, "tools"), "tool", self._tools)
+        agent = ("agent", self._members)
+        said: Values = {"agent": agent, "section": ("section", sections)}
+        for claim in ("messages", "includes", "excludes", *sections):
+            self._entries(claims.claimed().get(claim), (*at, claim), "", (), said)
+        self._entries(claims.dropped, (*at, "dropped"), "", (), {
+            "agent": agent, "what": ("kind of cut", DROPPED_WHAT),
+            "by": ("filter", (*FILTERS, "agents", "window", *self._own_filters())),
+        })  # fmt: skip
+
+    def _own_filters(self) -> tuple[str, ...]:
+        """The pipeline's filters that are the user's functions."""
+        found: list[str] = []
+        for name in self._pipeline.agents:
+            for entry in self._pipeline.recipe_of(name):
+                for item in entry if isinstance(entry, tuple) else (entry,):
+                    filters = item.history.filters if item.history is not None else ()
+                    found += [one for one in filters if isinstance(one, str) and ":" in one]
+        return tuple(dict.fromkeys(found))
+
+    def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
+        self._selected(key, at)
+        self._state(run.received, (*at, "received"))
+        self._state(run.update, (*at, "update"))
+
+    def _state(self, matcher: Any, at: SourcePath) -> None:
+        """Checks the channels that a claim on the state names."""
+        for path, key in keys_in(matcher, at):
+            if not leads_to(key, self._channels):
+                word = key.replace("[", ".").split(".")[0]
+                require(self._document, path, "channel", word, self._channels, key=True)
+
+    # Matchers
+
+    def _texts(self, matcher: Any, at: SourcePath, noun: str, known: Iterable[str]) -> None:
+        """Checks the plain texts in a matcher of names."""
+        for path, text in _texts_in(matcher, at):
+            require(self._document, path, noun, text, known)
+
+    def _entries(
+        self, matcher: Any, at: SourcePath, noun: str, fields: tuple[str, ...], values: Values
+    ) -> None:
+        """Checks the mappings in a matcher of a list: their keys, and the values of some."""
+        for path, entry in _mappings_in(matcher, at):
+            for key, operand in entry.items():
+                if key.startswith("$"):
+                    continue
+                if fields and not leads_to(key, fields):
+                    word = key.replace("[", ".").split(".")[0]
+                    require(self._document, (*path, key), noun, word, fields, key=True)
+                if key in values:
+                    self._texts(operand, (*path, key), *values[key])
+
+
+def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
+    if isinstance(matcher, str):
+        yield at, matcher
+    else:
+        for path, inner in _inner(matcher, at):
+            yield from _texts_in(inner, path)
+
+
+def _mappings_in(
+    matcher: Any, at: SourcePath
+) -> Iterator[tuple[SourcePath, Mapping[str, Any]]]:
+    if isinstance(matcher, Mapping) and any(not key.startswith("$") for key in matcher):
+        yield at, matcher
+    for path, inner in _inner(matcher, at):
+        yield from _mappings_in(inner, path)
+
+
+def _inner(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
+    """Yields the matchers directly inside one: elements of a list, operands of operators."""
+    if isinstance(matcher, (list, tuple)):
+        for place, element in enumerate(matcher):
+            yield (*at, place), element
+    elif isinstance(matcher, Mapping):
+        for key, operand in matcher.items():
+            if key in _INNER:
+                yield (*at, key), operand

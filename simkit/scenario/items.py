@@ -1,0 +1,111 @@
+"""The scenarios that files hold, found by their names alone: nothing else of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.errors import ReferenceInvalid, SourceError
+from simkit.references import compile as compile_references
+from simkit.source import Head, heads, near, text_of
+
+SCENARIO_SUFFIX: Final = ".scenario.yaml"
+PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One scenario to run: a document, and a row if it has a table."""
+
+    file: str
+    name: str
+    """The scenario's name, with the row's words or number."""
+    index: int
+    """The document's place in the file."""
+    line: int
+    row: int | None = None
+    tags: tuple[str, ...] = ()
+    skip: str | None = None
+    """Why it is not run."""
+
+    @property
+    def id(self) -> str:
+        """``file::name``."""
+        return f"{self.file}::{self.name}"
+
+
+def scenario_files(path: str | Path) -> list[str]:
+    """Returns the scenario files of a folder, sorted; a file is returned as it is.
+
+    Raises SourceError if there is nothing at the path.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return sorted(
+            str(found)
+            for found in place.rglob(f"*{SCENARIO_SUFFIX}")
+            if not any(part.startswith(".") for part in found.relative_to(place).parts)
+        )
+    if not place.exists():
+        around = place.parent if place.parent.is_dir() else Path()
+        known = [str(found) for found in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
+        raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
+    if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+        raise SourceError(
+            str(path), f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`"
+        )
+    return [str(path)]
+
+
+def items_in(file: str) -> list[Item]:
+    """Returns the scenarios of a file; only their names are read."""
+    found: list[Item] = []
+    for head in heads(file):
+        if "scenario" in head.values:
+            found += _items_of(file, head)
+        elif "turns" in head.keys:
+            raise SourceError(
+                f"{file}:{head.line}:1", "a document with `turns:` is a scenario, "
+                "and needs `scenario:` with its name",
+            )  # fmt: skip
+        elif "pipeline" not in head.values:
+            raise SourceError(
+                f"{file}:{head.line}:1", "a document must be a pipeline or a scenario",
+                advice="A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and "
+                "`turns:`.",
+            )  # fmt: skip
+    _refuse_twins(found)
+    return found
+
+
+def _refuse_twins(items: list[Item]) -> None:
+    seen: dict[str, Item] = {}
+    for item in items:
+        other = seen.setdefault(item.name, item)
+        if other is not item:
+            raise SourceError(
+                f"{item.file}:{item.line}:1",
+                f"scenario {item.name!r} has the same name as the one in line {other.line}",
+            )
+
+
+def _items_of(file: str, head: Head) -> Iterator[Item]:
+    name = text_of(head.values["scenario"]) or str(head.values["scenario"])
+    written = head.values.get("tags")
+    tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
+    skip = text_of(head.values.get("skip"))
+    rows = head.values.get("examples")
+    if not isinstance(rows, list) or not rows:
+        yield Item(file, name, head.index, head.line, None, tags, skip)
+        return
+    try:
+        template = compile_references(name) if "${" in name else None
+    except ReferenceInvalid as problem:
+        raise SourceError(f"{file}:{head.line}:1", str(problem)) from None
+    for number, row in enumerate(rows):
+        row_name = f"{name} [{number + 1}]"
+        if template is not None and isinstance(row, dict):
+            row_name = str(template.resolve({"column": row}))
+        yield Item(file, row_name, head.index, head.line, number, tags, skip)

@@ -1,0 +1,21 @@
+"""The JSON Schemas of the two kinds of document, for editors and for who writes tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simkit.pipeline.model import Pipeline
+from simkit.scenario.model import Scenario
+from simkit.shape import json_schema_of
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Returns the JSON Schemas (draft 2020-12) of `scenario` and `pipeline` documents.
+
+    They hold the shape that the loader holds; names, references and regular expressions are the
+    loader's alone.
+    """
+    return {
+        "scenario": json_schema_of(Scenario, "simkit scenario"),
+        "pipeline": json_schema_of(Pipeline, "simkit pipeline"),
+    }

@@ -1,0 +1,199 @@
+"""Plants the faults of the `mutations.yaml` files in pipelines, through the code that users run.
+
+A mutation says what is edited (`edit`: the pipeline, `edit_scenario`: the script, where a broken
+pipeline asks for other replies), which claim of which scenario turns red, and which scenario of
+the same pipeline stays green. Nothing is written: the edited values stand in the place of those
+that were read, so findings name the lines of the real files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from simkit.events import TurnFinished
+from simkit.expect.findings import Finding
+from simkit.paths import parse
+from simkit.scenario.files import Item, Library, items_in
+from simkit.session import Outcome, simulate
+from simkit.source import Document, load
+
+SCENARIOS: Final = Path(__file__).resolve().parent.parent / "scenarios"
+
+Parts = tuple[str | int, ...]
+Edit = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """One fault, and what it does."""
+
+    id: str
+    rules: tuple[int, ...]
+    """The rules that it breaks, by their number in the tables."""
+    why: str
+    scenario: str
+    """`file::name` of the scenario that turns red, the file beside `mutations.yaml`."""
+    red: tuple[str, ...]
+    """The paths of the claims, or of the parts of them, that no longer hold."""
+    green: str
+    """`file::name` of a scenario of the same pipeline that still holds."""
+    edit: tuple[Edit, ...]
+    edit_scenario: tuple[Edit, ...]
+    folder: str
+
+
+@cache
+def mutations() -> tuple[Mutation, ...]:
+    """Returns every mutation of every folder, in the order of the files."""
+    found: list[Mutation] = []
+    for file in sorted(SCENARIOS.glob("*/mutations.yaml")):
+        (document,) = load(file)
+        found += [_mutation(entry, file.parent.name) for entry in document.data["mutations"]]
+    return tuple(found)
+
+
+def _mutation(entry: Mapping[str, Any], folder: str) -> Mutation:
+    red = entry["red"]
+    return Mutation(
+        id=entry["id"],
+        rules=tuple(int(rule) for rule in entry["rules"]),
+        why=entry["why"],
+        scenario=entry["scenario"],
+        red=tuple(red if isinstance(red, list) else [red]),
+        green=entry["green"],
+        edit=tuple(entry["edit"]),
+        edit_scenario=tuple(entry.get("edit_scenario", ())),
+        folder=folder,
+    )
+
+
+@cache
+def library() -> Library:
+    """Returns the one library of the unedited files."""
+    return Library()
+
+
+@cache
+def items(folder: str, file: str) -> dict[str, Item]:
+    """Returns the scenarios of a file by name."""
+    return {item.name: item for item in items_in(str(SCENARIOS / folder / file))}
+
+
+def item(folder: str, scenario: str) -> Item:
+    """Returns the scenario that `file::name` names; raises KeyError if there is none."""
+    file, _, name = scenario.partition("::")
+    return items(folder, file)[name]
+
+
+@cache
+def unmutated(folder: str, scenario: str) -> Outcome:
+    """Returns what comes of a scenario as its file says it."""
+    return simulate(library().prepared(item(folder, scenario)))
+
+
+def pipeline_document(folder: str, scenario: str) -> Document:
+    """Returns the pipeline that a scenario runs."""
+    return library().prepared(item(folder, scenario)).pipeline_document
+
+
+def mutated(mutation: Mutation) -> Outcome:
+    """Returns what comes of the mutation's scenario under its edits."""
+    edited = _script_edited(_pipeline_edited(library(), mutation), mutation)
+    return simulate(edited.prepared(item(mutation.folder, mutation.scenario)))
+
+
+def with_its_script_alone(mutation: Mutation) -> Outcome:
+    """Returns what comes of the scenario's edits without those of the pipeline."""
+    edited = _script_edited(library(), mutation)
+    return simulate(edited.prepared(item(mutation.folder, mutation.scenario)))
+
+
+def other_scenario(mutation: Mutation) -> Outcome:
+    """Returns what comes of the unrelated scenario under the mutation."""
+    edited = _pipeline_edited(library(), mutation)
+    return simulate(edited.prepared(item(mutation.folder, mutation.green)))
+
+
+def _pipeline_edited(base: Library, mutation: Mutation) -> Library:
+    document = pipeline_document(mutation.folder, mutation.scenario)
+    return base.with_document(document.with_data(applied(document.data, mutation.edit)))
+
+
+def _script_edited(base: Library, mutation: Mutation) -> Library:
+    if not mutation.edit_scenario:
+        return base
+    place = item(mutation.folder, mutation.scenario)
+    document = base.documents(place.file)[place.index]
+    return base.with_document(document.with_data(applied(document.data, mutation.edit_scenario)))
+
+
+def applied(data: Any, edits: Sequence[Edit]) -> Any:
+    """Returns a copy of plain data with edits made in order; raises if one leads nowhere.
+
+    `{set: path, to: value}`, `{remove: path}`, `{insert: path, value: value}` (before an index).
+    """
+    data = _copied(data)
+    for edit in edits:
+        (action, path), *_ = edit.items()
+        *way, last = parse(path)
+        place = data
+        for step in way:
+            place = place[step]
+        if action == "set":
+            place[last] = edit["to"]
+        elif action == "remove":
+            del place[last]
+        elif action == "insert":
+            assert isinstance(last, int)
+            assert last <= len(place)
+            place.insert(last, edit["value"])
+        else:
+            raise ValueError(f"unknown edit {action!r} in {dict(edit)}")
+    return data
+
+
+def _copied(value: Any) -> Any:
+    """Copies what two aliases share into two, so that an edit of one leaves the other."""
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
+
+
+def findings_at(outcome: Outcome, claim: str) -> list[Finding]:
+    """Returns the findings on a claim or on a part of it."""
+    path = parse(claim)
+    return [
+        finding
+        for finding in outcome.judgement.findings
+        if finding.id == "claim" and finding.path[: len(path)] == path
+    ]
+
+
+def errors(outcome: Outcome) -> list[str]:
+    """Returns the errors that turns ended with."""
+    finished = (event for event in outcome.trace.events if isinstance(event, TurnFinished))
+    return [event.error.type for event in finished if event.error is not None]
+
+
+def where_in_file(file: str, index: int, path: Parts) -> str:
+    """Returns `file:line:column` of a value, read with PyYAML alone; raises if it is not there."""
+    node = _composed(file)[index]
+    for step in path:
+        if isinstance(node, yaml.MappingNode):
+            (node,) = [value for key, value in node.value if key.value == step]
+        else:
+            node = node.value[step]
+    mark = node.start_mark
+    return f"{file}:{mark.line + 1}:{mark.column + 1}"
+
+
+@cache
+def _composed(file: str) -> list[Any]:
+    with open(file, encoding="utf-8") as text:
+        return list(yaml.compose_all(text, Loader=yaml.CSafeLoader))

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.redact import Redactor
+
+SECRET = 'hunter2/é"x-99'
+ENVIRON = {"AZURE_OPENAI_KEY": SECRET, "HOME_TOKEN": "short", "PAGE_SIZE": "1234567890"}
+
+
+def token(*parts: str) -> str:
+    """Puts a token together, so that no scanner takes this file for a leak."""
+    return "".join(parts)
+
+
+SHAPED = {
+    "anthropic": token("sk-", "ant-api03-", "aB3dE6gH"),
+    "openai": token("sk-", "proj-", "aB3dE6gH9jK2mN5pQ8"),
+    "stripe": token("sk_", "live_", "aB3dE6gH9jK2mN5p"),
+    "groq": token("gs", "k_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
+    "xai": token("xa", "i-", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
+    "github": token("gh", "p_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
+    "gitlab": token("glp", "at-", "aB3dE6gH9jK2mN5p"),
+    "google": token("AI", "za", "SyA1bC2dE3fG4hI5jK6lM7nO8pQ9rS0tU1v"),
+    "slack": token("xo", "xb-", "123456789012-abcdef"),
+    "aws": token("AK", "IA", "IOSFODNN7EXAMPLE"),
+    "jwt": token("ey", "JhbGciOi", ".", "eyJzdWIiOiIx", ".", "dozjgNryP4J3"),
+    "bearer": token("Bea", "rer ", "aB3dE6gH"),
+    "basic": token("Authorization: Ba", "sic ", "dXNlcjpwYXNz"),
+    "private_key": token(
+        "-----BEGIN RSA PRIVATE ", "KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
+    ),
+}
+
+harmless_texts = st.text(max_size=12)
+names = st.sampled_from(["api_key", "X-Api-Key", "Authorization", "passWord", "setCookie"])
+secrets = st.sampled_from([SECRET, *SHAPED.values()])
+texts_with_secrets = st.builds("{} {} {}".format, harmless_texts, secrets, harmless_texts)
+fragments = st.sampled_from(
+    [
+        *(
+            '"',
+            "'",
+            "\\",
+            "\\\\",
+            "=",
+            ":",
+            " ",
+            "\n",
+            "\\n",
+            "&",
+            "{",
+            "}",
+            "é",
+            "x",
+            "max_tokens",
+        ),
+        *("api_key", "password", "authorization", "Bearer ", "Basic ", "://", "u:p@", "sk-", "eyJ"),
+        *("[redacted:env]", "[redacted:", "env]", "redacted", SECRET, *SHAPED.values()),
+    ]
+)
+tricky_texts = st.lists(fragments, max_size=9).map("".join)
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | harmless_texts
+    | texts_with_secrets
+    | tricky_texts
+)
+documents = st.recursive(
+    leaves,
+    lambda below: (
+        st.lists(below, max_size=4)
+        | st.dictionaries(harmless_texts | names | texts_with_secrets, below, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor(ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("authorization", "authorization"),
+        ("Proxy-Authorization", "proxy_authorization"),
+        ("api_key", "api_key"),
+        ("apiKey", "api_key"),
+        ("x-goog-api-key", "x_goog_api_key"),
+        ("SET_COOKIE", "set_cookie"),
+        ("AWS_SECRET_ACCESS_KEY", "aws_secret_access_key"),
+    ],
+)
+def test_value_of_a_secret_key_is_replaced(redactor: Redactor, key: str, kind: str) -> None:
+    assert redactor.value({key: "plain"}) == {key: f"[redacted:{kind}]"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["max_tokens", "prompt_tokens", "token_count", "auth_ctx", "token", "secretary", "keys"],
+)
+def test_key_that_only_contains_a_secret_word_keeps_its_value(redactor: Redactor, key: str) -> None:
+    value = {key: "plain", "text": f"{key}=plain", "json": f'{{"{key}": "plain"}}'}
+
+    assert redactor.value(value) == value
+
+
+def test_everything_below_a_secret_key_is_replaced_and_keeps_its_shape(redactor: Redactor) -> None:
+    value = {"cookie": {"session": ["abc", 12345, True, None, ""]}, "left": ["abc", 12345]}
+
+    assert redactor.value(value) == {
+        "cookie": {"session": ["[redacted:cookie]", "[redacted:cookie]", True, None, ""]},
+        "left": ["abc", 12345],
+    }
+
+
+def test_a_schema_may_describe_a_secret(redactor: Redactor) -> None:
+    schema = {"type": "object", "properties": {"password": {"type": "string", "minLength": 8}}}
+
+    assert redactor.value(schema) == schema
+    assert redactor.value({"properties": {"password": "abc"}}) == {
+        "properties": {"password": "[redacted:password]"}
+    }
+
+
+@pytest.mark.parametrize(("kind", "secret"), SHAPED.items(), ids=SHAPED)
+def test_secret_is_known_by_its_shape(redactor: Redactor, kind: str, secret: str) -> None:
+    assert redactor.text(f"use '{secret}' now") == f"use '[redacted:{kind}]' now"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-management-system-design-2",
+        "sk-short",
+        "the bearer certificates of a basic understanding",
+        "AKIA is a prefix, eyJ another",
+        "https://example.com:8080/a@b and user@example.com",
+        "forgot my password: what now?",
+    ],
+)
+def test_text_that_only_resembles_a_secret_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("https://u:p@example.com/x", "https://[redacted:url_password]@example.com/x"),
+        ("GET /x?api_key=abc&max_tokens=5", "GET /x?api_key=[redacted:api_key]&max_tokens=5"),
+        ("export API_KEY='abc'", "export API_KEY='[redacted:api_key]'"),
+        ('{"apiKey": "a\\"b", "n": 1}', '{"apiKey": "[redacted:api_key]", "n": 1}'),
+        ('{\\"secret\\": \\"a\\\\\\"b\\"}', '{\\"secret\\": \\"[redacted:secret]\\"}'),
+        ("{'password': 'abc'}", "{'password': '[redacted:password]'}"),
+        (f"\\n{SHAPED['openai']}", "\\n[redacted:openai]"),
+    ],
+)
+def test_secret_inside_a_text_is_replaced(redactor: Redactor, text: str, redacted: str) -> None:
+    assert redactor.text(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET,
+        json.dumps(SECRET)[1:-1],
+        json.dumps(SECRET, ensure_ascii=False)[1:-1],
+        json.dumps(json.dumps(SECRET)[1:-1])[1:-1],
+        "hunter2%2F%C3%A9%22x-99",
+    ],
+    ids=["as it is", "in ASCII JSON", "in JSON", "in JSON in JSON", "in a URL"],
+)
+def test_secret_of_the_environment_is_replaced_however_written(
+    redactor: Redactor, written: str
+) -> None:
+    assert redactor.text(f"<{written}>") == "<[redacted:env]>"
+
+
+@pytest.mark.parametrize(
+    ("variable", "is_secret"),
+    [
+        ("GITHUB_TOKEN", True),
+        ("db_password", True),
+        ("OAUTH_SECRET", True),
+        ("MY_API_KEY_2", True),
+        ("TOKENIZERS_PARALLELISM", False),
+        ("KEYBOARD", False),
+    ],
+)
+def test_variables_are_secret_by_name(variable: str, is_secret: bool) -> None:
+    redactor = Redactor({variable: "12345678"})
+
+    assert redactor.text("12345678") == ("[redacted:env]" if is_secret else "12345678")
+
+
+def test_short_value_of_a_secret_variable_is_no_secret() -> None:
+    assert Redactor({"API_KEY": "1234567"}).text("1234567") == "1234567"
+
+
+def test_line_without_secrets_is_returned_as_it_is(redactor: Redactor) -> None:
+    line = b'{"type": "ModelCalled","usage":{"max_tokens":5},  "x":1e16,"s":"\\u0041\\/"}'
+
+    assert redactor.line(line) is line
+
+
+@pytest.mark.parametrize(
+    ("line", "redacted"),
+    [
+        (b'{"b":1e16,"password":"x","a":1}', b'{"b":1e16,"password":"[redacted:password]","a":1}'),
+        (b'{"pass\\u0077ord":"x"}', b'{"password":"[redacted:password]"}'),
+        (b'{"s":"\\ud800","password":"x"}', b'{"s":"\\ud800","password":"[redacted:password]"}'),
+        (b'password="x" \xff', b'password="[redacted:password]" \xff'),
+    ],
+    ids=["plain", "escaped key", "half surrogate", "no JSON"],
+)
+def test_line_is_redacted(redactor: Redactor, line: bytes, redacted: bytes) -> None:
+    assert redactor.line(line) == redacted
+
+
+@given(documents)
+def test_redacting_twice_is_redacting_once(document: Any) -> None:
+    redactor = Redactor(ENVIRON)
+
+    once = redactor.value(document)
+
+    assert redactor.value(once) == once
+    assert redactor.line(msgspec.json.encode(once)) == msgspec.json.encode(once)
+
+
+@given(st.text() | tricky_texts, secrets, st.text() | tricky_texts)
+def test_text_of_anything_around_a_secret_is_redacted_once(
+    before: str, secret: str, after: str
+) -> None:
+    redactor = Redactor(ENVIRON)
+
+    once = redactor.text(f"{before} {secret} {after}")
+
+    assert SECRET not in once
+    assert redactor.text(once) == once
+
+
+@given(documents)
+def test_line_of_a_document_is_the_line_of_its_redacted_value(document: Any) -> None:
+    redactor = Redactor(ENVIRON)
+
+    line = redactor.line(msgspec.json.encode(document))
+
+    assert msgspec.json.decode(line) == msgspec.json.decode(
+        msgspec.json.encode(redactor.value(document))
+    )
+
+
+@given(documents)
+def test_no_secret_survives(document: Any) -> None:
+    redactor = Redactor(ENVIRON)
+
+    line = redactor.line(json.dumps(document).encode())
+
+    text = json.dumps(json.loads(line), ensure_ascii=False)
+    forms = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in (SECRET, *SHAPED.values())]
+    assert [form for form in forms if form in text] == []
