@@ -50,7 +50,8 @@ _HOMES: Final = {
 
 def load(path: str | Path) -> list[Prepared]:
     """Returns the scenarios of a file or folder, ready to run; raises SourceError."""
-    from simkit.scenario.files import Library, items_in, scenario_files
+    from simkit.scenario.files import Library
+    from simkit.scenario.items import items_in, scenario_files
 
     library = Library()
     return [library.prepared(item) for file in scenario_files(path) for item in items_in(file)]

@@ -3,7 +3,7 @@
 ::
 
     .simkit/.gitignore       keeps the folder out of version control
-    .simkit/last.json        {"version": 1, "scenarios": [{id, outcome, digest, trace}], "failed": […]}
+    .simkit/last.json        {version, scenarios: [{id, outcome, digest, trace}], failed: [id]}
     .simkit/traces/*.jsonl   one trace a scenario
 
 ``failed`` names what failed when it last ran, also in runs before the last one: whoever repairs one

@@ -200,20 +200,31 @@ def empty_value(reducer: str, default: JsonValue) -> Any:
 
 def problem_of(reducer: str, update: JsonValue) -> str:
     """Says why a built-in reducer cannot take this update; empty if it can."""
-    if update is None or is_reset(update):
+    if reducer not in _PARTICULAR or update is None or is_reset(update):
         return ""
-    if reducer in ("merge", "merge_deep") and not isinstance(update, Mapping):
-        return f"reducer `{reducer.partition('_')[0]}` takes a mapping, not {update!r}"
-    is_number = isinstance(update, (int, float)) and not isinstance(update, bool)
-    if reducer == "add" and not is_number:
-        return f"reducer `add` takes a number, not {update!r}"
-    return ""
+    if reducer == "add":
+        is_number = isinstance(update, (int, float)) and not isinstance(update, bool)
+        return "" if is_number else f"reducer `add` takes a number, not {update!r}"
+    if isinstance(update, Mapping):
+        return ""
+    return f"reducer `{reducer.partition('_')[0]}` takes a mapping, not {update!r}"
 
 
-def reduced(reducer: str, current: Any, update: Any, last: int = 0) -> Any:
-    """Applies a built-in reducer, or the declared reset inside the update."""
-    if type(update) is dict and len(update) == 1 and DECLARED_RESET in update:
-        return empty_value(reducer, update[DECLARED_RESET])
-    if reducer == "append":
-        return append(current, update, last)
-    return BUILT_IN[reducer](current, update)
+_PARTICULAR: Final = frozenset(("add", "merge", "merge_deep"))
+"""Reducers that cannot take every update."""
+
+
+def reducer_of(name: str, last: int = 0) -> Reducer:
+    """Returns a built-in reducer that also knows the declared reset ``{$set: value}``."""
+    plain: Reducer = BUILT_IN[name]
+    if name == "append" and last:
+
+        def plain(current: Any, update: Any) -> Any:
+            return append(current, update, last)
+
+    def reduced(current: Any, update: Any) -> Any:
+        if type(update) is dict and len(update) == 1 and DECLARED_RESET in update:
+            return empty_value(name, update[DECLARED_RESET])
+        return plain(current, update)
+
+    return reduced

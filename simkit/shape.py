@@ -78,6 +78,19 @@ class Written(BaseModel):
         return schema
 
 
+class Choice(Written):
+    """What has exactly one of its keys; ``one_key`` holds it to that."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        described = handler.resolve_ref_schema(schema)
+        described["oneOf"] = [{"required": [key]} for key in cls.known_keys()]
+        return schema
+
+
 def _as_text(value: Any) -> str:
     text = text_of(value)
     if text is None:
@@ -142,9 +155,14 @@ def _refers_by_name(schema: Any) -> bool:
     return any(_refers_by_name(inner) for inner in schema.values())
 
 
+def is_function_name(text: str) -> bool:
+    """Says whether a text is ``module:function``."""
+    return _FUNCTION.fullmatch(text) is not None
+
+
 def _as_function(value: Any) -> str:
     text = _as_text(value)
-    if not _FUNCTION.fullmatch(text):
+    if not is_function_name(text):
         raise refuse(
             f"`{text}` is no `module:function`",
             advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
@@ -163,6 +181,7 @@ def _refusal(fault: _Fault) -> PydanticCustomError:
 
 
 _FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{_FUNCTION.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
 """A position that holds text: numbers and booleans keep their source text."""
@@ -173,17 +192,14 @@ SchemaValue = Annotated[
     Any,
     BeforeValidator(_as_schema),
     WithJsonSchema(
-        {"anyOf": [
-            {"type": ["object", "boolean"]},
-            {"type": "string", "pattern": f"^{_FUNCTION.pattern}$"},
-        ]}
+        {"anyOf": [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]}
     ),
 ]  # fmt: skip
 """A JSON Schema, the name of one as ``{$ref: Name}``, or ``module:Model``."""
 FunctionName = Annotated[
     str,
     BeforeValidator(_as_function),
-    WithJsonSchema({"type": "string", "pattern": f"^{_FUNCTION.pattern}$"}),
+    WithJsonSchema(FUNCTION_SCHEMA),
 ]
 Count = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 0)), WithJsonSchema(
     {"type": "integer", "minimum": 0})]  # fmt: skip
@@ -237,8 +253,9 @@ def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...]
                 {"noun": noun, "key": key, "known": (*known, *also)},
             )  # fmt: skip
     if len(found) != 1:
+        several = f": {', '.join(found)}" if found else ""
         raise refuse(
-            f"exactly one of these keys must stand here, not {len(found)}", known=known
+            f"exactly one of these keys must stand here, not {len(found)}{several}", known=known
         )
 
 

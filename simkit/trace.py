@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,18 +112,33 @@ def _foreign(value: Any) -> JsonValue:
 
 def _tagged(value: Any) -> JsonValue:
     name = f"{type(value).__module__}.{type(value).__qualname__}"
-    dump: Callable[[], Any] | None = getattr(value, "model_dump", None)
-    content: JsonValue = None
-    if callable(dump):
-        content = canonical(dump())
-    elif hasattr(value, "__dataclass_fields__"):
-        content = {f: canonical(getattr(value, f)) for f in value.__dataclass_fields__}
-    elif isinstance(value, msgspec.Struct):
-        content = {f: canonical(getattr(value, f)) for f in value.__struct_fields__}
+    content = None if isinstance(value, type) else _content_of(value)
     if content is None:
         return {"$object": name}
     digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
     return {"$object": name, "sha256": digest, "value": content}
+
+
+def _content_of(value: Any) -> JsonValue:
+    """What an object holds; None for one of no known kind, which may hold anything."""
+    dump: Callable[[], Any] | None = getattr(value, "model_dump", None)
+    if callable(dump):
+        return canonical(dump())
+    if hasattr(value, "__dataclass_fields__"):
+        return {f: canonical(getattr(value, f)) for f in value.__dataclass_fields__}
+    if isinstance(value, msgspec.Struct):
+        return {f: canonical(getattr(value, f)) for f in value.__struct_fields__}
+    if isinstance(value, Enum):
+        return canonical(value.value)
+    if type(value).__module__.partition(".")[0] in _SAID_BY_THEIR_TEXT:
+        return str(value)
+    return None
+
+
+_SAID_BY_THEIR_TEXT: Final = frozenset(
+    ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo")
+)
+"""Modules of the standard library whose values are told apart by their texts."""
 
 
 class Trace:

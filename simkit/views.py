@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from simkit import events as e
 from simkit.messages import Dropped, JsonValue, Message
-from simkit.reducers import BUILT_IN, empty_value, reduced
+from simkit.reducers import BUILT_IN, Reducer, empty_value, reducer_of
 
 
 class StreamView:
@@ -365,6 +365,11 @@ class View:
         self._projects: dict[str, str] = {}
         self._tools: dict[str, ToolView] = {}
         self._start: dict[str, Any] = {}
+        self._reducers: dict[str, Reducer] = {}
+        """Channels that outlive an agent run, with their reducers."""
+        self._shared: dict[str, str] = {}
+        """Channels that sessions share, with their scopes."""
+        self._of_turn: list[str] = []
 
     @property
     def turn(self) -> TurnView:
@@ -391,7 +396,11 @@ class View:
                     return self.messages[value["$message"]]
                 if "$unlogged" in value:
                     return Message(**value["$unlogged"])
-            return {k: self.resolved(v) for k, v in value.items()}
+            resolved = self.resolved
+            return {
+                k: resolved(v) if type(v) is dict or type(v) is list else v
+                for k, v in value.items()
+            }
         if kind is list:
             return [self.resolved(item) for item in value]
         return value
@@ -401,8 +410,15 @@ class View:
     def _run_started(self, event: e.RunStarted) -> None:
         self.started, self.pipeline = event, event.pipeline
         for name, channel in event.pipeline.channels.items():
-            if channel.scope != "agent_run":
-                self._start[name] = empty_value(channel.reducer, channel.default)
+            if channel.scope == "agent_run":
+                continue
+            self._start[name] = empty_value(channel.reducer, channel.default)
+            known = channel.reducer if channel.reducer in BUILT_IN else "replace"
+            self._reducers[name] = reducer_of(known, channel.last)
+            if channel.scope in ("project", "global"):
+                self._shared[name] = channel.scope
+            if channel.scope == "turn":
+                self._of_turn.append(name)
 
     def _session_started(self, event: e.SessionStarted) -> None:
         self._projects[event.session] = event.project
@@ -470,25 +486,29 @@ class View:
         stream = self.streams.get(part.stream)
         if stream is None or part.restarts:
             stream = self.streams[part.stream] = StreamView(part.stream)
-        if part.kept or part.cuts:
+        if part.kept:
             edits = _edits(part.cuts)
+            total = stream.sums[-1]
             for number in part.kept:
-                message, tokens = self._edited(number, edits)
+                message, tokens = self._entry(number, edits)
+                total += tokens
                 stream.entries.append(message)
                 stream.tokens.append(tokens)
-                stream.sums.append(stream.sums[-1] + tokens)
+                stream.sums.append(total)
+        if part.cuts:
             stream.cuts.extend(part.cuts)
         shown = ShownPart(part, stream, self.messages)
-        edits = _edits(part.tail_cuts)
-        for number in part.tail:
-            message, tokens = self._edited(number, edits)
-            shown.tail.append(message)
-            shown.tail_tokens.append(tokens)
+        if part.tail:
+            edits = _edits(part.tail_cuts)
+            for number in part.tail:
+                message, tokens = self._entry(number, edits)
+                shown.tail.append(message)
+                shown.tail_tokens.append(tokens)
         return shown
 
-    def _edited(self, number: int, edits: Mapping[int, list[e.Cut]]) -> tuple[Message, int]:
+    def _entry(self, number: int, edits: Mapping[int, list[e.Cut]]) -> tuple[Message, int]:
         message, tokens = self.messages[number], self.tokens[number]
-        for cut in edits.get(number, ()):
+        for cut in edits.get(number, ()) if edits else ():
             tokens -= cut.saved
             message = cut.becomes if cut.becomes is not None else replace(message, calls=())
         return message, tokens
@@ -526,26 +546,25 @@ class View:
         handoff.outcome, handoff.depth = "made", event.depth
 
     def _state_updated(self, event: e.StateUpdated) -> None:
-        channels = self.pipeline.channels
         before = self.states.get(event.session)
-        if before is None:
-            before = dict(self._start)
-        state = dict(before)
-        update = {name: self.resolved(value) for name, value in event.update.items()}
-        for name, delta in update.items():
-            facts = channels.get(name)
-            if facts is None or facts.scope == "agent_run":
+        state = dict(self._start if before is None else before)
+        values, resolved, reducers = event.values, self.resolved, self._reducers
+        update = {}
+        for name, raw in event.update.items():
+            update[name] = delta = resolved(raw)
+            reduce = reducers.get(name)
+            if reduce is None:
                 continue
-            if event.values is not None and name in event.values:
-                state[name] = self.resolved(event.values[name])
+            if values is not None and name in values:
+                state[name] = resolved(values[name])
             else:
-                reducer = facts.reducer if facts.reducer in BUILT_IN else "replace"
-                state[name] = reduced(reducer, state.get(name), delta, facts.last)
-            if facts.scope in ("project", "global"):
-                self._share(event.session, name, state[name], facts.scope)
+                state[name] = reduce(state.get(name), delta)
+            if name in self._shared:
+                self._share(event.session, name, state[name], self._shared[name])
         self.states[event.session] = state
-        if event.run and event.run in self.runs:
-            self.runs[event.run].update.update(update)
+        run = self.runs.get(event.run)
+        if run is not None:
+            run.update = {**run.update, **update} if run.update else update
         if self.turns:
             self.turns[-1].updates.append(event)
 
@@ -573,16 +592,20 @@ class View:
         turn.reply, turn.error, turn.unused = event.reply, event.error, event.unused
         turn.state, turn.hi, turn.finished = state, len(self.events), True
         kept = dict(state)
-        for name, facts in self.pipeline.channels.items():
-            if facts.scope == "turn":
-                kept[name] = self._start[name]
+        for name in self._of_turn:
+            kept[name] = self._start[name]
         self.states[event.session] = kept
 
     def _run_finished(self, event: e.RunFinished) -> None:
         self.error = event.error
 
 
-def _edits(cuts: Sequence[e.Cut]) -> dict[int, list[e.Cut]]:
+_NO_EDITS: Mapping[int, list[e.Cut]] = {}
+
+
+def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
+    if not cuts:
+        return _NO_EDITS
     edits: dict[int, list[e.Cut]] = {}
     for cut in cuts:
         if cut.what != "message":

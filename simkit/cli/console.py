@@ -1,4 +1,4 @@
-"""The terminal: colours where somebody looks, a progress line on long runs, and nothing otherwise."""
+"""The terminal: colours where somebody looks, a progress line on long runs, else nothing."""
 
 from __future__ import annotations
 

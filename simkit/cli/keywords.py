@@ -1,4 +1,4 @@
-"""``-k``: words that an id holds, joined with ``and``, ``or``, ``not`` and brackets, as in pytest."""
+"""``-k``: words that an id holds, joined with ``and``, ``or``, ``not``, brackets, as in pytest."""
 
 from __future__ import annotations
 

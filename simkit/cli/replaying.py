@@ -11,7 +11,7 @@ import msgspec
 
 from simkit import __version__
 from simkit.cli.console import Progress, paint_for, wants_color
-from simkit.cli.running import Job, Ran, Shown, run_all
+from simkit.cli.running import Job, Ran, run_all
 from simkit.cli.selection import Selection, only, paths_of, select
 from simkit.cli.verifying import other_hash_seed, verified
 from simkit.errors import SimkitError
@@ -20,7 +20,7 @@ from simkit.ledger import FOLDER, Entry, Ledger
 from simkit.report.json import json_text
 from simkit.report.results import Result, lints_off, summary_of
 from simkit.report.text import findings_text, summary_lines
-from simkit.scenario.files import Item
+from simkit.scenario.items import Item
 
 DEFAULT_PATH = "scenarios"
 
@@ -29,7 +29,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for."""
 
     paths: tuple[str, ...]
-    show: Shown
+    show: str
     turn: int | None
     agent: str
     seed: int | None
@@ -81,8 +81,10 @@ def _selection(call: Call) -> Selection | None:
             return None
     if not selection.entries:
         places = ", ".join(call.paths) or DEFAULT_PATH
-        why = f"none of {selection.deselected} fits -k {call.expression!r}" if call.expression else (
-            "there is no `*.scenario.yaml` file with a scenario"
+        why = (
+            f"none of {selection.deselected} fits -k {call.expression!r}"
+            if call.expression
+            else ("there is no `*.scenario.yaml` file with a scenario")
         )
         raise SimkitError(f"{places}: nothing to run: {why}")
     return selection
@@ -122,9 +124,7 @@ def _with(result: Result, finding: Finding | None) -> Result:
     if finding is None:
         return result
     outcome = "broken" if result.outcome == "broken" else "failed"
-    return msgspec.structs.replace(
-        result, outcome=outcome, findings=(*result.findings, finding)
-    )
+    return msgspec.structs.replace(result, outcome=outcome, findings=(*result.findings, finding))
 
 
 def _record(results: Sequence[Result]) -> str:
@@ -145,7 +145,7 @@ class _Printer:
         self._paint = paint_for(wants_color())
         self._progress = Progress(total)
         self._file = ""
-        self._ended_open = False
+        self._is_open = False
 
     def show(self, ran: Ran) -> None:
         """Prints what is to be said of a scenario, if anything is."""
@@ -157,6 +157,7 @@ class _Printer:
             self._file = ran.result.file
             click.echo(self._paint(self._file, "strong"))
         click.echo(ran.text)
+        self._is_open = not ran.text.endswith("\n")
 
     def verified(self, count: int, findings: Sequence[Finding]) -> None:
         """Prints what the second runs showed."""
@@ -164,11 +165,13 @@ class _Printer:
         if self._call.form == "json":
             return
         if findings:
-            click.echo(f"\n{findings_text(findings, self._paint)}\n")
+            self._open()
+            click.echo(f"{findings_text(findings, self._paint)}\n")
         elif not self._call.quiet:
+            self._open()
             click.echo(
-                f"\nverified: {count} ran again under PYTHONHASHSEED={other_hash_seed()}, "
-                "all with the same bytes"
+                f"verified: {count} ran again under PYTHONHASHSEED={other_hash_seed()}, "
+                "all with the same bytes\n"
             )
 
     def note(self, text: str) -> None:
@@ -177,13 +180,16 @@ class _Printer:
         if text:
             click.echo(f"note: {text}", err=True)
 
+    def _open(self) -> None:
+        """Leaves an empty line, if there is none."""
+        if self._is_open:
+            click.echo()
+            self._is_open = False
+
     def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
         """Prints what was relaxed, and the last line."""
-        if not self._call.quiet:
-            click.echo()
-        if deselected:
+        self._open()
+        if deselected and not self._call.quiet:
             click.echo(f"{deselected} not selected")
-        for line in summary_lines(
-            summary_of(results), lints_off(results), seconds, self._paint
-        ):
+        for line in summary_lines(summary_of(results), lints_off(results), seconds, self._paint):
             click.echo(line)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
+from multiprocessing.context import BaseContext
 from typing import Final, Literal
 
 import msgspec
@@ -25,17 +27,16 @@ from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
 from simkit.report.results import Result
 from simkit.report.states import state_lines
-from simkit.report.text import noted_lines, result_text, title_line
-from simkit.report.timeline import rows_of, selected, table
-from simkit.report.wording import Paint, counted
-from simkit.scenario.files import Item, Library, Prepared
+from simkit.report.text import result_text, title_line, warning_lines
+from simkit.report.timeline import Row, rows_of, selected, table
+from simkit.report.wording import counted
+from simkit.scenario.files import Library, Prepared
+from simkit.scenario.items import Item
 from simkit.session import Outcome, simulate
 from simkit.views import view_of
 
 BATCH_MAX: Final = 25
 """Scenarios that one process takes at once; those of one file share its reading."""
-
-Shown = Literal["", "context", "state", "events"]
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -44,7 +45,8 @@ class Job(msgspec.Struct, frozen=True):
     seed: int | None = None
     details: Literal["all", "failing", "none"] = "failing"
     """Which scenarios get a timeline."""
-    show: Shown = ""
+    show: str = ""
+    """``context``, ``state``, ``events`` or nothing."""
     turn: int | None = None
     agent: str = ""
     color: bool = False
@@ -73,7 +75,7 @@ def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]
     batches = list(_batches(entries))
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
-        mp_context=multiprocessing.get_context("spawn"),
+        mp_context=_process_context(),
         initializer=_ignore_interrupts,
     )
     try:
@@ -92,6 +94,15 @@ def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
         batch.append(entry)
     if batch:
         yield batch
+
+
+def _process_context() -> BaseContext:
+    """Processes that share nothing but the code, which a fork server imports only once."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _ignore_interrupts() -> None:
@@ -127,7 +138,7 @@ class Runner:
         except SimkitError as problem:
             return self._told(_result(entry, "broken", error=str(problem)), None)
         except Exception as problem:
-            again = f"simkit --traceback replay {entry.id!r}"
+            again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._told(_result(entry, "broken", error=bug_text(problem, again)), None)
         return self._kept(_judged(prepared, outcome, self._job.seed), outcome)
 
@@ -148,25 +159,27 @@ class Runner:
         blocks = []
         if outcome is not None and (is_long or self._job.show):
             blocks += list(self._pictures(result, outcome, is_long))
-        said = result_text(result, self._paint) if is_long or result.failed else ""
-        text = "\n\n".join(block for block in (*blocks, said) if block)
-        return Ran(result, _under(title_line(result, self._paint), text))
+        blocks.append(result_text(result, self._paint) if is_long or result.failed else "")
+        title = f"  {title_line(result, self._paint)}"
+        if not (is_long or result.failed):
+            title = "\n".join((title, *warning_lines(result, self._paint)))
+        text = "\n\n".join(block for block in blocks if block)
+        return Ran(result, f"{title}\n\n{text}\n" if text else title)
 
     def _pictures(self, result: Result, outcome: Outcome, is_long: bool) -> Iterator[str]:
         job, paint = self._job, self._paint
         view = view_of(outcome.trace.events)
         if is_long:
             yield paint(f"    {facts(result)}", "quiet")
-            rows = selected(rows_of(view), job.turn, job.agent)
-            yield _indented(table(rows) or ["nothing happened there"])
+            rows = rows_of(view)
+            chosen = selected(rows, job.turn, job.agent)
+            yield _indented(table(chosen) or [_nothing_chosen(rows, job)])
         if job.show == "context":
             yield _indented(context_lines(view, job.turn, job.agent, paint))
         elif job.show == "state":
             yield _indented(state_lines(view, job.turn, paint))
         elif job.show == "events":
             yield _indented(event_lines(outcome.trace.events, job.turn, job.agent, paint))
-        if is_long:
-            yield "\n".join(noted_lines(result))
 
 
 def _judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
@@ -217,8 +230,11 @@ def facts(result: Result) -> str:
     )
 
 
-def _under(title: str, text: str) -> str:
-    return f"  {title}\n\n{text}\n" if text else f"  {title}"
+def _nothing_chosen(rows: Sequence[Row], job: Job) -> str:
+    ran = dict.fromkeys(row.agent for row in rows if row.is_agent)
+    where = f" in turn {job.turn}" if job.turn is not None else ""
+    who = f" by agent {job.agent!r}" if job.agent else ""
+    return f"nothing was done{who}{where}; agents of the whole run: {', '.join(ran)}"
 
 
 def _indented(lines: Iterator[str] | Sequence[str]) -> str:

@@ -8,7 +8,8 @@ import sys
 import msgspec
 
 from simkit.errors import SimkitError
-from simkit.scenario.files import Item, Library
+from simkit.scenario.files import Library
+from simkit.scenario.items import Item
 from simkit.session import run
 
 

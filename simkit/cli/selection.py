@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from simkit.cli.keywords import keyword
 from simkit.errors import SourceError
 from simkit.report.results import Result
-from simkit.scenario.files import Item, items_in, scenario_files
+from simkit.scenario.items import Item, items_in, scenario_files
 from simkit.source import near
+
+NAMES_MAX: Final = 12
+"""Names that an error lists."""
 
 Entry: TypeAlias = Item | Result
 """A scenario to run, or the result of a file that cannot be read."""
@@ -76,25 +79,33 @@ def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 def _at(path: str) -> Iterator[Entry]:
     place, name = parted(path)
+    items: list[Item] = []
     for file in scenario_files(place):
         try:
-            items = items_in(file)
+            found = items_in(file)
         except SourceError as problem:
             yield Result(file, file, 1, "", "broken", error=str(problem))
             continue
-        yield from _named(file, items, name) if name else items
+        items += found
+        if not name:
+            yield from found
+    if name:
+        yield from _named(place, items, name)
 
 
-def _named(file: str, items: Sequence[Item], name: str) -> list[Item]:
+def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
     """The scenario of that name, or all rows of its table."""
     exact = [item for item in items if item.name == name]
     rows = [item for item in items if item.row is not None and _without_row(item) == name]
     if exact or rows:
         return exact or rows
     known = tuple(item.name for item in items)
+    nearest = near(name, known)
     raise SourceError(
-        file, f"there is no scenario {name!r}", near=near(name, known),
-        advice="It holds:" + "".join(f"\n    {one}" for one in known) if known else "",
+        place, f"there is no scenario {name!r}", near=nearest,
+        advice="" if nearest or not known
+        else "It holds:" + "".join(f"\n    {one}" for one in known[:NAMES_MAX])
+        + ("\n    …" if len(known) > NAMES_MAX else ""),
     )  # fmt: skip
 
 

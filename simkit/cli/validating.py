@@ -8,13 +8,8 @@ from pathlib import Path
 import msgspec
 
 from simkit.errors import SourceError
-from simkit.scenario.files import (
-    PIPELINE_SUFFIX,
-    SCENARIO_SUFFIX,
-    Library,
-    items_in,
-    scenario_files,
-)
+from simkit.scenario.files import Library
+from simkit.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in, scenario_files
 
 
 class Report(msgspec.Struct, frozen=True):

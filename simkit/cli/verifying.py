@@ -16,7 +16,7 @@ from simkit.cli.second_run import Again, Answer, Job
 from simkit.errors import SimkitError
 from simkit.expect.findings import Finding
 from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
-from simkit.scenario.files import Item
+from simkit.scenario.items import Item
 
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

@@ -41,12 +41,16 @@ class Stream:
         self.seen = 0
         """How far the source was read."""
 
-    def add(self, message: Message, tokens: int) -> None:
-        """Takes the next settled message."""
-        if message.role == "user":
-            self.rounds.append(len(self.messages))
-        self.messages.append(message)
-        self.sums.append(self.sums[-1] + tokens)
+    def extend(self, entries: Entries) -> None:
+        """Takes the next settled messages."""
+        messages, sums = self.messages, self.sums
+        total = sums[-1]
+        for message, tokens in entries:
+            if message.role == "user":
+                self.rounds.append(len(messages))
+            total += tokens
+            messages.append(message)
+            sums.append(total)
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
@@ -110,8 +114,7 @@ class HistoryReader:
         cuts: list[Cut] = []
         seen = stream.seen
         if not self._custom and seen < settled:
-            for message, tokens in self._taken(source[seen:settled], committed, sizes, kept, cuts):
-                stream.add(message, tokens)
+            stream.extend(self._taken(source[seen:settled], committed, sizes, kept, cuts))
             stream.seen = seen = settled
         fresh: Sequence[Message] = source[seen:] if seen < len(source) else ()
         if omit:
@@ -142,8 +145,11 @@ class HistoryReader:
         cuts: list[Cut],
     ) -> Entries:
         """Filters messages: returns those that are kept, with their sizes, and notes the rest."""
-        entries: Entries = []
         filters = self._filters
+        if not filters:
+            kept += [sizes[message.id][0] for message in messages]
+            return [(message, sizes[message.id][1]) for message in messages]
+        entries: Entries = []
         for message in messages:
             current: Message | None = message
             number, tokens = sizes[message.id]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -12,7 +12,11 @@ from simkit.expect.scope import Path
 from simkit.matching import Matcher, Mismatch, compile_matcher
 from simkit.source import Document, path_text
 
-DIFFERENCES_MAX = 12
+DIFFERENCES_MAX: Final = 12
+NAMES_MAX: Final = 12
+LINES_MAX: Final = 8
+_CUT: Final = "\n…"
+"""How an excerpt ends that leaves out lines."""
 
 
 class Matchers:
@@ -53,19 +57,23 @@ class Writer:
         agent: str = "",
         call: int | None = None,
         context: Sequence[str] = (),
+        fix: str = "",
     ) -> list[Finding]:
         """Returns the finding that a value does not match; nothing if it does."""
-        _, compiled = self.matchers.of(matcher)
-        if compiled.holds(value):
+        misses = self.misses(matcher, value)
+        if not misses:
             return []
-        misses = compiled.mismatches(value)
         return [
             self.finding(
                 path, f"{what} does not match", turn=turn, agent=agent, call=call,
-                differences=_differences(misses), context=context,
-                at=misses[0].at if misses else (),
+                differences=differences(misses), context=context, fix=fix, at=misses[0].at,
             )
         ]  # fmt: skip
+
+    def misses(self, matcher: Any, value: Any) -> Sequence[Mismatch]:
+        """Returns where a value differs from a matcher; renders nothing where it does not."""
+        _, compiled = self.matchers.of(matcher)
+        return () if compiled.holds(value) else compiled.mismatches(value)
 
     def finding(
         self,
@@ -79,11 +87,12 @@ class Writer:
         context: Sequence[str] = (),
         fix: str = "",
         at: Path = (),
+        breaks: bool = False,
     ) -> Finding:
         """Returns a finding at a claim; ``at`` leads further, to what inside it does not hold."""
         return Finding(
             "claim", "E", what, self._document.position((*path, *at)), (*path, *at), turn, agent,
-            call, tuple(differences), tuple(context), self._document.excerpt(path), fix,
+            call, tuple(differences), tuple(context), self._around(path, at), fix, breaks,
         )  # fmt: skip
 
     def position(self, path: Path) -> str:
@@ -94,15 +103,25 @@ class Writer:
         """Returns the scenario's lines at a place."""
         return self._document.excerpt(path)
 
+    def _around(self, path: Path, at: Path) -> str:
+        """The whole claim; of one too long to show, the largest part around what does not hold."""
+        excerpt = ""
+        for size in range(len(at) + 1):
+            excerpt = self._document.excerpt((*path, *at[:size]))
+            if not excerpt.endswith(_CUT):
+                break
+        return excerpt
 
-def _differences(misses: Sequence[Mismatch]) -> list[Difference]:
+
+def differences(misses: Sequence[Mismatch]) -> list[Difference]:
+    """Returns the first differences, and how many more there are."""
     shown = [
         Difference(path_text(miss.path) if miss.path else "", miss.wanted, miss.found, miss.note)
         for miss in misses[:DIFFERENCES_MAX]
     ]
     if len(misses) > DIFFERENCES_MAX:
-        more = len(misses) - DIFFERENCES_MAX
-        shown.append(Difference("", "", "", f"and {more} more differences"))
+        more = counted(len(misses) - DIFFERENCES_MAX, "more difference")
+        shown.append(Difference("", "", "", f"and {more}"))
     return shown
 
 
@@ -112,6 +131,25 @@ def short(text: str, most: int = 72) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a number with its noun: ``1 message``, ``2 messages``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """Returns names with commas, or ``none``."""
-    return ", ".join(names) or "none"
+    """Returns names with commas, or ``none``; of many the first."""
+    if len(names) <= NAMES_MAX:
+        return ", ".join(names) or "none"
+    return f"{', '.join(list(names)[:NAMES_MAX])}, … ({len(names)} in all)"
+
+
+def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yields a title and lines with their places below it; of many the first and the last."""
+    yield title
+    size = len(lines)
+    head = size if size <= LINES_MAX else LINES_MAX - 2
+    for place in range(head):
+        yield f"  [{place}] {lines[place]}"
+    if head < size:
+        yield f"  … {size - head - 1} more"
+        yield f"  [{size - 1}] {lines[-1]}"

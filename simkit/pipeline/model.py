@@ -9,6 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from simkit.pipeline.recipe import DEFAULT_RECIPE, Filter, Recipe
 from simkit.shape import (
+    FUNCTION_SCHEMA,
+    Choice,
     Flag,
     FunctionName,
     MatcherValue,
@@ -18,6 +20,7 @@ from simkit.shape import (
     Template,
     TextValue,
     Written,
+    is_function_name,
     one_key,
     refuse,
 )
@@ -34,7 +37,7 @@ class AppendOptions(Written):
     """The number of newest items it keeps."""
 
 
-class ReducerSpec(Written):
+class ReducerSpec(Choice):
     """A reducer with options."""
 
     noun: ClassVar[str] = "reducer"
@@ -48,7 +51,7 @@ def _reducer(value: Any) -> Any:
     if isinstance(value, dict):
         one_key(value, "reducer", ("append", "merge"))
     elif isinstance(value, str):
-        if value not in REDUCERS and ":" not in value:
+        if value not in REDUCERS and not is_function_name(value):
             raise refuse(
                 f"unknown reducer `{value}`", known=REDUCERS, word=value,
                 advice="A reducer of your own is written `module:function`.",
@@ -59,7 +62,10 @@ def _reducer(value: Any) -> Any:
 
 
 ReducerValue = Annotated[
-    Annotated[str, Tag("name")] | Annotated[ReducerSpec, Tag("options")],
+    Annotated[
+        str, Tag("name"), WithJsonSchema({"anyOf": [{"enum": list(REDUCERS)}, FUNCTION_SCHEMA]})
+    ]
+    | Annotated[ReducerSpec, Tag("options")],
     Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
     BeforeValidator(_reducer),
 ]
@@ -310,7 +316,7 @@ def _flow(value: Any) -> Any:
 FLOWS: Final = ("router", "graph", "supervisor", "handoffs")
 
 
-class Flow(Written):
+class Flow(Choice):
     """How control moves between agents: exactly one of these."""
 
     noun: ClassVar[str] = "flow"

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, GetJsonSchemaHandler, Tag
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    Tag,
+    WithJsonSchema,
+)
 from pydantic_core import CoreSchema
 
 from simkit.shape import (
+    FUNCTION_SCHEMA,
     Count,
     Flag,
     FunctionName,
@@ -17,6 +25,7 @@ from simkit.shape import (
     Template,
     TextValue,
     Written,
+    is_function_name,
     refuse,
 )
 
@@ -74,13 +83,19 @@ class FilterSpec(Written):
 
 
 def _filter(value: Any) -> Any:
-    if isinstance(value, str) and value not in FILTERS and ":" not in value:
-        raise refuse(f"unknown filter `{value}`", known=(*FILTERS, "agents"), word=value)
+    if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
+        raise refuse(
+            f"unknown filter `{value}`", known=(*FILTERS, "agents"), word=value,
+            advice="A filter of your own is written `module:function`.",
+        )  # fmt: skip
     return value
 
 
 Filter = Annotated[
-    Annotated[str, Tag("name")] | Annotated[FilterSpec, Tag("options")],
+    Annotated[
+        str, Tag("name"), WithJsonSchema({"anyOf": [{"enum": list(FILTERS)}, FUNCTION_SCHEMA]})
+    ]
+    | Annotated[FilterSpec, Tag("options")],
     Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
     BeforeValidator(_filter),
 ]

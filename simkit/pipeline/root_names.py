@@ -10,7 +10,9 @@ from simkit.paths import parse
 from simkit.references import references_in
 from simkit.source import Document, SourcePath
 
-ROOTS: Final[tuple[str, ...]] = ("agent", "handoff", "input", "run", "state", "task", "upstream", "user")
+ROOTS: Final[tuple[str, ...]] = (
+    "agent", "handoff", "input", "run", "state", "task", "upstream", "user",
+)  # fmt: skip
 RUN_FIELDS: Final = (
     "agent", "reply", "output", "final_message", "messages", "tools_called", "tool_results",
     "took_ms", "usage", "timestamps",

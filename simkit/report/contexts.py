@@ -1,11 +1,20 @@
-"""What each model call was sent, message by message, with where it came from and what was left out."""
+"""What each model call was sent, message by message: where it came from, what was left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from simkit.messages import Message
-from simkit.report.wording import Paint, call_text, counted, moment, plain, short, value_text, wrapped
+from simkit.report.wording import (
+    Paint,
+    call_text,
+    counted,
+    moment,
+    plain,
+    short,
+    value_text,
+    wrapped,
+)
 from simkit.views import CallView, MadePart, View
 
 

@@ -69,6 +69,8 @@ def _parting(one: str, two: str) -> tuple[str, str]:
     start = max(parted - 30, 0)
     before = "…" if start else ""
     return tuple(  # type: ignore[return-value]
-        before + text[start : start + WINDOW - 12] + ("…" if len(text) > start + WINDOW - 12 else "")
+        before
+        + text[start : start + WINDOW - 12]
+        + ("…" if len(text) > start + WINDOW - 12 else "")
         for text in (one, two)
     )

@@ -48,7 +48,17 @@ def _said(event: e.AnyEvent) -> str:
         return f"{event.message.id} {value_text(event.message)}"
     if isinstance(event, e.ContextBuilt):
         return f"{event.call} {_context(event)}"
+    if isinstance(event, e.StateUpdated):
+        return f"{event.cause}: {value_text(event.update)}"
+    if isinstance(event, e.HandoffRequested | e.HandoffRejected | e.HandoffMade):
+        return _handoff(event)
     return ", ".join(f"{name} {text}" for name, text in _fields(event))
+
+
+def _handoff(event: e.HandoffRequested | e.HandoffRejected | e.HandoffMade) -> str:
+    kind = f"{event.mode} of type {event.type}" if event.type else event.mode
+    said = event.reason if isinstance(event, e.HandoffRejected) else value_text(event.payload)
+    return f"{event.handoff} {event.from_agent} → {event.to_agent}, {kind}: {said}"
 
 
 def _context(event: e.ContextBuilt) -> str:

@@ -44,31 +44,35 @@ def _turn_lines(
 
 
 def _change_lines(name: str, old: Any, new: Any, paint: Paint) -> Iterator[str]:
-    if _is_list(old) and _is_list(new) and len(new) > len(old) and list(new[: len(old)]) == list(old):
+    if _has_grown(old, new):
         yield f"  {name}: {len(old)} → {counted(len(new), 'item')}"
         for item in new[len(old) :]:
-            yield from _signed("+", item, paint)
-    elif isinstance(old, Mapping) and isinstance(new, Mapping):
-        yield f"  {name}:"
+            yield from _signed("+", value_text(item), paint)
+        return
+    yield f"  {name}:"
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             if key in old and (key not in new or old[key] != new[key]):
-                yield from _signed("-", {key: old[key]}, paint)
+                yield from _signed("-", f"{key}: {value_text(old[key])}", paint)
             if key in new and (key not in old or old[key] != new[key]):
-                yield from _signed("+", {key: new[key]}, paint)
+                yield from _signed("+", f"{key}: {value_text(new[key])}", paint)
     else:
-        yield f"  {name}:"
-        yield from _signed("-", old, paint)
-        yield from _signed("+", new, paint)
+        yield from _signed("-", value_text(old), paint)
+        yield from _signed("+", value_text(new), paint)
 
 
-def _signed(sign: str, value: Any, paint: Paint) -> Iterator[str]:
-    text = value_text(value)
-    if isinstance(value, Mapping) and len(value) == 1:
-        text = text[1:-1]
-    tone = paint(sign, "good" if sign == "+" else "bad")
-    lines = wrapped(text, f"    {sign} ", "      ")
-    yield lines[0].replace(sign, tone, 1)
-    yield from lines[1:]
+def _signed(sign: str, text: str, paint: Paint) -> Iterator[str]:
+    first, *rest = wrapped(text, f"    {sign} ", "      ")
+    yield first.replace(sign, paint(sign, "good" if sign == "+" else "bad"), 1)
+    yield from rest
+
+
+def _has_grown(old: Any, new: Any) -> bool:
+    return _is_list(old) and _is_list(new) and len(new) > len(old) and _begins(new, old)
+
+
+def _begins(whole: Sequence[Any], start: Sequence[Any]) -> bool:
+    return list(whole[: len(start)]) == list(start)
 
 
 def _is_list(value: Any) -> bool:

@@ -11,13 +11,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from simkit.expect.findings import Difference, Finding
-from simkit.report.results import Result, Summary
-from simkit.report.wording import WIDTH, Paint, counted, plain, wrapped
+from simkit.report.results import OutcomeName, Result, Summary
+from simkit.report.wording import WIDTH, Paint, Tone, counted, plain, short, wrapped
 
-CLAIM = "claim"
+CLAIM: Final = "claim"
 """The id of findings that are no lint."""
 
 
@@ -31,8 +34,12 @@ def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
     yield from _headline(finding, paint)
     for line in finding.excerpt.splitlines():
         yield f"    {line}".rstrip()
+    said = ""
     for difference in finding.differences:
-        yield from _difference_lines(difference, paint)
+        # Several differences may share one reason, which is said once.
+        note = "" if difference.note == said else difference.note
+        said = difference.note
+        yield from _difference_lines(msgspec.structs.replace(difference, note=note), paint)
     for line in finding.context:
         yield from wrapped(line, "  ", "  " + " " * (len(line) - len(line.lstrip()) + 2))
     if finding.fix:
@@ -50,7 +57,7 @@ def _headline(finding: Finding, paint: Paint) -> Iterator[str]:
     if finding.severity == "W":
         lead += "warning "
     first, *rest = wrapped(headline(finding), lead, "  ")
-    tone = "warning" if finding.severity == "W" else "strong"
+    tone: Tone = "warning" if finding.severity == "W" else "strong"
     yield paint(first, tone)
     for line in rest:
         yield paint(line, tone)
@@ -71,65 +78,61 @@ def _whereabouts(finding: Finding) -> str:
 def _difference_lines(difference: Difference, paint: Paint) -> Iterator[str]:
     at = f"at {difference.at}: " if difference.at else ""
     if difference.wanted or difference.found:
-        whole = f"  {at}wanted {difference.wanted}, found {difference.found}"
-        if len(whole) <= WIDTH:
-            wanted, found = paint(difference.wanted, "good"), paint(difference.found, "bad")
-            yield f"  {at}wanted {wanted}, found {found}"
+        wanted, found = difference.wanted, difference.found
+        if len(f"  {at}wanted {wanted}, found {found}") <= WIDTH:
+            yield f"  {at}wanted {paint(wanted, 'good')}, found {paint(found, 'bad')}"
         else:
             if at:
                 yield f"  {at.rstrip()}"
-            yield from _painted(wrapped(difference.wanted, "    wanted "), "wanted", "good", paint)
-            yield from _painted(wrapped(difference.found, "    found  "), "found", "bad", paint)
+            yield from _painted("    wanted ", wanted, "good", paint)
+            yield from _painted("    found  ", found, "bad", paint)
         if difference.note:
             yield from wrapped(difference.note, "    ")
     elif difference.note:
         yield from wrapped(f"{at}{difference.note}", "  ", "    ")
 
 
-def _painted(lines: list[str], word: str, tone: str, paint: Paint) -> Iterator[str]:
-    lead, _, first = lines[0].partition(word)
-    shade = "good" if tone == "good" else "bad"
-    yield lead + word + paint(first, shade)
-    for line in lines[1:]:
-        yield paint(line, shade)
+def _painted(lead: str, text: str, tone: Tone, paint: Paint) -> Iterator[str]:
+    for place, line in enumerate(wrapped(text, lead)):
+        start = lead if place == 0 else " " * len(lead)
+        yield start + paint(line[len(lead) :], tone)
 
 
 def result_text(result: Result, paint: Paint = plain) -> str:
-    """Returns all that is to be said of a scenario that does not simply hold: empty if it does."""
-    blocks = []
-    if result.error:
-        blocks.append(result.error)
-    if result.findings:
-        blocks.append(findings_text(result.findings, paint))
-    if result.warnings:
-        blocks.append(findings_text(result.warnings, paint))
-    if result.failed:
-        blocks.append(f"reproduce: {result.reproduce}")
-    return "\n\n".join(blocks)
+    """Returns all that is to be said of a scenario beyond its title; empty if it simply held."""
+    blocks = [
+        result.error,
+        findings_text(result.findings, paint),
+        findings_text(result.warnings, paint),
+        "\n".join(
+            line for finding in result.noted for line in wrapped(headline(finding), "noted: ")
+        ),
+        f"reproduce: {result.reproduce}" if result.failed else "",
+    ]
+    return "\n\n".join(block for block in blocks if block)
 
 
-def noted_lines(result: Result) -> Iterator[str]:
-    """Yields what was found and is no finding, because the scenario claims or allows it."""
-    for finding in result.noted:
-        yield from wrapped(headline(finding), "noted: ", "       ")
+def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
+    """Yields a scenario's warnings, each on one line."""
+    for finding in result.warnings:
+        line = short(f"          warning {headline(finding)}", WIDTH)
+        yield "          " + paint(line, "warning")
 
 
 def title_line(result: Result, paint: Paint = plain) -> str:
     """Returns the scenario's line: its outcome, its name, and why if there is a reason."""
-    word = _WORDS[result.outcome]
-    tones = {"held": "good", "failed": "bad", "broken": "bad"}
-    tone = tones.get(result.outcome, "warning")
-    shown = paint(f"{word:<7}", "good" if tone == "good" else "bad" if tone == "bad" else "warning")
-    extras = [result.reason] if result.reason else []
-    if result.warnings:
-        extras.append(counted(len(result.warnings), "warning"))
-    extra = f" ({'; '.join(extras)})" if extras else ""
-    return f"{shown} {result.name or result.file}{extra}"
+    word, tone = _WORDS[result.outcome]
+    reason = f" ({result.reason})" if result.reason else ""
+    return f"{paint(f'{word:<7}', tone)} {result.name or result.file}{reason}"
 
 
-_WORDS = {
-    "held": "ok", "failed": "FAILED", "broken": "BROKEN", "skipped": "skipped", "xfailed": "xfailed",
-}  # fmt: skip
+_WORDS: Final[Mapping[OutcomeName, tuple[str, Tone]]] = {
+    "held": ("ok", "good"),
+    "failed": ("FAILED", "bad"),
+    "broken": ("BROKEN", "bad"),
+    "skipped": ("skipped", "warning"),
+    "xfailed": ("xfailed", "warning"),
+}
 
 
 def summary_lines(

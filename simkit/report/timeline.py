@@ -1,4 +1,4 @@
-"""The timeline: what happened turn by turn, one row for each thing said. Pure: view → rows → text."""
+"""The timeline: what happened turn by turn, one row for each thing said: view → rows → text."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ class _Timeline:
                 row.answered.append(call_text(call))
 
     def _model_failed(self, event: e.ModelFailed) -> None:
-        self._of_run(event).answered.append(f"{event.error}: {event.message}")
+        # The turn's error, or what came after, says more.
+        self._of_run(event).answered.append(event.error)
 
     def _tool_returned(self, event: e.ToolReturned) -> None:
         self._answer(event.call_id, value_text(event.result))
@@ -237,15 +238,18 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH) -> list[str]:
     has_handoffs = any(row.handoff for row in rows)
     headers = [*_FIXED, "answered", *(["handoff"] if has_handoffs else []), "state written"]
     fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
-    free = width - sum(_widest([head, *cells]) + 2 for head, *cells in zip(_FIXED, *fixed))
+    free = width - sum(
+        _widest([head, *cells]) + 2 for head, *cells in zip(_FIXED, *fixed, strict=True)
+    )
     flexible = [
         [row.answered, *([row.handoff] if has_handoffs else []), ", ".join(row.wrote)]
         for row in rows
     ]
-    widths = _shared_out(free, [list(column) for column in zip(*flexible)], headers[len(_FIXED):])
+    widths = _shared_out(
+        free, [list(column) for column in zip(*flexible, strict=True)], headers[len(_FIXED) :]
+    )
     cells = [
-        [*fixed[place], *map(_wrapped_cell, texts, widths)]
-        for place, texts in enumerate(flexible)
+        [*fixed[place], *map(_wrapped_cell, texts, widths)] for place, texts in enumerate(flexible)
     ]
     return _laid_out(headers, cells)
 
@@ -256,8 +260,10 @@ _ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
 
 def _laid_out(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
     """Lays the table out; headers go in as a row, because tabulate pads real ones."""
-    columns = zip(headers, *cells)
-    rule = ["-" * _widest(line for cell in column for line in cell.split("\n")) for column in columns]
+    columns = zip(headers, *cells, strict=True)
+    rule = [
+        "-" * _widest(line for cell in column for line in cell.split("\n")) for column in columns
+    ]
     align = [*_ALIGNED, *["left"] * (len(headers) - len(_ALIGNED))]
     text = tabulate(
         [headers, rule, *cells], tablefmt="plain", disable_numparse=True, colalign=align

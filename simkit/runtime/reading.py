@@ -68,6 +68,9 @@ class Reading:
         owner = f"{self._agent}#{contract.type}" if travels and contract else self._agent
         stream, restarts = conversation.stream((owner, section), anchor)
         settled = min(conversation.starts.get(channel, 0), len(source))
+        # A channel that keeps only its last items has moved to the left since the turn began.
+        while settled and source[settled - 1].turn == conversation.turn:
+            settled -= 1
         found = reader.read(
             stream, source, settled, omit, self._turn.state.committed, conversation.sizes, restarts
         )

@@ -14,10 +14,11 @@ from simkit.reducers import (
     BUILT_IN,
     DECLARED_RESET,
     Appended,
+    Reducer,
     empty_value,
     is_reset,
     problem_of,
-    reduced,
+    reducer_of,
 )
 from simkit.runtime.functions import UserFunctions
 from simkit.trace import canonical, copied
@@ -30,7 +31,9 @@ class WriteInvalid(PipelineError):
 class Channel:
     """One compiled channel."""
 
-    __slots__ = ("default", "function", "last", "name", "reducer", "scope")
+    __slots__ = (
+        "default", "function", "is_shared", "last", "name", "reduce", "reducer", "scope",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -44,6 +47,8 @@ class Channel:
         """``function`` is the user's own reducer."""
         self.name, self.reducer, self.scope, self.last = name, reducer, scope, last
         self.default, self.function = default, function
+        self.is_shared = scope in ("project", "global")
+        self.reduce: Reducer = reducer_of(reducer if function is None else "replace", last)
 
     def empty(self) -> Any:
         """What the channel begins as."""
@@ -125,9 +130,8 @@ class State:
             recorded[name] = canonical(delta)
             if channel.scope == "agent_run":
                 continue
-            current = values[name]
             if channel.function is not None:
-                new, fault = _reduced_by_user(channel.function, current, delta)
+                new, fault = _reduced_by_user(channel.function, values[name], delta)
                 computed = {**(computed or {}), name: canonical(new)}
                 if fault:
                     impure = {**(impure or {}), name: fault}
@@ -135,9 +139,9 @@ class State:
                 problem = problem_of(channel.reducer, delta)
                 if problem:
                     raise WriteInvalid(f"channel `{name}`: {problem}")
-                new = reduced(channel.reducer, current, delta, channel.last)
+                new = channel.reduce(values[name], delta)
             values[name] = new
-            if channel.scope in ("project", "global"):
+            if channel.is_shared:
                 self._share(session, channel, new)
         return Written(recorded, computed, impure)
 

@@ -57,14 +57,9 @@ class Turn:
         self, update: Mapping[str, Any], cause: str, agent: str = "", run: str = "", group: str = ""
     ) -> None:
         """Writes channels, as one event."""
-
-        def logged(item: Any) -> Message:
-            said = as_message(item, agent or None)
-            return self.conversation.add(
-                said.role, said.content, agent=said.agent, run=run, data=said.data
-            )
-
-        written = self.state.write(self.session, update, logged)
+        written = self.state.write(
+            self.session, update, lambda item: self._logged(item, agent, run)
+        )
         self.sink.emit(
             e.StateUpdated(
                 self.clock.now(), self.session, self.number, agent, run, written.update,
@@ -72,4 +67,9 @@ class Turn:
             )
         )  # fmt: skip
 
-
+    def _logged(self, item: Any, agent: str, run: str) -> Message:
+        """Adds to the log what was written into the conversation and is no message yet."""
+        said = as_message(item, agent or None)
+        return self.conversation.add(
+            said.role, said.content, agent=said.agent, run=run, data=said.data
+        )

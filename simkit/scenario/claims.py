@@ -106,7 +106,14 @@ FindingClaim = Annotated[
     MatcherValue,
     BeforeValidator(_finding),
     WithJsonSchema(
-        {"anyOf": [{"type": "string"}, {"type": "object", "required": ["id"]}]}
+        {"anyOf": [
+            {"type": "string"},
+            {
+                "type": "object",
+                "required": ["id"],
+                "additionalProperties": dict(MATCHER_SCHEMA),
+            },
+        ]}
     ),
 ]
 

@@ -178,7 +178,8 @@ def _with_references(document: Document, row: int | None) -> Document:
         found = references_in(body)
         template = compile_references(body)
     except ReferenceInvalid as problem:
-        raise document.error((), str(problem)) from None
+        at = problem.args[1] if len(problem.args) > 1 else ()
+        raise document.error(tuple(at), str(problem)) from None
     if not found and template.is_constant and template.resolve({}) == body:
         return document
     root: dict[str, Any] = {"column": {}, "env": {}}

@@ -10,7 +10,18 @@ from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 from simkit.pipeline.model import Version
 from simkit.scenario.claims import Expect
 from simkit.scenario.replies import Lines, ToolResult
-from simkit.shape import Flag, Number, Positive, TextValue, Written, one_key, refuse, shown_value
+from simkit.shape import (
+    TEXT_SCHEMA,
+    Choice,
+    Flag,
+    Number,
+    Positive,
+    TextValue,
+    Written,
+    one_key,
+    refuse,
+    shown_value,
+)
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
 LATER: Final = ("faults", "cassette", "agents", "allow_hosts", "schedule", "record")
@@ -18,7 +29,7 @@ LATER: Final = ("faults", "cassette", "agents", "allow_hosts", "schedule", "reco
 DEFAULT_START: Final = "2026-01-05T09:00:00Z"
 
 
-class UserMessage(Written):
+class UserMessage(Choice):
     """What the user says, where it is more than text."""
 
     noun: ClassVar[str] = "form of a user message"
@@ -47,10 +58,7 @@ def _user(value: Any) -> Any:
 class _OrText:
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        inner = handler(core_schema)
-        described = handler.resolve_ref_schema(inner)
-        described["minProperties"] = described["maxProperties"] = 1
-        return {"anyOf": [{"type": ["string", "number", "boolean"]}, inner]}
+        return {"anyOf": [TEXT_SCHEMA, handler(core_schema)]}
 
 
 UserValue = Annotated[UserMessage, BeforeValidator(_user), _OrText]
@@ -110,6 +118,11 @@ def _iso(value: Any) -> Any:
     return moment.isoformat().replace("+00:00", "Z")
 
 
+StartTime = Annotated[
+    str, BeforeValidator(_iso), WithJsonSchema({"type": "string", "pattern": r"^\d{4}-?[\dW]"})
+]
+
+
 class ScenarioLimits(Written):
     """Limits that replace the pipeline's."""
 
@@ -140,7 +153,7 @@ class Scenario(Written):
     """A pipeline's name in this file, a `*.pipeline.yaml` file, or `module:function`."""
     seed: StrictInt = 0
     """The one integer all chance comes from."""
-    start: Annotated[str, BeforeValidator(_iso), WithJsonSchema({"type": "string"})] = DEFAULT_START
+    start: StartTime = DEFAULT_START
     """The virtual time at which it begins, ISO 8601."""
     use: tuple[str, ...] = ()
     """Files with shared `given`, `tool_results` and `agents`."""

@@ -72,7 +72,8 @@ def _error(value: Any) -> Any:
 
 
 ErrorValue = Annotated[
-    Annotated[str, Tag("name")] | Annotated[ErrorLine, Tag("detail")],
+    Annotated[str, Tag("name"), WithJsonSchema({"enum": list(FAILURES)})]
+    | Annotated[ErrorLine, Tag("detail")],
     Discriminator(lambda value: "name" if isinstance(value, str) else "detail"),
     BeforeValidator(_error),
 ]

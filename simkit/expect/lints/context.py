@@ -33,13 +33,30 @@ class WrongInstructions:
         facts = view.pipeline.agents.get(event.agent)
         if event.base or facts is None or "sections" not in view.pipeline.observes:
             return ()
+        if _is_plain(event.parts, event.agent, facts.instructions):
+            return ()
         call = view.calls[event.call]
         declared = facts.instructions
-        wrong = _wrong_in(_instructions_in(call.context.parts), event.agent, declared)
+        wrong = _wrong_in(_instructions_in(event.parts), event.agent, declared)
         if not wrong:
             return ()
         what = f"agent {event.agent!r} {wrong} in turn {event.turn}"
         return (Hit(self.id, what, event.turn, event.agent, call.index),)
+
+
+def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
+    """Whether the instructions are there as nearly always: once, word for word, by themselves."""
+    blocks = 0
+    for part in parts:
+        if type(part) is e.Made:
+            message = part.message
+            if part.section == "instructions":
+                if part.pieces or message.content != declared or message.agent != agent:
+                    return False
+                blocks += 1
+            elif part.pieces or message.agent is not None:
+                return False
+    return blocks == 1
 
 
 def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: str) -> str:
@@ -58,11 +75,11 @@ def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: st
     return f"is sent other instructions than its own: {_shown(text)}"
 
 
-def _instructions_in(parts: Sequence[MadePart | ShownPart]) -> list[tuple[str | None, str]]:
+def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
     """Returns agent and text of every instructions block."""
     blocks: list[tuple[str | None, str]] = []
     for part in parts:
-        if type(part) is not MadePart:
+        if type(part) is not e.Made:
             continue
         message = part.message
         if part.pieces:
@@ -75,7 +92,7 @@ def _instructions_in(parts: Sequence[MadePart | ShownPart]) -> list[tuple[str | 
     return blocks
 
 
-def _is_spoken_for(part: MadePart) -> bool:
+def _is_spoken_for(part: e.Made) -> bool:
     """Whether a made message carries an agent's name, as only instructions and summaries do."""
     message = part.message
     return message.agent is not None and not message.id and part.section != "summary"
@@ -127,33 +144,44 @@ class CurrentMessageTwice:
         current = view.turns[-1].message
         if event.base or current is None or not current.id:
             return ()
-        identity, number = current.id, int(current.id[1:])
-        sections: list[str] = []
-        call = view.calls[event.call]
-        for part in call.context.parts:
-            if type(part) is MadePart:
-                if part.of == number or part.message.id == identity:
-                    sections.append(part.section)
+        identity = current.id
+        times = 0
+        parts = view.calls[event.call].context.parts
+        for part in parts:
+            if type(part) is ShownPart:
+                times += _times_shown(part, identity, event.turn)
             else:
-                assert isinstance(part, ShownPart)
-                sections += [part.section] * _times_shown(part, identity, event.turn)
-        if len(sections) < 2:
+                assert isinstance(part, MadePart)
+                times += _is_made_of(part, identity)
+        if times < 2:
             return ()
+        sections: list[str] = []
+        for part in parts:
+            if isinstance(part, ShownPart):
+                sections += [part.section] * _times_shown(part, identity, event.turn)
+            elif _is_made_of(part, identity):
+                sections.append(part.section)
         what = (
-            f"agent {event.agent!r} is sent the user's message {identity} {len(sections)} times "
+            f"agent {event.agent!r} is sent the user's message {identity} {times} times "
             f"in turn {event.turn}: through {', '.join(sections)}"
         )
+        index = view.calls[event.call].index
         data = {"sections": sections}
-        return (Hit(self.id, what, event.turn, event.agent, call.index, data=data),)
+        return (Hit(self.id, what, event.turn, event.agent, index, data=data),)
+
+
+def _is_made_of(part: MadePart, identity: str) -> bool:
+    return part.message.id == identity or (part.of > 0 and f"m{part.of}" == identity)
 
 
 def _times_shown(part: ShownPart, identity: str, turn: int) -> int:
     """How often the current turn's part of a history shows a message."""
     times = 0
     hi, lo = part.hi, part.lo
-    for place, message in enumerate(part.tail, hi):
-        if message.id == identity and place >= lo:
-            times += 1
+    if part.tail:
+        for place, message in enumerate(part.tail, hi):
+            if message.id == identity and place >= lo:
+                times += 1
     entries = part.stream.entries
     place = hi - 1
     # A driver may settle a turn that is still going on; then it stands at the end.

@@ -13,6 +13,10 @@ Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
 
 
+Here = dict[Hashable, tuple[Message, str]]
+"""The messages of one context that no stream has settled: text, or key, to message and section."""
+
+
 def key_of(message: Message) -> Hashable:
     """Returns what two duplicates have in common.
 
@@ -25,25 +29,42 @@ def key_of(message: Message) -> Hashable:
     if message.call_id:
         return message.agent, message.turn, message.content, message.call_id
     if not message.content:
-        return message.id
+        return (message.id,)
     return message.role, message.agent, message.turn, message.content
 
 
 class _Seen:
-    """How far one stream was read, and where each message stands in it last."""
+    """How far one stream was read, and where each message stands in it last.
 
-    __slots__ = ("crossed", "ids", "ids_read", "indexed", "keys", "stream")
+    Texts are looked up first, since nearly all differ; only messages that share theirs with
+    another are compared by key.
+    """
+
+    __slots__ = ("crossed", "ids", "ids_read", "keys", "read", "stream", "texts")
 
     def __init__(self, stream: StreamView) -> None:
         self.stream = stream
-        self.keys: list[Hashable] = []
-        self.indexed: dict[Hashable, int] = {}
-        """Key to its last place."""
+        self.read = 0
+        self.texts: dict[str, int] = {}
+        """Content to the first place that has it."""
+        self.keys: dict[Hashable, int] = {}
+        """Key to its last place, for contents that came more than once."""
         self.ids: dict[str, int] = {}
         """Id to its last place; filled only where an agent reads two histories."""
         self.ids_read = 0
         self.crossed: dict[str, int] = {}
         """Other stream to how far this one was compared with it."""
+
+    def twin(self, message: Message) -> int:
+        """The last place of an equal message; -1 if there is none."""
+        first = self.texts.get(message.content)
+        if first is None:
+            return -1
+        key = key_of(message)
+        place = self.keys.get(key, -1)
+        if place < 0 and key_of(self.stream.entries[first]) == key:
+            return first
+        return place
 
 
 class DuplicateMessage:
@@ -67,67 +88,36 @@ class DuplicateMessage:
     def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
         """Looks at what is made, at the current turn, and at what is new in the settled part."""
         assert isinstance(event, e.ContextBuilt)
-        call = view.calls[event.call]
-        turn = view.turns[-1]
-        current = turn.message.id if turn.message is not None else ""
+        context = view.calls[event.call].context
         pairs: list[Pair] = []
-        here: dict[Hashable, tuple[str, str]] = {}
+        here: Here = {}
         shown: list[ShownPart] = []
-        for part in call.context.parts:
-            if type(part) is MadePart:
-                message = part.message
-                if not event.base and message.content and part.section != "instructions":
-                    self._join(here, message, part.section, pairs)
-            else:
-                assert isinstance(part, ShownPart)
+        is_first = not event.base
+        for part in context.parts:
+            if type(part) is ShownPart:
                 shown.append(part)
-        if event.base:
-            for message in call.context.said:
-                self._join(here, message, "run", pairs)
-        else:
+            elif is_first and part.section != "instructions":
+                assert isinstance(part, MadePart)
+                if part.message.content:
+                    _join(here, part.message, part.section, pairs)
+        if is_first:
             several = len(shown) > 1
             for part in shown:
                 self._settle(part, pairs)
                 if part.tail:
-                    self._join_tail(here, part, pairs, several)
+                    _join_tail(here, part, pairs, several)
             if several:
                 self._cross(shown, pairs)
+        else:
+            for message in context.said:
+                _join(here, message, "run", pairs)
         for part in shown:
             self._against_settled(here, part, pairs)
-        return self._hits(pairs, event, call.index, current) if pairs else ()
-
-    def _join(
-        self,
-        here: dict[Hashable, tuple[str, str]],
-        message: Message,
-        section: str,
-        pairs: list[Pair],
-    ) -> None:
-        key = key_of(message)
-        other = here.get(key)
-        if other is None:
-            here[key] = (message.id, section)
-        else:
-            pairs.append((*other, message.id, section))
-
-    def _join_tail(
-        self,
-        here: dict[Hashable, tuple[str, str]],
-        part: ShownPart,
-        pairs: list[Pair],
-        several: bool,
-    ) -> None:
-        """Takes the current turn's messages; by their ids too where another history shows them."""
-        tail, section = part.tail, part.section
-        for place in range(max(0, part.lo - part.hi), len(tail)):
-            message = tail[place]
-            if several and message.id:
-                other = here.get(message.id)
-                if other is not None:
-                    pairs.append((*other, message.id, section))
-                    continue
-                here[message.id] = (message.id, section)
-            self._join(here, message, section, pairs)
+        if not pairs:
+            return ()
+        said = view.turns[-1].message
+        index = view.calls[event.call].index
+        return self._hits(pairs, event, index, said.id if said is not None else "")
 
     def _settle(self, part: ShownPart, pairs: list[Pair]) -> None:
         """Reads what is new in the settled part, and finds its pairs."""
@@ -135,27 +125,33 @@ class DuplicateMessage:
         seen = self._streams.get(stream.id)
         if seen is None or seen.stream is not stream:
             seen = self._streams[stream.id] = _Seen(stream)
-        keys, indexed, entries = seen.keys, seen.indexed, stream.entries
-        for place in range(len(keys), part.hi):
+        hi = part.hi
+        if seen.read == hi:
+            return
+        texts, entries = seen.texts, stream.entries
+        for place in range(seen.read, hi):
             message = entries[place]
-            key = key_of(message)
-            keys.append(key)
-            before = indexed.get(key)
-            if before is not None and before >= part.lo:
-                pairs.append((entries[before].id, part.section, message.id, part.section))
-            indexed[key] = place
+            content = message.content
+            if content not in texts:
+                texts[content] = place
+                continue
+            twin = seen.twin(message)
+            if twin >= part.lo:
+                pairs.append((entries[twin].id, part.section, message.id, part.section))
+            seen.keys[key_of(message)] = place
+        seen.read = hi
 
-    def _against_settled(
-        self, here: dict[Hashable, tuple[str, str]], part: ShownPart, pairs: list[Pair]
-    ) -> None:
+    def _against_settled(self, here: Here, part: ShownPart, pairs: list[Pair]) -> None:
         seen = self._streams.get(part.stream.id)
         if seen is None:
             return
-        indexed, lo = seen.indexed, part.lo
-        for key, found in here.items():
-            place = indexed.get(key)
-            if place is not None and place >= lo:
-                pairs.append((part.stream.entries[place].id, part.section, *found))
+        texts = seen.texts
+        for message, section in here.values():
+            if message.content in texts:
+                twin = seen.twin(message)
+                if twin >= part.lo:
+                    twin_id = part.stream.entries[twin].id
+                    pairs.append((twin_id, part.section, message.id, section))
 
     def _cross(self, shown: Sequence[ShownPart], pairs: list[Pair]) -> None:
         """Compares the histories of one context with each other, once for each new message."""
@@ -167,7 +163,7 @@ class DuplicateMessage:
             seen.ids_read = part.hi
         for part in shown:
             for other in shown:
-                if other is not part and other.stream is not part.stream:
+                if other.stream is not part.stream:
                     self._cross_one(part, other, pairs)
 
     def _cross_one(self, part: ShownPart, other: ShownPart, pairs: list[Pair]) -> None:
@@ -176,13 +172,15 @@ class DuplicateMessage:
         start = max(seen.crossed.get(other.stream.id, 0), part.lo)
         for place in range(start, part.hi):
             message = entries[place]
-            found = against.ids.get(message.id)
-            if found is None:
-                found = against.indexed.get(seen.keys[place])
-            if found is not None and found >= other.lo:
-                twin = other.stream.entries[found].id
-                pair = (message.id, part.section, twin, other.section)
-                pairs.append(pair if pair[:2] <= pair[2:] else (*pair[2:], *pair[:2]))
+            twin = against.ids.get(message.id, -1)
+            if twin < 0:
+                twin = against.twin(message)
+            if twin >= max(other.lo, 0):
+                one, two = (
+                    (message.id, part.section),
+                    (other.stream.entries[twin].id, other.section),
+                )
+                pairs.append((*one, *two) if one <= two else (*two, *one))
         seen.crossed[other.stream.id] = part.hi
 
     def _hits(
@@ -218,3 +216,33 @@ def _named(pairs: Sequence[Pair]) -> str:
         return f"message {ids[0]} twice ({through})"
     more = ", …" if len(ids) > 5 else ""
     return f"{len(ids)} messages twice ({through}): {', '.join(ids[:5])}{more}"
+
+
+def _join(here: Here, message: Message, section: str, pairs: list[Pair]) -> None:
+    """Takes a message that is made, said in this turn or in this run."""
+    content = message.content
+    other = here.get(content)
+    if other is None:
+        here[content] = message, section
+        return
+    key = key_of(message)
+    if key_of(other[0]) != key:
+        other = here.get(key)
+    if other is None:
+        here[key] = message, section
+    else:
+        pairs.append((other[0].id, other[1], message.id, section))
+
+
+def _join_tail(here: Here, part: ShownPart, pairs: list[Pair], several: bool) -> None:
+    """Takes the current turn's messages; by their ids too where another history shows them."""
+    tail, section = part.tail, part.section
+    for place in range(max(0, part.lo - part.hi), len(tail)):
+        message = tail[place]
+        if several and message.id:
+            other = here.get((message.id,))
+            if other is not None:
+                pairs.append((other[0].id, other[1], message.id, section))
+                continue
+            here[(message.id,)] = message, section
+        _join(here, message, section, pairs)

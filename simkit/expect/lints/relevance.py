@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from simkit import events as e
 from simkit.expect.findings import Hit
-from simkit.messages import Message
 from simkit.views import MadePart, ShownPart, StreamView, View
 
 RECALLED: Final = frozenset({"notes", "memories", "recall"})
@@ -43,31 +42,37 @@ class IrrelevantShare:
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, str], _Tally] = {}
-        self._relevant: dict[str, frozenset[str]] = {}
+        self._relevant: dict[str, frozenset[str] | None] = {}
+        self._answered: dict[int, frozenset[str]] = {}
+        """Turn that is over to the agents that ran in it, without the decider."""
 
     def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
         """Adds what is new in the streams to their sums, and compares with the limit."""
         assert isinstance(event, e.ContextBuilt)
         agent = event.agent
-        facts = view.pipeline.agents.get(agent)
-        if facts is None or facts.sees is None:
-            return ()
         relevant = self._relevant.get(agent)
         if relevant is None:
+            facts = view.pipeline.agents.get(agent)
+            if facts is None or facts.sees is None:
+                return ()
             relevant = self._relevant[agent] = frozenset((agent, *facts.sees))
         call = view.calls[event.call]
         irrelevant, total = 0, event.tokens
         for part in call.context.parts:
-            if type(part) is MadePart:
-                if part.pieces:
-                    total -= sum(p.tokens for p in part.pieces if p.section in RECALLED)
-                elif part.section in RECALLED:
-                    total -= part.tokens
-                elif _is_foreign(part.message, relevant):
-                    irrelevant += part.tokens
-            else:
-                assert isinstance(part, ShownPart)
+            if type(part) is ShownPart:
                 irrelevant += self._of_history(part, agent, relevant, view)
+                continue
+            assert isinstance(part, MadePart)
+            if part.pieces:
+                total -= sum(p.tokens for p in part.pieces if p.section in RECALLED)
+            elif part.section in RECALLED:
+                total -= part.tokens
+            else:
+                author = part.message.agent
+                if author is not None and author not in relevant:
+                    irrelevant += part.tokens
+        if not irrelevant:
+            return ()
         limit = view.pipeline.limits.get("irrelevant_share", DEFAULT_SHARE)
         if irrelevant <= limit * total:
             return ()
@@ -80,62 +85,70 @@ class IrrelevantShare:
         data = {"share": round(share, 2), "agents": agents}
         return (Hit(self.id, what, event.turn, agent, call.index, data=data),)
 
-    def _of_history(
-        self, part: ShownPart, agent: str, relevant: Collection[str], view: View
-    ) -> int:
+    def _of_history(self, part: ShownPart, agent: str, relevant: frozenset[str], view: View) -> int:
         """The irrelevant tokens that a history shows."""
-        tally = self._tally(part.stream, agent, relevant, view)
-        lo, hi = part.lo, part.hi
-        tokens = tally.sums[hi] - tally.sums[lo] if lo < hi else 0
-        for place in range(max(0, lo - hi), len(part.tail)):
-            if _is_foreign(part.tail[place], relevant):
-                tokens += part.tail_tokens[place]
-        return tokens
-
-    def _tally(
-        self, stream: StreamView, agent: str, relevant: Collection[str], view: View
-    ) -> _Tally:
+        stream = part.stream
         key = (stream.id, agent)
         tally = self._tallies.get(key)
         if tally is None or tally.stream is not stream:
             tally = self._tallies[key] = _Tally(stream)
+        lo, hi = part.lo, part.hi
         sums = tally.sums
-        for place in range(len(sums) - 1, len(stream.entries)):
-            causes = _causes(stream.entries[place], relevant, view)
-            for cause in causes:
-                tally.last[cause] = place
-            sums.append(sums[-1] + (stream.tokens[place] if causes else 0))
-        return tally
+        if len(sums) <= hi:
+            self._extend(tally, relevant, view)
+        tokens = sums[hi] - sums[lo] if lo < hi else 0
+        if part.tail:
+            for place in range(max(0, lo - hi), len(part.tail)):
+                author = part.tail[place].agent
+                if author is not None and author not in relevant:
+                    tokens += part.tail_tokens[place]
+        return tokens
+
+    def _extend(self, tally: _Tally, relevant: frozenset[str], view: View) -> None:
+        """Adds the stream's new messages to the sums."""
+        sums, last = tally.sums, tally.last
+        entries, tokens = tally.stream.entries, tally.stream.tokens
+        total = sums[-1]
+        for place in range(len(sums) - 1, len(entries)):
+            message = entries[place]
+            author = message.agent
+            if author is not None:
+                if author not in relevant:
+                    last[author] = place
+                    total += tokens[place]
+            elif message.role == "user":
+                causes = self._answered_by(message.turn, view)
+                if causes and causes.isdisjoint(relevant):
+                    last.update(dict.fromkeys(causes, place))
+                    total += tokens[place]
+            sums.append(total)
+
+    def _answered_by(self, turn: int, view: View) -> frozenset[str]:
+        """The agents that ran in a turn that is over; none outside turns."""
+        found = self._answered.get(turn)
+        if found is None:
+            runs = view.turns[turn - 1].runs if 0 < turn <= len(view.turns) else ()
+            decider = view.pipeline.decider
+            found = frozenset([run.agent for run in runs if run.agent != decider])
+            self._answered[turn] = found
+        return found
 
     def _agents(
-        self, parts: Iterable[MadePart | ShownPart], agent: str, relevant: Collection[str]
+        self, parts: Iterable[MadePart | ShownPart], agent: str, relevant: frozenset[str]
     ) -> list[str]:
         """The agents that are to blame, by name."""
         found: set[str] = set()
         for part in parts:
-            messages: list[Message] = []
-            if isinstance(part, ShownPart):
-                tally = self._tallies[part.stream.id, agent]
-                found.update(name for name, place in tally.last.items() if place >= part.lo)
-                messages = part.tail
-            elif not part.pieces:
-                messages = [part.message]
-            found.update(m.agent for m in messages if m.agent and m.agent not in relevant)
+            if type(part) is ShownPart:
+                for name, place in self._tallies[part.stream.id, agent].last.items():
+                    if place >= part.lo:
+                        found.add(name)
+                for message in part.tail[max(0, part.lo - part.hi) :]:
+                    if message.agent is not None and message.agent not in relevant:
+                        found.add(message.agent)
+            else:
+                assert isinstance(part, MadePart)
+                author = part.message.agent
+                if author is not None and author not in relevant and not part.pieces:
+                    found.add(author)
         return sorted(found)
-
-
-def _is_foreign(message: Message, relevant: Collection[str]) -> bool:
-    return message.agent is not None and message.agent not in relevant
-
-
-def _causes(message: Message, relevant: Collection[str], view: View) -> Collection[str]:
-    """The agents outside ``sees`` that a settled message is due to; none if it is relevant."""
-    author = message.agent
-    if author is not None:
-        return () if author in relevant else (author,)
-    turns = view.turns
-    if message.role != "user" or not 0 < message.turn <= len(turns):
-        return ()
-    decider = view.pipeline.decider
-    answered = {run.agent for run in turns[message.turn - 1].runs if run.agent != decider}
-    return answered if answered.isdisjoint(relevant) else ()

@@ -1,0 +1,88 @@
+"""The promise: same scenario, seed and version give the same bytes, in whatever process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.digests import ROOT, digests
+
+DEPENDENCIES = "import faker, msgspec, pydantic, yaml"
+OTHER_PYTHONS = [
+    f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != sys.version_info[:2]
+]
+
+
+def in_child(python: str, hash_seed: str) -> dict[str, Any]:
+    """What a new process says: its hash of a text, and the digests."""
+    done = subprocess.run(
+        [python, "tests/digests.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+@cache
+def here() -> dict[str, str]:
+    return digests()
+
+
+def reason_against(python: str) -> str:
+    """Why an interpreter cannot be asked; empty if it can."""
+    if shutil.which(python) is None:
+        return f"there is no {python} on this machine"
+    tried = subprocess.run(
+        [python, "-c", DEPENDENCIES], capture_output=True, text=True, check=False, timeout=60
+    )
+    if tried.returncode == 0:
+        return ""
+    said = [line for line in tried.stderr.splitlines() if line.strip()]
+    why = said[-1] if tried.returncode == 1 and said else "it does not start"
+    return f"{python} cannot run simkit: {why}"
+
+
+def test_a_scenario_run_twice_in_one_process_has_one_digest() -> None:
+    first = here()
+
+    assert first
+    assert digests() == first
+
+
+def test_scenarios_have_different_digests() -> None:
+    found = here()
+
+    assert len(set(found.values())) == len(found)
+
+
+def test_a_new_process_with_another_hash_seed_gives_the_same_digests() -> None:
+    one = in_child(sys.executable, "1")
+    two = in_child(sys.executable, "2")
+
+    assert one["hash"] != two["hash"]
+    assert one["digests"] == here()
+    assert two["digests"] == here()
+
+
+@pytest.mark.parametrize("python", OTHER_PYTHONS)
+def test_another_python_gives_the_same_digests(python: str) -> None:
+    against = reason_against(python)
+    if against:
+        pytest.skip(against)
+
+    said = in_child(python, "0")
+
+    assert said["digests"] == here()
