@@ -470,6 +470,6 @@ AnyEvent: TypeAlias = (
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(
-    kind.__struct_config__.tag for kind in AnyEvent.__args__  # type: ignore[attr-defined]
+    kind.__struct_config__.tag for kind in AnyEvent.__args__
 )
 """Every event's name, in the order of a run."""

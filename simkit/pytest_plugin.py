@@ -114,7 +114,7 @@ class ScenarioItem(pytest.Item):
             seed = self.config.getoption("--simkit-seed")
             outcome = simulate(prepared, seed=seed)
         except SimkitError as problem:
-            pytest.fail(str(problem), pytrace=False)
+            raise pytest.fail.Exception(str(problem), pytrace=False) from None
         expected = prepared.scenario.xfail
         if expected is not None and outcome.judgement.exit_code < 2:
             # Added only now: a broken scenario is not the failure that was expected.

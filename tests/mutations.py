@@ -110,6 +110,8 @@ def mutated(mutation: Mutation) -> Outcome:
 
 def with_its_script_alone(mutation: Mutation) -> Outcome:
     """Returns what comes of the scenario's edits without those of the pipeline."""
+    if not mutation.edit_scenario:
+        return unmutated(mutation.folder, mutation.scenario)
     edited = _script_edited(library(), mutation)
     return simulate(edited.prepared(item(mutation.folder, mutation.scenario)))
 
@@ -182,15 +184,32 @@ def errors(outcome: Outcome) -> list[str]:
 
 
 def where_in_file(file: str, index: int, path: Parts) -> str:
-    """Returns `file:line:column` of a value, read with PyYAML alone; raises if it is not there."""
-    node = _composed(file)[index]
-    for step in path:
-        if isinstance(node, yaml.MappingNode):
-            (node,) = [value for key, value in node.value if key.value == step]
-        else:
-            node = node.value[step]
-    mark = node.start_mark
+    """Returns `file:line:column` of a value, read with PyYAML alone.
+
+    Where the tail of the path is not written, the nearest ancestor answers.
+    """
+    mark = _written(file, index, path)[-1].start_mark
     return f"{file}:{mark.line + 1}:{mark.column + 1}"
+
+
+def is_written(file: str, index: int, path: Parts) -> bool:
+    """Whether a value stands in the file at exactly this path."""
+    return len(_written(file, index, path)) == len(path) + 1
+
+
+def _written(file: str, index: int, path: Parts) -> list[Any]:
+    """The nodes on the way, from the document's root, as far as there are any."""
+    nodes = [_composed(file)[index]]
+    for step in path:
+        node, found = nodes[-1], []
+        if isinstance(node, yaml.MappingNode):
+            found = [value for key, value in node.value if key.value == step]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            found = node.value[step : step + 1]
+        if not found:
+            break
+        nodes += found
+    return nodes
 
 
 @cache

@@ -15,15 +15,13 @@ import pytest
 from tests.digests import ROOT, digests
 
 DEPENDENCIES = "import faker, msgspec, pydantic, yaml"
-OTHER_PYTHONS = [
-    f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != sys.version_info[:2]
-]
+OTHER_PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != sys.version_info[:2]]
 
 
 def in_child(python: str, hash_seed: str) -> dict[str, Any]:
     """What a new process says: its hash of a text, and the digests."""
     done = subprocess.run(
-        [python, "tests/digests.py"],
+        [python, "-m", "tests.digests"],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
@@ -51,8 +49,9 @@ def reason_against(python: str) -> str:
     if tried.returncode == 0:
         return ""
     said = [line for line in tried.stderr.splitlines() if line.strip()]
-    why = said[-1] if tried.returncode == 1 and said else "it does not start"
-    return f"{python} cannot run simkit: {why}"
+    if tried.returncode != 1 or not said:
+        return f"{python} does not start on this machine (exit code {tried.returncode})"
+    return f"{python} has not what simkit needs: {said[-1]}"
 
 
 def test_a_scenario_run_twice_in_one_process_has_one_digest() -> None:

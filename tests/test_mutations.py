@@ -14,6 +14,7 @@ from tests.mutations import (
     applied,
     errors,
     findings_at,
+    is_written,
     item,
     mutated,
     mutations,
@@ -40,6 +41,7 @@ def test_a_mutation_turns_its_claim_red_where_it_stands_and_nothing_unrelated(
 
     assert sound.judgement.findings == ()
     for claim in fault.red:
+        assert is_written(place.file, place.index, parse(claim)), f"{claim} is not there"
         found = findings_at(outcome, claim)
         assert found, f"{claim} still holds"
         for finding in found:
@@ -126,6 +128,9 @@ def test_where_a_claim_stands_is_read_from_the_file_alone(tmp_path: Path) -> Non
     file = tmp_path / "two.scenario.yaml"
     file.write_text("a: 1\n---\nturns:\n  - expect:\n      reply: hello\n", encoding="utf-8")
 
-    where = where_in_file(str(file), 1, parse("turns[0].expect.reply"))
+    claim, beyond = parse("turns[0].expect.reply"), parse("turns[0].expect.handoffs[0]")
 
-    assert where == f"{file}:5:14"
+    assert where_in_file(str(file), 1, claim) == f"{file}:5:14"
+    assert is_written(str(file), 1, claim)
+    assert where_in_file(str(file), 1, beyond) == f"{file}:5:7"
+    assert not is_written(str(file), 1, beyond)

@@ -116,8 +116,9 @@ def _verify(
         ran.result.id: finding
         for (_, ran), finding in zip(pairs, found, strict=True) if finding is not None
     }  # fmt: skip
-    printer.verified(len(pairs), list(differing.values()))
-    return [_with(ran.result, differing.get(ran.result.id)) for ran in rans]
+    results = [_with(ran.result, differing.get(ran.result.id)) for ran in rans]
+    printer.verified(len(pairs), [r for r in results if r.id in differing])
+    return results
 
 
 def _with(result: Result, finding: Finding | None) -> Result:
@@ -159,16 +160,16 @@ class _Printer:
         click.echo(ran.text)
         self._is_open = not ran.text.endswith("\n")
 
-    def verified(self, count: int, findings: Sequence[Finding]) -> None:
+    def verified(self, count: int, differing: Sequence[Result]) -> None:
         """Prints what the second runs showed."""
         self._progress.clear()
-        if self._call.form == "json":
+        if self._call.form == "json" or (self._call.quiet and not differing):
             return
-        if findings:
-            self._open()
-            click.echo(f"{findings_text(findings, self._paint)}\n")
-        elif not self._call.quiet:
-            self._open()
+        self._open()
+        for result in differing:
+            click.echo(findings_text(result.findings[-1:], self._paint))
+            click.echo(f"\nreproduce: {result.reproduce} --verify\n")
+        if not differing:
             click.echo(
                 f"verified: {count} ran again under PYTHONHASHSEED={other_hash_seed()}, "
                 "all with the same bytes\n"

@@ -108,7 +108,7 @@ class Assembly:
         parts: list[Part] = []
         tokens = 0
         omits = ""
-        if any(section.when is None or section.when.holds(root) for section in self._current):
+        if any(section.says(root) for section in self._current):
             message, number = sources.current()
             omits = message.id if number else ""
         for entry in self._entries:

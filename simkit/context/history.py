@@ -21,6 +21,7 @@ from simkit.pipeline.recipe import Filter, History, Window
 
 Entries: TypeAlias = list[tuple[Message, int]]
 """Messages with their tokens."""
+Named: TypeAlias = tuple[str, FilterFunction]
 Sizes: TypeAlias = Mapping[str, tuple[int, int]]
 """A logged message's id to its number and its tokens."""
 
@@ -28,9 +29,9 @@ Sizes: TypeAlias = Mapping[str, tuple[int, int]]
 class Stream:
     """The settled part of one filtered history."""
 
-    __slots__ = ("anchor", "id", "messages", "rounds", "seen", "sums")
+    __slots__ = ("anchor", "cuts", "id", "kept", "messages", "restarts", "rounds", "seen", "sums")
 
-    def __init__(self, identity: str, anchor: Any) -> None:
+    def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
         self.id = identity
         self.anchor = anchor
         """The list it was read from, kept so that its identity stays its own."""
@@ -40,6 +41,17 @@ class Stream:
         """Places of user messages."""
         self.seen = 0
         """How far the source was read."""
+        self.kept: list[int] = []
+        self.cuts: list[Cut] = []
+        """With ``kept``: what is settled, but no event has told yet."""
+        self.restarts = restarts
+        """An older stream of this name has been told, and is to be forgotten."""
+
+    def told(self) -> None:
+        """Notes that an event has told all that is settled."""
+        if self.kept or self.cuts:
+            self.kept, self.cuts = [], []
+        self.restarts = False
 
     def extend(self, entries: Entries) -> None:
         """Takes the next settled messages."""
@@ -61,6 +73,11 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     stream: Stream
     tail: Entries
 
+    def message(self, place: int) -> Message:
+        """The message at a place of settled + tail."""
+        settled = self.stream.messages
+        return settled[place] if place < len(settled) else self.tail[place - len(settled)][0]
+
     def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
         """The messages from place ``lo`` (default: where the window starts) to ``hi``."""
         start = self.shown.lo if lo is None else lo
@@ -73,7 +90,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 class HistoryReader:
     """Reads histories for one history section of one recipe."""
 
-    __slots__ = ("_count", "_custom", "_filters", "_section", "_summarises", "_window")
+    __slots__ = ("_count", "_filters", "_later", "_section", "_summarises", "_window")
 
     def __init__(
         self,
@@ -84,14 +101,15 @@ class HistoryReader:
         function: Callable[[str], Callable[..., Any]],
     ) -> None:
         """``before`` are filters that travel with a handoff's contract; they come first."""
-        specs = [*before, *options.filters]
-        self._filters: list[tuple[str, FilterFunction]] = []
-        self._custom: list[tuple[str, Callable[..., Any]]] = []
-        for spec in specs:
+        self._filters: list[Named] = []
+        self._later: list[tuple[str, Callable[..., Any], list[Named]]] = []
+        following = self._filters
+        for spec in [*before, *options.filters]:
             if isinstance(spec, str) and ":" in spec:
-                self._custom.append((spec, function(spec)))
+                following = []
+                self._later.append((spec, function(spec), following))
             else:
-                self._filters.append(filter_named(spec))
+                following.append(filter_named(spec))
         self._section, self._window, self._count = section, options.window, count
         self._summarises = options.summary is not None
 
@@ -103,17 +121,15 @@ class HistoryReader:
         omit: str,
         committed: Container[str],
         sizes: Sizes,
-        restarts: bool,
     ) -> Slice:
         """Returns what is shown of ``source``; its first ``settled`` messages will not change.
 
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
         ids of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
-        kept: list[int] = []
-        cuts: list[Cut] = []
         seen = stream.seen
-        if not self._custom and seen < settled:
+        if not self._later and seen < settled:
+            kept, cuts = stream.kept, stream.cuts
             stream.extend(self._taken(source[seen:settled], committed, sizes, kept, cuts))
             stream.seen = seen = settled
         fresh: Sequence[Message] = source[seen:] if seen < len(source) else ()
@@ -122,8 +138,10 @@ class HistoryReader:
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
         tail = self._taken(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
-        for name, function in self._custom:
-            tail, numbers = _filtered_by_user(function, name, tail, tail_cuts, self._count)
+        for name, function, filters in self._later:
+            tail = _filtered_by_user(function, name, tail, tail_cuts, self._count)
+            numbers = []
+            tail = self._filtered(filters, tail, committed, sizes, numbers, tail_cuts)
         lo = self._start(stream, tail)
         size = len(stream.messages)
         after = tail if lo <= size else tail[lo - size :]
@@ -131,8 +149,8 @@ class HistoryReader:
         if after:
             tokens += sum([size for _, size in after])
         shown = Shown(
-            self._section, stream.id, lo, tuple(kept), tuple(cuts), tuple(numbers),
-            tuple(tail_cuts), restarts,
+            self._section, stream.id, lo, tuple(stream.kept), tuple(stream.cuts), tuple(numbers),
+            tuple(tail_cuts), stream.restarts,
         )  # fmt: skip
         return Slice(shown, tokens, stream, tail)
 
@@ -144,15 +162,27 @@ class HistoryReader:
         kept: list[int],
         cuts: list[Cut],
     ) -> Entries:
-        """Filters messages: returns those that are kept, with their sizes, and notes the rest."""
-        filters = self._filters
+        """Filters logged messages: returns those that are kept, with their sizes."""
+        entries = [(message, sizes[message.id][1]) for message in messages]
+        return self._filtered(self._filters, entries, committed, sizes, kept, cuts)
+
+    def _filtered(
+        self,
+        filters: Sequence[Named],
+        candidates: Entries,
+        committed: Container[str],
+        sizes: Sizes,
+        kept: list[int],
+        cuts: list[Cut],
+    ) -> Entries:
+        """Returns what filters leave; notes the numbers of what is kept, and what is cut."""
         if not filters:
-            kept += [sizes[message.id][0] for message in messages]
-            return [(message, sizes[message.id][1]) for message in messages]
+            kept += [sizes[message.id][0] for message, _ in candidates]
+            return candidates
         entries: Entries = []
-        for message in messages:
+        for message, tokens in candidates:
             current: Message | None = message
-            number, tokens = sizes[message.id]
+            number = sizes[message.id][0]
             edited_by = ""
             for name, function in filters:
                 before = current
@@ -214,7 +244,7 @@ def _token_start(stream: Stream, tail: Entries, window: Window) -> int:
 
 def _filtered_by_user(
     function: Callable[..., Any], name: str, tail: Entries, cuts: list[Cut], count: Counter
-) -> tuple[Entries, list[int]]:
+) -> Entries:
     """Applies the user's filter: a function of the list of messages that returns those to keep."""
     returned: dict[str, Message] = {m.id: m for m in function([m for m, _ in tail])}
     after: Entries = []
@@ -229,4 +259,4 @@ def _filtered_by_user(
             size = tokens_of(kept, count)
             cuts.append(Cut(number, name, "content", tokens - size, kept))
             after.append((kept, size))
-    return after, [int(message.id[1:]) for message, _ in after]
+    return after

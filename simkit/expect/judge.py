@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from simkit.expect.claims import Writer, short
+from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
+from simkit.expect.endings import check_endings, ended_by, turns_left
 from simkit.expect.findings import Finding, Hit
-from simkit.expect.lint_claims import as_finding, check_lint_claims, sorted_hits
+from simkit.expect.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
 from simkit.expect.lints import all_lints, run_lints
+from simkit.expect.moves import check_events, check_handoffs, check_state
+from simkit.expect.observing import not_observable, unobservable
+from simkit.expect.predicates import Find, check_satisfies
 from simkit.expect.runs import (
     check_agents,
-    check_ends,
-    check_events,
-    check_handoffs,
+    check_error,
+    check_interrupt,
     check_model_calls,
     check_reply,
     check_runs,
-    check_state,
     check_tool_calls,
 )
 from simkit.expect.scope import Path, Scope, scope_of_run, scope_of_turn
@@ -31,13 +33,20 @@ from simkit.source import Document
 from simkit.trace import Trace
 from simkit.views import View
 
-Find = Callable[[str], Callable[..., Any]]
-"""Finds a user's function by its name ``module:function``."""
-
-CHECKS: tuple[Callable[[Scope, Writer], Iterator[Finding]], ...] = (
-    check_agents, check_reply, check_runs, check_handoffs, check_tool_calls, check_model_calls,
-    check_state, check_events, check_ends,
-)  # fmt: skip
+CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
+    "error": check_error,
+    "interrupt": check_interrupt,
+    "agents": check_agents,
+    "reply": check_reply,
+    "handoffs": check_handoffs,
+    "context": check_contexts,
+    "runs": check_runs,
+    "tool_calls": check_tool_calls,
+    "model_calls": check_model_calls,
+    "state": check_state,
+    "events": check_events,
+}
+"""The checks by their claims; what explains others comes first."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -68,19 +77,17 @@ class Judgement(msgspec.Struct, frozen=True):
 def judge(scenario: Scenario, document: Document, trace: Trace, find: Find) -> Judgement:
     """Returns what does not hold; reads only the trace."""
     writer = Writer(document)
-    view, hits = run_lints(trace.events, all_lints())
+    view, seen = run_lints(trace.events, all_lints())
     scopes = _scopes(scenario, view)
-    hits.extend(_vacuous(scenario, trace, view, writer))
-    findings: list[Finding] = []
+    seen.extend(vacuous_claims(_claims(scenario, view), view, writer))
+    hits = HitsByTurn(seen, scopes)
+    sorted_ = sorted_hits(hits, scenario.lints, writer)
+    findings = list(check_endings(scenario, view, sorted_, writer))
     for scope in scopes:
-        for check in CHECKS:
-            findings += check(scope, writer)
-        findings += check_contexts(scope, writer, view.pipeline.observes)
-        findings += _satisfied(scope, writer, view, find)
+        findings += _checked(scope, writer)
+        findings += check_satisfies(scope, writer, view, find)
     findings += check_lint_claims(scopes, hits, writer)
-    findings += _unclaimed_errors(scenario, view, hits, writer)
-    sorted_ = sorted_hits(hits, scopes, tuple(scenario.lints), writer)
-    findings += [as_finding(hit, writer) for hit in sorted_.failing]
+    findings += _failing(sorted_.failing, scenario, view, writer)
     return Judgement(
         tuple(sorted(findings, key=_in_order)),
         tuple(as_finding(hit, writer) for hit in sorted_.warnings),
@@ -97,56 +104,36 @@ def _in_order(finding: Finding) -> tuple[int, int]:
 def _scopes(scenario: Scenario, view: View) -> list[Scope]:
     scopes = [
         scope_of_turn(view.turns[place], place, turn.expect, view)
-        for place, turn in enumerate(scenario.turns)
-        if place < len(view.turns) and turn.expect.model_fields_set
+        for place, turn in enumerate(scenario.turns[: len(view.turns)])
+        if turn.expect.model_fields_set
     ]
     if scenario.expect.model_fields_set:
         scopes.append(scope_of_run(scenario.expect, view))
     return scopes
 
 
-def _vacuous(scenario: Scenario, trace: Trace, view: View, writer: Writer) -> Iterator[Hit]:
-    claims: list[tuple[Path, int, Expect]] = [
-        (("turns", place, "expect"), place + 1, turn.expect)
-        for place, turn in enumerate(scenario.turns)
-    ]
-    claims.append((("expect",), 0, scenario.expect))
-    return vacuous_claims(claims, trace, view, writer)
+def _claims(scenario: Scenario, view: View) -> Iterator[tuple[Path, int, Expect]]:
+    """Yields all claims on what ran."""
+    for place, turn in enumerate(scenario.turns[: len(view.turns)]):
+        if turn.expect.model_fields_set:
+            yield ("turns", place, "expect"), place + 1, turn.expect
+    yield ("expect",), 0, scenario.expect
 
 
-def _unclaimed_errors(
-    scenario: Scenario, view: View, hits: Sequence[Hit], writer: Writer
+def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    for name, check in CHECKS.items():
+        if not scope.expect.has(name):
+            continue
+        need = unobservable(scope, name)
+        if need:
+            yield not_observable(scope, writer, (*scope.path, name), name, need)
+        else:
+            yield from check(scope, writer)
+
+
+def _failing(
+    hits: Sequence[Hit], scenario: Scenario, view: View, writer: Writer
 ) -> Iterator[Finding]:
-    """An error that nobody claims; a lint that tells of the same fact says it better."""
-    told = {(hit.id, hit.turn) for hit in hits}
-    for place, turn in enumerate(view.turns):
-        error = turn.error
-        if error is None or scenario.turns[place].expect.has("error"):
-            continue
-        if scenario.expect.has("error") and place == len(view.turns) - 1:
-            continue
-        twin = {"ReplyMissing": "RUN-01", "LimitExceeded": "FLW-01"}.get(error.type, "")
-        if (twin, turn.number) in told:
-            continue
-        left = len(scenario.turns) - len(view.turns)
-        lines = [f"turns after it did not run: {left}"] if left else []
-        yield writer.finding(
-            ("turns", place), f"turn {turn.number} ended with error {error.type}: {error.message}",
-            turn=turn.number, context=lines,
-            fix=f"If it is meant, claim it: `error: {{type: {error.type}}}`.",
-        )  # fmt: skip
-
-
-def _satisfied(scope: Scope, writer: Writer, view: View, find: Find) -> Iterator[Finding]:
-    """The user's own predicates: true, or a message that says what is wrong."""
-    names = scope.expect.satisfies or ()
-    for name in (names,) if isinstance(names, str) else names:
-        try:
-            answer = find(name)(view)
-        except Exception as problem:
-            answer = f"raised {type(problem).__name__}: {short(str(problem))}"
-        if answer is not True:
-            says = answer if isinstance(answer, str) else f"returned {answer!r}, not True"
-            yield writer.finding(
-                (*scope.path, "satisfies"), f"`{name}` does not hold: {says}", turn=scope.turn
-            )
+    left = turns_left(scenario, view)
+    for hit in hits:
+        yield as_finding(hit, writer, [left] if left and ended_by(hit, view) else [])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
-from simkit.expect.claims import Writer, listed
+from simkit.expect.claims import LINES_MAX, Writer, listed
 from simkit.expect.findings import Finding, Hit
 from simkit.expect.scope import Path, Scope
 from simkit.lint_catalogue import LINTS
+
+ERRORS: Final[Mapping[str, str]] = {"RUN-01": "ReplyMissing", "FLW-01": "LimitExceeded"}
+"""Lints that tell of the same fact as an error that ends a turn."""
 
 
 class Sorted:
@@ -17,70 +21,106 @@ class Sorted:
         self.failing: list[Hit] = []
         self.warnings: list[Hit] = []
         self.noted: list[Hit] = []
+        self.told: set[tuple[str, int]] = set()
+        """Lint and turn of the hits that fail the scenario, or that it claims by name."""
 
 
-def check_lint_claims(scopes: Sequence[Scope], hits: Sequence[Hit], writer: Writer) -> Iterator[Finding]:
+class HitsByTurn:
+    """Hits, and the scopes that speak of them, by turn: so all of this is linear in the turns."""
+
+    def __init__(self, hits: Sequence[Hit], scopes: Sequence[Scope]) -> None:
+        self.all = hits
+        self._hits: dict[int, list[Hit]] = {}
+        for hit in hits:
+            self._hits.setdefault(hit.turn, []).append(hit)
+        self._scopes: dict[int, list[Scope]] = {}
+        for scope in scopes:
+            self._scopes.setdefault(scope.turn, []).append(scope)
+
+    def of(self, scope: Scope) -> Sequence[Hit]:
+        """Returns the hits that a scope speaks of."""
+        return self._hits.get(scope.turn, ()) if scope.turn else self.all
+
+    def scopes_of(self, hit: Hit) -> Sequence[Scope]:
+        """Returns the scopes that speak of a hit: its turn's, and the whole run's."""
+        whole = self._scopes.get(0, [])
+        return [*self._scopes.get(hit.turn, ()), *whole] if hit.turn else whole
+
+
+def check_lint_claims(
+    scopes: Sequence[Scope], hits: HitsByTurn, writer: Writer
+) -> Iterator[Finding]:
     """Yields the lints that a scope claims and that were not found there."""
     for scope in scopes:
-        here = [hit for hit in hits if not scope.turn or hit.turn == scope.turn]
-        left = list(here)
-        for place, wanted in enumerate(scope.expect.findings or ()):
-            _, matcher = writer.matchers.of(wanted)
-            found = next((hit for hit in left if matcher.holds(hit.fields())), None)
-            if found is not None:
-                left.remove(found)
-                continue
-            name = wanted["id"] if isinstance(wanted["id"], str) else "the lint"
+        claims = list(scope.expect.findings or ())
+        if not claims:
+            continue
+        here = hits.of(scope)
+        # Each claim takes a hit of its own: the matcher finds the largest pairing.
+        for miss in writer.misses({"$has": claims}, [hit.fields() for hit in here]):
+            place = miss.at[1]
+            assert isinstance(place, int)
+            wanted = claims[place]["id"]
+            name = wanted if isinstance(wanted, str) else "a lint"
             lines = [f"found: {hit.id} {hit.what}" for hit in here if hit.id == name]
-            if not lines:
-                lines = [f"lints found {scope.words}: {listed(sorted({hit.id for hit in here}))}"]
+            if len(lines) > LINES_MAX:
+                lines[LINES_MAX:] = [f"… {len(lines) - LINES_MAX} more"]
             yield writer.finding(
-                (*scope.path, "findings", place), f"{name} was claimed, but not found {scope.words}",
-                turn=scope.turn, context=lines,
+                (*scope.path, "findings", place),
+                f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
+                turn=scope.turn,
+                context=lines or [_found_instead(here, scope)],
             )  # fmt: skip
 
 
-def sorted_hits(
-    hits: Sequence[Hit], scopes: Sequence[Scope], off: Sequence[str], writer: Writer
-) -> Sorted:
+def _found_instead(here: Sequence[Hit], scope: Scope) -> str:
+    return f"lints found {scope.words}: {listed(sorted({hit.id for hit in here}))}"
+
+
+def sorted_hits(hits: HitsByTurn, off: Collection[str], writer: Writer) -> Sorted:
     """Sorts hits: where a scope claims findings, others may be found too and do not fail."""
     sorted_ = Sorted()
-    claiming = [scope for scope in scopes if scope.expect.findings is not None]
-    for hit in hits:
+    for hit in hits.all:
         if hit.id in off:
             continue
-        allowed = any(
-            not scope.turn or scope.turn == hit.turn for scope in claiming
-        )
-        claimed = any(
-            writer.matchers.of(wanted)[1].holds(hit.fields())
-            for scope in claiming
-            if not scope.turn or scope.turn == hit.turn
-            for wanted in scope.expect.findings or ()
-        )
-        if claimed or (allowed and not _is_about_the_script(hit)) or _is_claimed_error(hit, scopes):
+        scopes = hits.scopes_of(hit)
+        claimed = any(_claims(scope, hit, writer) for scope in scopes)
+        allowed = not _is_about_the_script(hit) and any(scope.expect.findings for scope in scopes)
+        fails = severity_of(hit) == "E" and not allowed
+        if claimed or _is_claimed_error(hit, scopes) or (allowed and not fails):
             sorted_.noted.append(hit)
-        elif severity_of(hit) == "E":
+        elif fails:
             sorted_.failing.append(hit)
         else:
             sorted_.warnings.append(hit)
+        if claimed or fails:
+            sorted_.told.add((hit.id, hit.turn))
     return sorted_
+
+
+def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:
+    return any(
+        writer.matchers.of(wanted)[1].holds(hit.fields())
+        for wanted in scope.expect.findings or ()
+    )
 
 
 def _is_about_the_script(hit: Hit) -> bool:
     """A script that does not fit its run is no finding about the pipeline that others excuse."""
-    return hit.id == "RUN-01"
+    return hit.id in ("RUN-01", "RUN-03")
 
 
 def _is_claimed_error(hit: Hit, scopes: Sequence[Scope]) -> bool:
-    """A limit or a missing reply that ended the turn is one fact with the error it raised."""
-    if hit.id not in ("FLW-01", "RUN-01"):
+    """A limit or a missing reply that ended the turn is one fact with the error it raised.
+
+    Lines that nobody asked for are another.
+    """
+    kind = ERRORS.get(hit.id)
+    if kind is None or "lines" in hit.data:
         return False
-    kind = {"FLW-01": "LimitExceeded", "RUN-01": "ReplyMissing"}[hit.id]
     return any(
         scope.expect.has("error") and scope.error is not None and scope.error.type == kind
         for scope in scopes
-        if not scope.turn or scope.turn == hit.turn
     )
 
 
@@ -89,12 +129,12 @@ def severity_of(hit: Hit) -> str:
     return hit.severity or LINTS[hit.id].severity
 
 
-def as_finding(hit: Hit, writer: Writer) -> Finding:
+def as_finding(hit: Hit, writer: Writer, more: Sequence[str] = ()) -> Finding:
     """Returns what a lint saw as a finding, at the turn it speaks of."""
     path: Path = hit.path or (("turns", hit.turn - 1) if hit.turn else ())
     entry = LINTS[hit.id]
     return Finding(
         hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, writer.position(path), path,
-        hit.turn, hit.agent, hit.call, (), (f"{hit.id} {entry.name}: {entry.rule}",),
+        hit.turn, hit.agent, hit.call, (), (f"{hit.id} {entry.name}: {entry.rule}", *more),
         writer.excerpt(path) if hit.path else "", entry.fix, hit.breaks,
     )  # fmt: skip

@@ -1,33 +1,49 @@
-"""Claims on agent runs, state, replies and events."""
+"""Claims on agent runs, replies, tool calls, model calls and how a turn ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from simkit.expect.claims import Writer, listed, short
+from simkit.expect.claims import Writer, counted, first_lines, listed, short
 from simkit.expect.findings import Finding
-from simkit.expect.scope import Scope, event_fields
+from simkit.expect.observing import claims_of, not_observable, unobservable_in_run
+from simkit.expect.scope import Path, Scope
+from simkit.matching.values import Said
 from simkit.scenario.claims import selected
 from simkit.views import RunView
+
+_OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all", "$in")
+"""Operators whose operands hold names of agents, or lists of them."""
 
 
 def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The runs in start order; a nested list is one parallel group in any order."""
-    if not scope.expect.has("agents"):
-        return
     wanted = scope.expect.agents
-    found: list[Any] = _grouped(scope.runs)
-    if not isinstance(wanted, list):
-        found = [run.agent for run in scope.runs]
+    groups = _grouped(scope.runs)
+    found = groups
+    if isinstance(wanted, list) or _has_group(wanted):
+        wanted = _with_groups(wanted)
     else:
-        wanted = [{"$unordered": one} if isinstance(one, list) else one for one in wanted]
-    lines = [f"agents that ran {scope.words}: {listed([_name(one) for one in found])}"]
+        found = [run.agent for run in scope.runs]
+    lines = [f"agents that ran {scope.words}: {listed([_name(one) for one in groups])}"]
+    if scope.error is not None:
+        lines.append(_error_line(scope))
     yield from writer.compare(
-        wanted, found, (*scope.path, "agents"), "agents", turn=scope.turn, context=lines
-    )
+        wanted, found, (*scope.path, "agents"), "agents", turn=scope.turn, context=lines,
+        fix=_group_advice(scope.expect.agents, groups),
+    )  # fmt: skip
+
+
+def _group_advice(wanted: Any, groups: list[Any]) -> str:
+    """Says what a nested list means, where the right agents ran, but not so."""
+    if not isinstance(wanted, list) or _names(wanted) != _names(groups):
+        return ""
+    if _has_group(wanted) == _has_group(groups):
+        return ""
+    return "A nested list is one parallel group, `[router, [a, b]]`; a flat one is one by one."
 
 
 def _grouped(runs: Sequence[RunView]) -> list[Any]:
@@ -42,24 +58,57 @@ def _grouped(runs: Sequence[RunView]) -> list[Any]:
     return found
 
 
+def _has_group(matcher: Any, inside: bool = False) -> bool:
+    """Whether a matcher of agents holds a list within a list."""
+    if isinstance(matcher, Mapping):
+        return any(_has_group(inner, inside) for inner in matcher.values())
+    if isinstance(matcher, list):
+        return inside or any(_has_group(inner, True) for inner in matcher)
+    return False
+
+
+def _with_groups(matcher: Any) -> Any:
+    """Returns the matcher with every list of a list as a group in any order."""
+    if isinstance(matcher, list):
+        return [{"$unordered": one} if isinstance(one, list) else one for one in matcher]
+    if isinstance(matcher, Mapping):
+        return {
+            key: _with_groups(inner) if key in _OF_LISTS else inner
+            for key, inner in matcher.items()
+        }
+    return matcher
+
+
+def _names(matcher: Any) -> list[str]:
+    if isinstance(matcher, list):
+        return sorted(name for inner in matcher for name in _names(inner))
+    return [matcher] if isinstance(matcher, str) else []
+
+
 def _name(one: Any) -> str:
     return f"[{', '.join(one)}]" if isinstance(one, list) else str(one)
 
 
 def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The output of the last finished run."""
-    if not scope.expect.has("reply"):
-        return
     lines = []
-    finished = [run for run in scope.runs if run.finished]
-    if finished:
-        lines.append(f"the last finished run is {finished[-1].agent}'s")
+    finished = [run for run in scope.runs if run.finished and run.output is not None]
     if scope.error is not None:
-        lines.append(f"the turn ended with error {scope.error.type}: {short(scope.error.message)}")
+        lines.append(_error_line(scope))
+    elif scope.reply is None:
+        lines.append(f"no run left a reply {scope.words}")
+    elif finished:
+        lines.append(f"the last run with an output is {finished[-1].agent}'s")
     yield from writer.compare(
         scope.expect.reply, scope.reply, (*scope.path, "reply"), "reply", turn=scope.turn,
         context=lines,
     )  # fmt: skip
+
+
+def _error_line(scope: Scope) -> str:
+    assert scope.error is not None
+    what = "turn" if scope.turn else "run"
+    return f"the {what} ended with error {scope.error.type}: {short(scope.error.message, 160)}"
 
 
 def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
@@ -67,124 +116,124 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     for key, claims in scope.expect.runs.items():
         path = (*scope.path, "runs", key)
         agent, which = selected(key)
-        mine = [run for run in scope.runs if run.agent == agent]
-        if not mine:
-            ran = listed(list(dict.fromkeys(run.agent for run in scope.runs)))
-            what = f"agent {agent!r} did not run {scope.words}; those that did: {ran}"
-            yield writer.finding(path, what, turn=scope.turn, agent=agent)
+        named = "" if agent == "*" else agent
+        observable = []
+        for name, matcher in claims_of(claims):
+            need = unobservable_in_run(scope, name)
+            if need:
+                what = f"runs.{key}.{name}"
+                yield not_observable(scope, writer, (*path, name), what, need, named)
+            else:
+                observable.append((name, matcher))
+        found = _selected(scope, key, agent, which) if observable else []
+        if isinstance(found, str):
+            yield writer.finding(path, found, turn=scope.turn, agent=named)
             continue
-        if which != "*" and not -len(mine) <= int(which) < len(mine):
-            times = "once" if len(mine) == 1 else f"{len(mine)} times"
-            what = f"agent {agent!r} ran {times} {scope.words}, so [{which}] is none"
-            yield writer.finding(path, what, turn=scope.turn, agent=agent)
-            continue
-        for run in mine if which == "*" else [mine[int(which)]]:
-            for name in claims.model_fields_set:
-                value = run.message if name == "reply" else getattr(run, name)
-                yield from writer.compare(
-                    getattr(claims, name), value, (*path, name), f"runs.{key}.{name}",
-                    turn=run.turn, agent=agent,
-                    context=[] if run.status == "done" else [f"the run ended as {run.status}"],
-                )  # fmt: skip
+        for place, run in found:
+            title = f"runs.{run.agent}[{place}]" if "*" in key else f"runs.{key}"
+            for name, matcher in observable:
+                yield from _check_run(run, title, name, matcher, (*path, name), writer)
 
 
-def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The channels after the turn, or after the run."""
-    if not scope.expect.has("state"):
-        return
-    yield from writer.compare(
-        scope.expect.state, scope.state, (*scope.path, "state"), "state", turn=scope.turn
+def _selected(
+    scope: Scope, key: str, agent: str, which: str
+) -> list[tuple[int, RunView]] | str:
+    """The activations that a key names, each with its place among its agent's; or why none."""
+    mine: dict[str, list[RunView]] = {}
+    for run in scope.runs:
+        mine.setdefault(run.agent, []).append(run)
+    if agent != "*" and agent not in mine:
+        return f"agent {agent!r} did not run {scope.words}; those that did: {listed(list(mine))}"
+    chosen = list(mine.values()) if agent == "*" else [mine[agent]]
+    if which == "*" or key == "*":
+        return [pair for runs in chosen for pair in enumerate(runs)]
+    index = int(which)
+    found = [
+        (index % len(runs), runs[index]) for runs in chosen if -len(runs) <= index < len(runs)
+    ]
+    if found:
+        return found
+    if agent == "*":
+        return f"no agent has a run [{index}] {scope.words}"
+    count = len(mine[agent])
+    times = "once" if count == 1 else f"{count} times"
+    return f"agent {agent!r} ran {times} {scope.words}, so there is no [{index}]"
+
+
+_STATUS: Final[Mapping[str, str]] = {
+    "handed_off": "the run passed control on, so it has no output and wrote nothing",
+    "stood_in": "a `before` rule stood in for the model: no call was made, `after` was skipped",
+    "failed": "the run failed",
+    "interrupted": "the run was interrupted: it asks the user",
+    "timed_out": "the run was stopped: it took longer than its handoff allows",
+    "cancelled": "the run was cancelled, because another one failed",
+    "running": "the run did not finish",
+}
+
+
+def _check_run(
+    run: RunView, title: str, name: str, matcher: Any, path: Path, writer: Writer
+) -> list[Finding]:
+    value = getattr(run, name)
+    if name == "reply":
+        said = run.message
+        value = None if said is None else Said(said.content, said.data)
+    lines = [_STATUS[run.status]] if run.status in _STATUS else []
+    if name == "update" and not run.update and run.status == "done":
+        lines.append("the run wrote nothing")
+    return writer.compare(
+        matcher, value, path, f"{title}.{name}", turn=run.turn, agent=run.agent, context=lines
     )
-
-
-_LISTS = ("$has", "$in_order", "$unordered", "$each")
-
-
-def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Requests to pass control, in order; what is not said to be rejected must be made."""
-    if not scope.expect.has("handoffs"):
-        return
-    found = [handoff.fields() for handoff in scope.handoffs]
-    lines = [_handoff_line(one) for one in found] or [f"no handoff was requested {scope.words}"]
-    yield from writer.compare(
-        _made_by_default(scope.expect.handoffs), found, (*scope.path, "handoffs"), "handoffs",
-        turn=scope.turn, context=lines,
-    )  # fmt: skip
-
-
-def _made_by_default(wanted: Any) -> Any:
-    if isinstance(wanted, list):
-        return [_one_made(one) for one in wanted]
-    if isinstance(wanted, Mapping):
-        return {k: _made_by_default(v) if k in _LISTS else v for k, v in wanted.items()}
-    return _one_made(wanted)
-
-
-def _one_made(wanted: Any) -> Any:
-    if isinstance(wanted, Mapping) and not any(key.startswith("$") for key in wanted):
-        return {**wanted, "outcome": wanted.get("outcome", "made")}
-    return wanted
-
-
-def _handoff_line(handoff: Mapping[str, Any]) -> str:
-    reason = f": {short(handoff['reason'])}" if handoff.get("reason") else ""
-    way = f"{handoff['from']} → {handoff['to']} ({handoff['type']})"
-    return f"requested: {way}, {handoff['outcome']}{reason}"
 
 
 def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Tool calls in order."""
-    if not scope.expect.has("tool_calls"):
-        return
     found = [tool.fields() for tool in scope.tools]
-    lines = [f"called: {one['agent']} {one['tool']}" for one in found] or ["no tool was called"]
+    path = (*scope.path, "tool_calls")
+    if not writer.misses(scope.expect.tool_calls, found):
+        return
+    calls = [f"{one['tool']} by {one['agent']}" for one in found]
+    title = f"tools called {scope.words}:"
+    lines = first_lines(title, calls) if calls else [f"no tool was called {scope.words}"]
     yield from writer.compare(
-        scope.expect.tool_calls, found, (*scope.path, "tool_calls"), "tool_calls",
-        turn=scope.turn, context=lines,
-    )  # fmt: skip
+        scope.expect.tool_calls, found, path, "tool_calls", turn=scope.turn, context=list(lines)
+    )
 
 
 def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """How often each agent's model was asked."""
     for agent, wanted in (scope.expect.model_calls or {}).items():
         found = len(scope.calls.get(agent, ()))
-        if found != wanted:
-            yield writer.finding(
-                (*scope.path, "model_calls", agent),
-                f"agent {agent!r} made {found} model call{'' if found == 1 else 's'} "
-                f"{scope.words}, wanted {wanted}",
-                turn=scope.turn, agent=agent,
-            )  # fmt: skip
+        if found == wanted:
+            continue
+        counts = [f"{name} {len(calls)}" for name, calls in scope.calls.items()]
+        yield writer.finding(
+            (*scope.path, "model_calls", agent),
+            f"agent {agent!r} made {counted(found, 'model call')} {scope.words}, wanted {wanted}",
+            turn=scope.turn, agent=agent,
+            context=[f"model calls {scope.words}: {listed(counts)}"],
+        )  # fmt: skip
 
 
-def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Any fields of the events."""
-    if not scope.expect.has("events"):
-        return
-    found = [event_fields(event) for event in scope.events]
+def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The error that the turn, or the run, ends with."""
+    found = None if scope.error is None else error_fields(scope)
+    lines = [] if scope.error is not None else [f"there was no error {scope.words}"]
     yield from writer.compare(
-        scope.expect.events, found, (*scope.path, "events"), "events", turn=scope.turn
+        scope.expect.error, found, (*scope.path, "error"), "error", turn=scope.turn, context=lines
     )
 
 
-def check_ends(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The error or the question that the turn, or the run, ends with."""
-    if scope.expect.has("error"):
-        found = None if scope.error is None else error_fields(scope)
-        lines = [] if scope.error is not None else [f"there was no error {scope.words}"]
-        yield from writer.compare(
-            scope.expect.error, found, (*scope.path, "error"), "error", turn=scope.turn,
-            context=lines,
-        )  # fmt: skip
-    if scope.expect.has("interrupt"):
-        yield from writer.compare(
-            scope.expect.interrupt, scope.interrupt, (*scope.path, "interrupt"), "interrupt",
-            turn=scope.turn,
-        )  # fmt: skip
-
-
 def error_fields(scope: Scope) -> dict[str, Any]:
-    """Returns the error as a claim sees it."""
-    assert scope.error is not None
+    """Returns the error as a claim sees it; what is empty is absent."""
     fields: dict[str, Any] = msgspec.to_builtins(scope.error)
-    return fields
+    return {name: value for name, value in fields.items() if value not in ("", 0)}
+
+
+def check_interrupt(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The question that the turn ends with."""
+    lines = [] if scope.interrupt is not None else [f"nothing was asked {scope.words}"]
+    yield from writer.compare(
+        scope.expect.interrupt, scope.interrupt, (*scope.path, "interrupt"), "interrupt",
+        turn=scope.turn, context=lines,
+    )  # fmt: skip

@@ -30,23 +30,30 @@ class Scope(msgspec.Struct, frozen=True):
     handoffs: Sequence[HandoffView]
     tools: Sequence[ToolView]
     events: Sequence[e.AnyEvent]
+    updates: Sequence[e.StateUpdated]
     state: Mapping[str, Any]
     reply: Any
     error: e.ErrorFacts | None
     interrupt: Any
+    pipeline: e.PipelineFacts
+    driver: str
 
     @property
     def words(self) -> str:
         """``in turn 2``, or ``in the whole run``."""
         return f"in turn {self.turn}" if self.turn else "in the whole run"
 
+    def can_observe(self, what: str) -> bool:
+        """Whether the driver sees ``sections``, ``state``, ``runs`` or ``handoffs``."""
+        return what in self.pipeline.observes
+
 
 def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:
     """Returns what the claims of one turn speak of."""
     return Scope(
         ("turns", place, "expect"), expect, turn.number, turn.runs, turn.calls_by_agent,
-        turn.calls, turn.handoffs, turn.tools, _Span(view.events, turn.lo, turn.hi), turn.state,
-        turn.reply, turn.error, turn.interrupt,
+        turn.calls, turn.handoffs, turn.tools, _Span(view.events, turn.lo, turn.hi), turn.updates,
+        turn.state, turn.reply, turn.error, turn.interrupt, view.pipeline, _driver(view),
     )  # fmt: skip
 
 
@@ -60,9 +67,15 @@ def scope_of_run(expect: Expect, view: View) -> Scope:
     return Scope(
         ("expect",), expect, 0, [run for turn in view.turns for run in turn.runs], calls,
         everything, [h for turn in view.turns for h in turn.handoffs],
-        [tool for turn in view.turns for tool in turn.tools], view.events, view.state_at_end(),
+        [tool for turn in view.turns for tool in turn.tools], view.events,
+        [update for turn in view.turns for update in turn.updates], view.state_at_end(),
         last.reply if last else None, view.error, last.interrupt if last else None,
+        view.pipeline, _driver(view),
     )  # fmt: skip
+
+
+def _driver(view: View) -> str:
+    return view.started.driver if view.started is not None else ""
 
 
 class _Span(Sequence[e.AnyEvent]):

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-import msgspec
-
+from simkit import events as e
 from simkit.expect.claims import Writer
 from simkit.expect.findings import Hit
+from simkit.expect.observing import claims_of
 from simkit.expect.scope import Path
-from simkit.matching import patterns_of
-from simkit.messages import Message
+from simkit.expect.searching import first_match
+from simkit.matching import Matcher, patterns_of
+from simkit.matching.rendering import line
+from simkit.messages import ABSENT, Message
+from simkit.paths import as_text
 from simkit.scenario.claims import Expect
-from simkit.trace import Trace
-from simkit.views import MadePart, View
+from simkit.source import path_text
+from simkit.views import View
+
+_CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error", "interrupt",
+                  "events")  # fmt: skip
+_NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
+"""A bound is no pattern: the number itself need not occur."""
+_ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne")
+_NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
+"""Keys of a message whose values are names: they occur if a message has them."""
 
 
 def vacuous_claims(
-    claims: Sequence[tuple[Path, int, Expect]], trace: Trace, view: View, writer: Writer
+    claims: Iterable[tuple[Path, int, Expect]], view: View, writer: Writer
 ) -> Iterator[Hit]:
     """Yields the `excludes` and `$not` whose pattern occurs nowhere in the trace."""
-    search = _Search(trace, view, writer)
+    search = _Search(view, writer)
     for path, turn, expect in claims:
         for where, matcher, is_message in _negatives(path, expect):
-            if not search.could_hold(matcher, is_message):
-                what = f"nothing in the trace matches {_shown(matcher)}, so its absence proves nothing"
-                yield Hit("RUN-03", what, turn, path=where)
-
-
-def _shown(matcher: Any) -> str:
-    return msgspec.json.encode(matcher, enc_hook=str).decode()
+            if not search.could_hold(matcher, is_message, turn):
+                claim = path_text(where[len(path) :])
+                what = f"{claim}: nothing in the trace matches {line(matcher)}"
+                yield Hit("RUN-03", f"{what}, so its absence proves nothing", turn, path=where)
 
 
 def _negatives(path: Path, expect: Expect) -> Iterator[tuple[Path, Any, bool]]:
@@ -40,9 +49,9 @@ def _negatives(path: Path, expect: Expect) -> Iterator[tuple[Path, Any, bool]]:
         for name, matcher in context.claimed().items():
             yield from _nots((*path, "context", key, name), matcher)
     for key, run in expect.runs.items():
-        for name in run.model_fields_set:
-            yield from _nots((*path, "runs", key, name), getattr(run, name))
-    for name in ("reply", "state", "handoffs", "tool_calls", "error"):
+        for name, matcher in claims_of(run):
+            yield from _nots((*path, "runs", key, name), matcher)
+    for name in _CLAIMS:
         if expect.has(name):
             yield from _nots((*path, name), getattr(expect, name))
 
@@ -52,7 +61,7 @@ def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any, bool]]:
         for key, value in matcher.items():
             if key == "$not":
                 yield (*path, key), value, False
-            else:
+            elif key != "$schema":
                 yield from _nots((*path, key), value)
     elif isinstance(matcher, (list, tuple)):
         for place, value in enumerate(matcher):
@@ -60,40 +69,136 @@ def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any, bool]]:
 
 
 class _Search:
-    """Looks for patterns, each once, in all that was said, made and written."""
+    """Looks for patterns, each once, in all that was said, made, written and given."""
 
-    def __init__(self, trace: Trace, view: View, writer: Writer) -> None:
-        self._trace, self._view, self._writer = trace, view, writer
-        self._found: dict[bytes, bool] = {}
-        self._text: bytes | None = None
-        self._made: list[Message] | None = None
+    def __init__(self, view: View, writer: Writer) -> None:
+        self._view, self._writer = view, writer
+        self._found: dict[tuple[bytes, bool], bool] = {}
+        self._texts: list[str] | None = None
 
-    def could_hold(self, matcher: Any, is_message: bool) -> bool:
+    def could_hold(self, matcher: Any, is_message: bool, turn: int) -> bool:
         """Whether the pattern occurs; where it has no text of its own, a message must match."""
-        key, compiled = self._writer.matchers.of(matcher)
+        encoded, compiled = self._writer.matchers.of(matcher)
+        key = encoded, is_message
         if key not in self._found:
-            texts = patterns_of(matcher)
-            occurs = bool(texts) and all(self._occurs(text) for text in texts)
-            if not occurs and is_message:
-                occurs = any(compiled.holds(message) for message in self._messages())
-            elif not texts:
-                occurs = True
-            self._found[key] = occurs
+            self._found[key] = self._looked_for(matcher, key, compiled, turn)
         return self._found[key]
 
-    def _occurs(self, text: str) -> bool:
-        if self._text is None:
-            self._text = self._trace.encoded()
-        pattern = msgspec.json.encode(text)[1:-1]
-        return pattern in self._text or msgspec.json.encode(pattern.decode())[1:-1] in self._text
+    def _looked_for(
+        self, matcher: Any, key: tuple[bytes, bool], compiled: Matcher, turn: int
+    ) -> bool:
+        is_message = key[1]
+        content = _pattern(matcher, _NAMES if is_message else ())
+        texts = () if content is ABSENT else patterns_of(content)
+        if not texts:
+            return not is_message or self._is_message(key[0], compiled)
+        occur = (self._occurs(text, turn) for text in texts)
+        return any(occur) if _has_alternatives(matcher) else all(occur)
 
-    def _messages(self) -> list[Message]:
-        if self._made is None:
-            made = [
-                part.message
-                for call in self._view.calls.values()
-                for part in call.context.parts
-                if isinstance(part, MadePart)
-            ]
-            self._made = [*self._view.messages.values(), *made]
-        return self._made
+    def _is_message(self, key: bytes, compiled: Matcher) -> bool:
+        calls = self._view.calls.values()
+        return any(compiled.holds(message) for message in self._view.messages.values()) or any(
+            first_match(call.context, key, compiled) is not None for call in calls
+        )
+
+    def _occurs(self, text: str, turn: int) -> bool:
+        """Looks around the claim's turn first: most patterns are from there."""
+        if self._texts is None:
+            self._texts = _texts_by_turn(self._view)
+        escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+        last = len(self._texts) - 1
+        near = min(turn, last) if turn else last
+        order = (*range(near, -1, -1), *range(near + 1, last + 1))
+        return any(text in self._texts[at] or escaped in self._texts[at] for at in order)
+
+
+def _pattern(matcher: Any, names: Sequence[str]) -> Any:
+    """Returns the matcher without names and bounds, or ABSENT if nothing is left."""
+    if isinstance(matcher, Mapping):
+        kept = {
+            key: inner
+            for key, value in matcher.items()
+            if key not in _NUMERIC
+            and key not in names
+            and (inner := _pattern(value, names)) is not ABSENT
+        }
+        return kept or ABSENT
+    if isinstance(matcher, (list, tuple)):
+        found = [inner for one in matcher if (inner := _pattern(one, names)) is not ABSENT]
+        return found or ABSENT
+    return matcher
+
+
+def _has_alternatives(matcher: Any) -> bool:
+    if isinstance(matcher, Mapping):
+        return any(
+            key in _ALTERNATIVES or _has_alternatives(inner) for key, inner in matcher.items()
+        )
+    return isinstance(matcher, (list, tuple)) and any(_has_alternatives(one) for one in matcher)
+
+
+def _texts_by_turn(view: View) -> list[str]:
+    """Everything that was said, made or written, by turn; names and what is given come first."""
+    texts: list[list[str]] = [[] for _ in range(len(view.turns) + 1)]
+    texts[0] += _vocabulary(view.pipeline)
+    for event in view.events:
+        texts[event.turn if event.turn < len(texts) else 0] += _texts_of(event)
+    return ["\n".join(found) for found in texts]
+
+
+def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
+    yield from facts.channels
+    yield from e.KINDS
+    for name, agent in facts.agents.items():
+        yield from (name, agent.instructions, *agent.tools)
+    for contract in facts.contracts:
+        yield from (contract.type, contract.mode)
+
+
+_VALUES: Final[Mapping[type, tuple[str, ...]]] = {
+    e.StateUpdated: ("update", "values"),
+    e.ToolCalled: ("tool", "args"),
+    e.ToolReturned: ("result",),
+    e.ToolFailed: ("error",),
+    e.ModelFailed: ("error", "message"),
+    e.HandoffRequested: ("type", "query", "payload"),
+    e.HandoffRejected: ("reason",),
+    e.RouteChosen: ("targets", "labels"),
+    e.AgentStarted: ("input",),
+    e.AgentFinished: ("status", "output"),
+    e.TurnInterrupted: ("question",),
+    e.TurnFinished: ("reply", "error"),
+    e.LimitReached: ("limit",),
+    e.ContextBuilt: ("settings",),
+}
+
+
+def _texts_of(event: e.AnyEvent) -> Iterator[str]:
+    for name in _VALUES.get(type(event), ()):
+        value = getattr(event, name)
+        if value is not None:
+            yield as_text(value)
+    if isinstance(event, e.MessageAdded):
+        yield from _said(event.message)
+    elif isinstance(event, e.ContextBuilt):
+        for part in event.parts:
+            if isinstance(part, e.Made):
+                yield from _said(part.message)
+                shown = part.shown
+            else:
+                shown = (part,)
+            for one in shown:
+                yield from _shown(one)
+
+
+def _shown(part: e.Shown) -> Iterator[str]:
+    edits = [cut.becomes for cut in (*part.cuts, *part.tail_cuts)]
+    for message in (part.summary, part.rendered, *edits):
+        if message is not None:
+            yield from _said(message)
+
+
+def _said(message: Message) -> Iterator[str]:
+    yield message.content
+    for call in message.calls:
+        yield from (call.name, as_text(call.args))

@@ -295,7 +295,11 @@ class Item(Written):
         custom = described["properties"].pop("custom", {})
         for options in described["properties"].values():
             options.pop("default", None)
+        # The only built-in section that cannot be without options.
+        shared = described["properties"]["shared"]
+        shared["anyOf"] = [kind for kind in shared["anyOf"] if kind != {"type": "null"}]
         described["additionalProperties"] = custom.get("anyOf", [{}])[0]
+        described["propertyNames"] = {"not": {"enum": list(RESERVED)}}
         described["minProperties"] = described["maxProperties"] = 1
         return schema
 

@@ -8,13 +8,15 @@ from typing import Final
 from simkit.errors import TraceError
 from simkit.expect.findings import Finding
 from simkit.report.events import event_line
-from simkit.report.wording import WIDTH, short
+from simkit.report.wording import WIDTH
 from simkit.trace import decoded
 
 NOT_DETERMINISTIC: Final = "not-deterministic"
 BEFORE: Final = 3
 """Events shown before the one that differs."""
-WINDOW: Final = WIDTH - 10
+LEAD: Final = 40
+"""Characters shown before the one that differs."""
+WINDOW: Final = WIDTH - 4
 
 
 def first_difference(
@@ -52,12 +54,12 @@ def _lines(first: Sequence[bytes], second: Sequence[bytes], place: int) -> Itera
 
 
 def _readable(lines: Sequence[bytes], place: int) -> str:
-    """An event on one line; its number is its line in the trace file."""
+    """An event on one line, under its number."""
     try:
         (event,) = decoded(b"\n".join((lines[0], lines[place]))).events
     except TraceError:
-        return short(lines[place].decode(), WINDOW)
-    return short(event_line(place + 1, event).strip(), WINDOW)
+        return _cut(lines[place].decode())
+    return _cut(event_line(place, event))
 
 
 def _parting(one: str, two: str) -> tuple[str, str]:
@@ -66,11 +68,11 @@ def _parting(one: str, two: str) -> tuple[str, str]:
         (at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
         min(len(one), len(two)),
     )
-    start = max(parted - 30, 0)
+    start = max(parted - LEAD, 0)
     before = "…" if start else ""
-    return tuple(  # type: ignore[return-value]
-        before
-        + text[start : start + WINDOW - 12]
-        + ("…" if len(text) > start + WINDOW - 12 else "")
-        for text in (one, two)
-    )
+    return before + _cut(one[start:], len("first:  ")), before + _cut(two[start:], len("second: "))
+
+
+def _cut(text: str, less: int = 0) -> str:
+    most = WINDOW - less
+    return text if len(text) <= most else text[: most - 1] + "…"

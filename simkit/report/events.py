@@ -21,9 +21,9 @@ def event_lines(
 ) -> Iterator[str]:
     """Yields the events that are asked for: number, time, turn, kind, agent, and what it says.
 
-    The number is the event's line in the trace file, whose first line is a header.
+    Events count from 1; the trace file holds each one line further down, under its header.
     """
-    for number, event in enumerate(events, 2):
+    for number, event in enumerate(events, 1):
         if (turn is None or event.turn == turn) and (not agent or event.agent == agent):
             yield event_line(number, event, paint)
 

@@ -115,8 +115,9 @@ def result_text(result: Result, paint: Paint = plain) -> str:
 def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
     """Yields a scenario's warnings, each on one line."""
     for finding in result.warnings:
-        line = short(f"          warning {headline(finding)}", WIDTH)
-        yield "          " + paint(line, "warning")
+        indent = " " * 10
+        line = short(f"warning {headline(finding)}", WIDTH - len(indent))
+        yield indent + paint(line, "warning")
 
 
 def title_line(result: Result, paint: Paint = plain) -> str:

@@ -19,9 +19,7 @@ TABLE_WIDTH: Final = 120
 SAID_MAX: Final = 400
 """Characters of an answer that a row keeps; a table shows fewer."""
 SAID_LEAST: Final = 20
-"""Columns that an answer has at least, if it needs them."""
-WORD_MAX: Final = 32
-"""The longest word that is not broken."""
+"""Columns that an answer has, if it needs them, before others get more than their words need."""
 CELL_LINES_MAX: Final = 3
 
 
@@ -284,16 +282,18 @@ def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
 
 
 def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str]) -> list[int]:
-    """Shares what is left of a line out: words stay whole, the answer gets what others leave."""
+    """Shares what is left of a line out; the answer gets what the others leave."""
     wanted = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
     free -= 2 * (len(columns) - 1)
     if sum(wanted) <= free:
         return wanted
+    # Words stay whole unless one takes more than a fair share.
+    fair = max(free // len(columns), 13)
     least = [
-        min(_widest([head, *(word for cell in cells for word in cell.split())]), WORD_MAX)
+        min(_widest([head, *(word for cell in cells for word in cell.split())]), fair)
         for head, cells in zip(headers, columns, strict=True)
     ]
-    widths = [min(wanted[0], max(SAID_LEAST, least[0])), *least[1:]]
+    widths = [min(wanted[0], max(SAID_LEAST, least[0]), fair), *least[1:]]
     for place in range(1, len(widths)):
         spare = max(free - sum(widths), 0)
         share = spare if place < len(widths) - 1 else spare // 3

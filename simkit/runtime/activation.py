@@ -208,6 +208,9 @@ class Activation:
         parts, tokens = self.agent.assembly.build(self.root, reading)
         if reading.latency_ms:
             yield reading.latency_ms
+            if self.group:
+                # A sibling may have told meanwhile what this context was about to tell.
+                parts, tokens = self.agent.assembly.build(self.root, reading)
         while True:
             call, answer = self._ask(parts, tokens)
             if answer.latency_ms:
@@ -254,6 +257,7 @@ class Activation:
                 budget,
             )  # fmt: skip
         turn.sink.emit(built)
+        self._reading.told()
         turn.sink.emit(e.ModelCalled(*where, call))
         context = ContextMessages(parts, self.said, self._reading.history_of)
         request = ModelRequest(

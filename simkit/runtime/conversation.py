@@ -94,15 +94,15 @@ class Conversation:
         )
         return message
 
-    def stream(self, key: tuple[str, str], source: Any) -> tuple[Stream, bool]:
-        """Returns the settled history under a key, and whether it had to start anew."""
+    def stream(self, key: tuple[str, str], source: Any) -> Stream:
+        """Returns the settled history under a key; a new one if the source was replaced."""
         found = self.streams.get(key)
         if found is not None and _continues(found.anchor, source):
             found.anchor = source
-            return found, False
-        fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source)
+            return found
+        fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, found is not None)
         self.streams[key] = fresh
-        return fresh, found is not None
+        return fresh
 
 
 def _continues(old: Any, new: Any) -> bool:

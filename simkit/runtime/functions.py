@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
 from simkit.errors import FunctionFailed, Unsupported
+from simkit.transports.guards import guarded
 
 
 @lru_cache(maxsize=256)
@@ -38,7 +41,9 @@ def function_named(name: str) -> Callable[..., Any]:
         ) from None
     found = getattr(module, attribute, None)
     if not callable(found):
-        raise Unsupported(f"function `{name}`: module {module_name!r} has no function {attribute!r}")
+        raise Unsupported(
+            f"function `{name}`: module {module_name!r} has no function {attribute!r}"
+        )
     function: Callable[..., Any] = found
     return function
 
@@ -72,15 +77,25 @@ def called(
     report: Callable[[str, str], None] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a user's function, sync or async; raises FunctionFailed with what it raised."""
+    """Calls a user's function, sync or async; raises FunctionFailed with what it raised.
+
+    ``report`` gets each uncontrolled effect and where it was caused, as the fields of
+    UncontrolledEffect; with it, the network is refused.
+    """
+
+    def guard() -> AbstractContextManager[None]:
+        return guarded(report, home=re.split("[.:]", name)[0]) if report else nullcontext()
+
+    async def awaited(awaitable: Awaitable[Any]) -> Any:
+        # Inside the event loop: what the loop itself needs is not the function's doing.
+        with guard():
+            return await awaitable
+
     try:
-        result = function(*args, **kwargs)
+        with guard():
+            result = function(*args, **kwargs)
         if inspect.isawaitable(result):
-            result = asyncio.run(_awaited(result))
+            result = asyncio.run(awaited(result))
     except Exception as problem:
         raise FunctionFailed(f"`{name}` raised {type(problem).__name__}: {problem}") from problem
     return result
-
-
-async def _awaited(awaitable: Any) -> Any:
-    return await awaitable

@@ -65,17 +65,24 @@ class Reading:
         else:
             source = anchor = self._state.get(channel, conversation.values.get(channel, ()))
         travels = contract is not None and contract.history != "all"
-        owner = f"{self._agent}#{contract.type}" if travels and contract else self._agent
-        stream, restarts = conversation.stream((owner, section), anchor)
+        owner = self._agent
+        if travels and self._handoff is not None:
+            owner = f"{self._agent}#{self._handoff.source}#{self._handoff.type}"
+        stream = conversation.stream((owner, section), anchor)
         settled = min(conversation.starts.get(channel, 0), len(source))
         # A channel that keeps only its last items has moved to the left since the turn began.
         while settled and source[settled - 1].turn == conversation.turn:
             settled -= 1
         found = reader.read(
-            stream, source, settled, omit, self._turn.state.committed, conversation.sizes, restarts
+            stream, source, settled, omit, self._turn.state.committed, conversation.sizes
         )
         self._slices[section] = found
         return found
+
+    def told(self) -> None:
+        """Notes that the context has been told, and with it what its histories settled."""
+        for slice_ in self._slices.values():
+            slice_.stream.told()
 
     def history_of(self, part: e.Shown) -> list[Message]:
         """The logged messages that a part shows."""
@@ -87,12 +94,16 @@ class Reading:
         The summary rolls: its agent reads the last one and what has been left out since, so that
         a long conversation is summarised in linear time.
         """
-        left_out = slice_.messages(0, slice_.shown.lo)
+        lo = slice_.shown.lo
         conversation = self._turn.conversation
         last = conversation.summaries.get(slice_.shown.stream)
-        fresh = [m for m in left_out if last is None or int(m.id[1:]) > last.number]
+        covered = last.number if last is not None else 0
+        start = lo
+        while start and int(slice_.message(start - 1).id[1:]) > covered:
+            start -= 1
+        fresh = slice_.messages(start, lo)
         if not fresh:
-            return last.message if last is not None and left_out else None
+            return last.message if last is not None and lo else None
         text = self._ask_for_summary(agent, last.message if last else None, fresh)
         message = Message("system", text, agent=agent, section=slice_.shown.section)
         conversation.summaries[slice_.shown.stream] = Summary(message, int(fresh[-1].id[1:]))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.errors import ReferenceInvalid, SourceError
+from simkit.errors import ReferenceInvalid
 from simkit.messages import ABSENT
 from simkit.paths import lookup
 from simkit.pipeline.model import Pipeline

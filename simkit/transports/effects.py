@@ -55,13 +55,13 @@ def _functions() -> dict[int, tuple[str, Condition | None]]:
             found[method.__code__] = ("random", _is_shared)
     for name in ("random", "getrandbits", "randbytes"):
         found[getattr(random.SystemRandom, name).__code__] = ("random", None)
-    found[random.Random.__init__.__code__] = ("random", _is_unseeded)  # type: ignore[misc]
+    found[random.Random.__init__.__code__] = ("random", _is_unseeded)
     for name in ("uuid1", "uuid4", "uuid6", "uuid7"):
         if hasattr(uuid, name):
             found[getattr(uuid, name).__code__] = ("uuid", None)
     for name in ("token_bytes", "token_hex", "token_urlsafe", "randbelow"):
         found[getattr(secrets, name).__code__] = ("secrets", None)
-    found[subprocess.Popen.__init__.__code__] = ("process", None)  # type: ignore[misc]
+    found[subprocess.Popen.__init__.__code__] = ("process", None)
     found[asyncio.tasks.sleep.__code__] = ("sleep", _is_waiting)
     # By identity: the hash of a code object is that of all it holds.
     return {id(code): seen for code, seen in found.items()}

@@ -93,7 +93,7 @@ class Story:
         """Agents by name have the instructions ``I am NAME.``; ``facts`` are PipelineFacts'."""
         self.trace = Trace()
         self.at, self.number, self.session = 0, 0, "s1"
-        self.agent = self.run = self.last_call = self.user = ""
+        self.agent = self.run = self.last_call = ""
         self._sessions: set[str] = set()
         self._counts: dict[str, int] = {}
         self._group = ""
@@ -165,12 +165,13 @@ class Story:
         self, agent: str, *, handoff: str = "", source: str = "", group: str = "", given: Any = None
     ) -> str:
         """An agent is activated, and acts from here on; returns the run's id."""
-        self.agent, self.run, self._group = agent, f"r{self.next('r')}", group
+        self.resume(agent, f"r{self.next('r')}", group)
         self.emit(e.AgentStarted(*self.where(), given, handoff, source, group))
         return self.run
 
     def resume(self, agent: str, run_id: str, group: str = "") -> None:
-        """Lets another run act again."""
+        """Lets another run act from here on."""
+        self.last_call = ""
         self.agent, self.run, self._group = agent, run_id, group
 
     def finish(self, status: str = "done", *, changed: Sequence[str] = (), **writes: Any) -> None:
@@ -179,10 +180,10 @@ class Story:
             self.write(writes)
         self.emit(e.AgentFinished(*self.where(), status, None, 0, tuple(changed)))
 
-    def answers(self, agent: str, text: str = "Done.", *parts: e.Part, **start: Any) -> int:
+    def answers(self, agent: str, text: str = "Done.", *parts: e.Part, **context: Any) -> int:
         """One whole run: started, called, answered, written to the conversation."""
-        self.start(agent, **start)
-        self.call(*parts)
+        self.start(agent)
+        self.call(*parts, **context)
         number = self.says(text)
         self.finish(messages=[{"$message": number}])
         return number
@@ -238,11 +239,11 @@ class Story:
         return number
 
     def says(self, text: str, *calls: ToolCall) -> int:
-        """The model replies; returns the message's number."""
+        """The acting agent says something, in reply to its last call if it made one."""
         number = self.message("assistant", text, calls=calls)
-        self.emit(
-            e.ModelReplied(*self.where(), self.last_call, number, "calls" if calls else "text")
-        )
+        if self.last_call:
+            kind = "calls" if calls else "text"
+            self.emit(e.ModelReplied(*self.where(), self.last_call, number, kind))
         self._reply = text
         return number
 

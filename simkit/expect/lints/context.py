@@ -120,7 +120,7 @@ class OverBudget:
         is_over = tokens > budget
         what = (
             f"agent {event.agent!r} is sent {tokens} tokens in turn {event.turn}, "
-            f"{'more than' if is_over else f'{tokens / budget:.0%} of'} its budget of {budget}"
+            f"{'more than' if is_over else f'{100 * tokens // budget} % of'} its budget of {budget}"
         )
         index = view.calls[event.call].index
         data = {"tokens": tokens, "budget": budget}

@@ -98,8 +98,12 @@ class DuplicateMessage:
                 shown.append(part)
             elif is_first and part.section != "instructions":
                 assert isinstance(part, MadePart)
-                if part.message.content:
-                    _join(here, part.message, part.section, pairs)
+                message = part.message
+                content = message.content
+                if content in here:
+                    _join(here, message, part.section, pairs)
+                elif content:
+                    here[content] = message, part.section
         if is_first:
             several = len(shown) > 1
             for part in shown:
@@ -112,7 +116,9 @@ class DuplicateMessage:
             for message in context.said:
                 _join(here, message, "run", pairs)
         for part in shown:
-            self._against_settled(here, part, pairs)
+            seen = self._streams.get(part.stream.id)
+            if seen is not None and not seen.texts.keys().isdisjoint(here):
+                _against_settled(here, part, seen, pairs)
         if not pairs:
             return ()
         said = view.turns[-1].message
@@ -140,18 +146,6 @@ class DuplicateMessage:
                 pairs.append((entries[twin].id, part.section, message.id, part.section))
             seen.keys[key_of(message)] = place
         seen.read = hi
-
-    def _against_settled(self, here: Here, part: ShownPart, pairs: list[Pair]) -> None:
-        seen = self._streams.get(part.stream.id)
-        if seen is None:
-            return
-        texts = seen.texts
-        for message, section in here.values():
-            if message.content in texts:
-                twin = seen.twin(message)
-                if twin >= part.lo:
-                    twin_id = part.stream.entries[twin].id
-                    pairs.append((twin_id, part.section, message.id, section))
 
     def _cross(self, shown: Sequence[ShownPart], pairs: list[Pair]) -> None:
         """Compares the histories of one context with each other, once for each new message."""
@@ -246,3 +240,11 @@ def _join_tail(here: Here, part: ShownPart, pairs: list[Pair], several: bool) ->
                 continue
             here[(message.id,)] = message, section
         _join(here, message, section, pairs)
+
+
+def _against_settled(here: Here, part: ShownPart, seen: _Seen, pairs: list[Pair]) -> None:
+    """Finds messages of earlier turns that equal one of this context's other messages."""
+    for message, section in here.values():
+        twin = seen.twin(message)
+        if twin >= part.lo:
+            pairs.append((part.stream.entries[twin].id, part.section, message.id, section))

@@ -79,8 +79,9 @@ class IrrelevantShare:
         share = irrelevant / total
         agents = self._agents(call.context.parts, agent, relevant)
         what = (
-            f"{share:.0%} of what agent {agent!r} is sent in turn {event.turn} comes from agents "
-            f"outside its `sees`: {', '.join(agents)} (the limit is {limit:.0%})"
+            f"{round(100 * share)} % of what agent {agent!r} is sent in turn {event.turn} comes "
+            f"from agents outside its `sees`: {', '.join(agents)} "
+            f"(the limit is {round(100 * limit)} %)"
         )
         data = {"share": round(share, 2), "agents": agents}
         return (Hit(self.id, what, event.turn, agent, call.index, data=data),)

@@ -1,0 +1,1 @@
+"""Benchmarks: simkit and its peers side by side, in CPU time, as ratios of medians."""

@@ -1,0 +1,38 @@
+"""Collecting 1,000 scenarios against PyYAML's C loader, which only parses them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from benchmarks.measuring import medians
+from simkit.scenario.files import items_in
+
+SCENARIO = """version: 1
+scenario: number {place}
+pipeline: support
+turns:
+  - user: Where is my order {place}?
+    replies: {{triage: {{json: {{to: billing}}}}, billing: It is on its way.}}
+    expect: {{agents: [triage, billing], reply: {{$contains: way}}}}
+  - user: Thanks
+    replies: {{triage: {{json: {{to: billing}}}}, billing: You are welcome.}}
+    expect: {{agents: [triage, billing]}}
+"""
+
+
+def rows(rounds: int) -> list[list[object]]:
+    """Returns the medians, and the ratio to parsing alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "many.scenario.yaml"
+        text = "---\n".join(SCENARIO.format(place=place) for place in range(1_000))
+        file.write_text(text, encoding="utf-8")
+
+        def parse() -> None:
+            list(yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader))
+
+        times = medians({"PyYAML": parse, "simkit": lambda: items_in(str(file))}, rounds)
+    base = times["PyYAML"]
+    return [[name, f"{t * 1000:.0f} ms", f"{t / base:.2f}×"] for name, t in times.items()]

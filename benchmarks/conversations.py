@@ -1,0 +1,70 @@
+"""A generated conversation: a router and two agents, unlimited history, claims in every turn."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from simkit.pipeline.model import Pipeline
+from simkit.scenario.files import Item, Prepared
+from simkit.scenario.model import Scenario
+from simkit.shape import validated
+from simkit.source import load_text
+
+TEXT = "the quick brown fox jumps over the lazy dog " * 4
+
+PIPELINE = """
+version: 1
+pipeline: support
+channels:
+  messages: {reducer: append, scope: session}
+  decision: {scope: turn}
+  outputs: {reducer: merge, scope: turn}
+defaults:
+  context: [instructions, history, current_message]
+  writes: {messages: ["${run.final_message}"], outputs: {"${agent}": "${run.reply}"}}
+agents:
+  triage: {instructions: Choose., writes: {decision: "${run.output}"}}
+  billing:
+    instructions: Answer about bills.
+    context:
+      - instructions
+      - history: {from: log, filters: [tool_messages, tool_calls, intermediate_ai]}
+      - current_message
+  writer: {instructions: Write it up.}
+flow: {router: {decide: triage, to: "${run.output.to}"}}
+limits: {turns: 1000000}
+"""
+
+TURN = """  - user: "{place} {text}"
+    replies:
+      triage: {{json: {{to: [billing, writer]}}}}
+      billing: "billing {place} {text}"
+      writer: "writer {place} {text}"
+"""
+
+CLAIMS = """    expect:
+      agents: [triage, billing, writer]
+      context:
+        writer: {{includes: [{{$contains: "billing {place} "}}], excludes: [{{role: tool}}]}}
+      state: {{messages: {{$len: {messages}}}}}
+"""
+
+
+@lru_cache(maxsize=8)
+def conversation(turns: int, claims: bool = True) -> Prepared:
+    """Returns a scenario of so many turns, ready to run."""
+    parts = ["version: 1\nscenario: generated\npipeline: support\nturns:\n"]
+    for place in range(turns):
+        parts.append(TURN.format(place=place, text=TEXT))
+        if claims:
+            parts.append(CLAIMS.format(place=place, messages=3 * (place + 1)))
+    (pipeline_document,) = load_text(PIPELINE, "generated.pipeline.yaml")
+    (document,) = load_text("".join(parts), "generated.scenario.yaml")
+    return Prepared(
+        Item("generated.scenario.yaml", "generated", 0, 1),
+        validated(Scenario, document),
+        document,
+        validated(Pipeline, pipeline_document),
+        pipeline_document,
+        (),
+    )

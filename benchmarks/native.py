@@ -1,0 +1,71 @@
+"""Native turns against LangGraph with fake models: three agents a turn, default lints, trace."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+from benchmarks.conversations import TEXT, conversation
+from benchmarks.measuring import medians
+from simkit.session import simulate
+
+
+def rows(rounds: int) -> list[list[object]]:
+    """Returns turns per second of each subject, and how often simkit is faster."""
+    table: list[list[object]] = []
+    for turns, saver in ((1_000, False), (200, True)):
+        ours = conversation(turns, claims=False)
+        subjects: dict[str, Callable[[], object]] = {
+            "simkit": lambda ours=ours: len(simulate(ours).trace.encoded())
+        }
+        name = "LangGraph + InMemorySaver" if saver else "LangGraph"
+        try:
+            subjects[name] = langgraph(turns, saver)
+        except ImportError:
+            table.append([f"{turns} turns", name, "not installed", ""])
+        times = medians(subjects, rounds)
+        for subject, seconds in times.items():
+            ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
+            table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
+    return table
+
+
+class _State(TypedDict):
+    messages: Annotated[list[Any], operator.add]
+
+
+def langgraph(turns: int, saver: bool) -> Callable[[], object]:
+    """Returns a run of the same conversation as a StateGraph with fake chat models."""
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage, HumanMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, StateGraph
+
+    names = ("triage", "billing", "writer")
+
+    def node(name: str) -> Callable[[_State], _State]:
+        model = GenericFakeChatModel(messages=iter(_endless(AIMessage, f"{name} {TEXT}")))
+        return lambda state: {"messages": [model.invoke(state["messages"])]}
+
+    def run() -> None:
+        graph = StateGraph(_State)
+        for name in names:
+            graph.add_node(name, node(name))
+        for one, other in zip((START, *names), (*names, END), strict=True):
+            graph.add_edge(one, other)
+        app = graph.compile(checkpointer=InMemorySaver() if saver else None)
+        state: Any = {"messages": []}
+        for place in range(turns):
+            said = HumanMessage(f"{place} {TEXT}")
+            if saver:
+                app.invoke({"messages": [said]}, {"configurable": {"thread_id": "1"}})
+            else:
+                state = app.invoke({"messages": [*state["messages"], said]})
+
+    return run
+
+
+def _endless(message: Any, text: str) -> Any:
+    while True:
+        yield message(content=text)

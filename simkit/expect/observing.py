@@ -1,0 +1,102 @@
+"""What a driver must see for a claim to mean something: a claim that it cannot see never passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from simkit.expect.claims import Writer
+from simkit.expect.findings import Finding
+from simkit.expect.scope import Path, Scope
+from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
+
+CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs"}
+CONTEXT_NEEDS: Final = ("sections", "dropped", "share")
+"""Claims on contexts that speak of sections, beside those that are named after one."""
+STATE_OF_RUNS: Final = ("received", "update")
+EVENTS: Final[Mapping[str, str]] = {
+    "AgentStarted": "runs",
+    "AgentFinished": "runs",
+    "StateUpdated": "state",
+    "HandoffRequested": "handoffs",
+    "HandoffRejected": "handoffs",
+    "HandoffMade": "handoffs",
+}
+WORDS: Final[Mapping[str, str]] = {
+    "sections": "sections of contexts",
+    "state": "the state",
+    "runs": "runs of agents",
+    "handoffs": "handoffs",
+}
+
+
+def unobservable(scope: Scope, name: str) -> str:
+    """Returns what a claim needs and the driver does not see; empty if it sees all."""
+    need = CLAIMS.get(name, "")
+    if need and not scope.can_observe(need):
+        return need
+    if name == "events":
+        for kind, need in EVENTS.items():
+            if not scope.can_observe(need) and _says(scope.expect.events, "kind", kind):
+                return need
+    return ""
+
+
+def unobservable_in_context(scope: Scope, name: str, matcher: Any) -> str:
+    """The same for a claim under ``context``: without sections none of them can be told apart."""
+    needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or _names_section(matcher)
+    return "sections" if needs and not scope.can_observe("sections") else ""
+
+
+def unobservable_in_run(scope: Scope, name: str) -> str:
+    """The same for a claim under ``runs``."""
+    for need in ("runs", "state") if name in STATE_OF_RUNS else ("runs",):
+        if not scope.can_observe(need):
+            return need
+    return ""
+
+
+def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
+    """Yields the claims that are written on a run, in the order of the format."""
+    for name in type(run).model_fields:
+        if name in run.model_fields_set:
+            yield name, getattr(run, name)
+
+
+def not_observable(
+    scope: Scope, writer: Writer, path: Path, what: str, need: str, agent: str = ""
+) -> Finding:
+    """Returns the finding that a claim can neither hold nor fail."""
+    driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
+    return writer.finding(
+        path, f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
+        turn=scope.turn, agent=agent, fix="Remove the claim, or run a driver that sees them.",
+    )  # fmt: skip
+
+
+def _says(matcher: Any, key: str, text: str) -> bool:
+    """Whether a text stands somewhere under a key."""
+    if isinstance(matcher, Mapping):
+        return any(
+            _holds_text(inner, text) if name == key else _says(inner, key, text)
+            for name, inner in matcher.items()
+        )
+    return isinstance(matcher, (list, tuple)) and any(_says(one, key, text) for one in matcher)
+
+
+def _holds_text(matcher: Any, text: str) -> bool:
+    if isinstance(matcher, Mapping):
+        return any(_holds_text(inner, text) for inner in matcher.values())
+    if isinstance(matcher, (list, tuple)):
+        return any(_holds_text(inner, text) for inner in matcher)
+    return bool(matcher == text)
+
+
+def _names_section(matcher: Any) -> bool:
+    """Whether a matcher of messages looks at their section; what they hold is not looked into."""
+    if isinstance(matcher, Mapping):
+        return any(
+            key == "section" or (key.startswith("$") and _names_section(inner))
+            for key, inner in matcher.items()
+        )
+    return isinstance(matcher, (list, tuple)) and any(_names_section(one) for one in matcher)

@@ -1,0 +1,53 @@
+"""The command line, called from outside in a folder with scenarios."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simkit.cli import main
+from tests.cli.projects import ECHO, GOOD, ROWS, Done, without_times, write
+
+ROOT = Path(__file__).resolve().parents[2]
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: `scenarios/` with one good file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SIMKIT_TRACEBACK", raising=False)
+    (tmp_path / "scenarios").mkdir()
+    write("scenarios/good.scenario.yaml", ECHO + GOOD + ROWS)
+    return tmp_path
+
+
+@pytest.fixture
+def simkit(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Calls the command line in this process; times are taken out of what it prints."""
+
+    def call(*arguments: str) -> Done:
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return Done(int(stop.value.code or 0), without_times(out), err)
+
+    return call
+
+
+@pytest.fixture
+def process(project: Path) -> Callable[..., Done]:
+    """Calls the command line in a process of its own."""
+
+    def call(*arguments: str, **environment: str) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "simkit", *arguments], capture_output=True, text=True,
+            check=False, timeout=120, encoding="utf-8",
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        )  # fmt: skip
+        return Done(done.returncode, without_times(done.stdout), done.stderr)
+
+    return call

@@ -1,0 +1,67 @@
+"""A folder with scenarios that hold, fail and are broken; how a call of the command line ended."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ECHO = """\
+version: 1
+pipeline: echo
+agents: {a: {instructions: Say., handoffs: []}}
+flow: {handoffs: {start: a}}
+"""
+GOOD = """\
+---
+version: 1
+scenario: it holds
+tags: [smoke]
+pipeline: echo
+turns: [{user: hi, replies: {a: hello}, expect: {reply: hello}}]
+"""
+ROWS = """\
+---
+version: 1
+scenario: row ${column.n}
+pipeline: echo
+examples: [{n: one}, {n: two}]
+turns: [{user: "${column.n}", replies: {a: hello}, expect: {reply: hello}}]
+"""
+BAD = """\
+---
+version: 1
+scenario: it's wrong
+pipeline: echo
+turns:
+  - user: hi
+    replies: {a: hello}
+    expect:
+      reply: bye
+"""
+MISSPELT = """\
+---
+version: 1
+scenario: misspelt
+pipeline: echo
+turns: [{user: hi, replies: {a: hello}, expect: {replly: hello}}]
+"""
+
+
+class Done(NamedTuple):
+    """How a call ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def write(name: str, text: str) -> None:
+    """Writes a file below the working directory."""
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def without_times(text: str) -> str:
+    """Replaces the wall clock's part of the last line."""
+    return re.sub(r"\(\d+\.\d\d s\)", "(0.00 s)", text)

@@ -1,0 +1,151 @@
+"""What holds for every command: help, versions, errors and exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simkit.cli import validating
+from tests.cli.projects import Done
+
+Call = Callable[..., Done]
+
+
+def test_help_lists_the_commands(simkit: Call) -> None:
+    done = simkit("--help")
+
+    assert done == Done(
+        0,
+        """\
+Usage: simkit [OPTIONS] COMMAND [ARGS]...
+
+  Test what every agent of a multi-agent pipeline is sent: declaratively,
+  offline, the same every time.
+
+Options:
+  --version    Print the version.
+  --traceback  Show the traceback if simkit itself fails.
+  -h, --help   Show this message and exit.
+
+Commands:
+  replay    Run scenarios; show what every agent was sent, and what does not
+            hold.
+  schema    Print the JSON Schema of scenario and pipeline files, for editors.
+  validate  Check files without running anything.
+
+  `simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2
+  broken.
+""",
+        "",
+    )
+
+
+@pytest.mark.parametrize("command", ["replay", "schema", "validate"])
+def test_the_help_of_a_command_loads_nothing_heavy(project: Path, command: str) -> None:
+    code = (
+        "import sys; from simkit.cli import main\n"
+        f"try: main(['{command}', '--help'])\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "heavy = {'pydantic', 'pytest', 'faker', 'vcr', 'yaml', 'tabulate', 'msgspec'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+
+    assert done.stdout.startswith(f"Usage: simkit {command}")
+    assert done.stderr == "[]\n"
+
+
+def test_the_version_is_printed(simkit: Call) -> None:
+    done = simkit("--version")
+
+    assert done.code == 0
+    assert done.out.startswith("simkit ")
+
+
+def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> None:
+    done = simkit("relpay")
+
+    assert done == Done(
+        2,
+        "",
+        "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
+        "Try 'simkit --help' for help.\n\n"
+        "Error: There is no command `relpay`. Did you mean `replay`? "
+        "Known: replay, schema, validate.\n",
+    )
+
+
+def test_an_unknown_option_is_a_wrong_call(simkit: Call) -> None:
+    done = simkit("replay", "--sede", "1")
+
+    assert done.code == 2
+    assert "No such option '--sede'" in done.err.replace(": ", " ").replace("No such option --", "No such option '--")  # fmt: skip
+
+
+def test_a_path_that_is_not_there_is_an_error_without_a_traceback(simkit: Call) -> None:
+    assert simkit("replay", "nowhere") == Done(
+        2, "", "nowhere: there is no such file or folder\n"
+    )
+
+
+def test_a_bug_in_simkit_asks_to_be_reported(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validating, "checked", lambda paths: {}["missing"])
+
+    done = simkit("validate")
+
+    assert done == Done(
+        2,
+        "",
+        "simkit itself failed: KeyError: 'missing'\n"
+        "  This is a bug in simkit. Please report it with the traceback, which this prints:\n"
+        "  simkit --traceback …\n",
+    )
+
+
+def test_a_bug_shows_its_traceback_if_asked(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMKIT_TRACEBACK", "")
+    monkeypatch.setattr(validating, "checked", lambda paths: {}["missing"])
+
+    done = simkit("--traceback", "validate")
+
+    assert done.code == 2
+    assert done.err.startswith("Traceback (most recent call last):\n")
+    assert done.err.endswith("KeyError: 'missing'\n")
+
+
+def test_ctrl_c_ends_with_130(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(paths: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(validating, "checked", stopped)
+
+    done = simkit("validate")
+
+    assert (done.code, done.out, done.err.strip()) == (130, "", "stopped")
+
+
+def test_the_module_runs_as_the_command_does(process: Call, simkit: Call) -> None:
+    assert process("validate") == simkit("validate")
+
+
+def test_a_reader_that_has_enough_is_no_error(project: Path) -> None:
+    command = f"{sys.executable} -m simkit schema | head -n 1"
+
+    done = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+
+    assert (done.stdout, done.stderr) == ("{\n", "")

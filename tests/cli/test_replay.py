@@ -1,0 +1,393 @@
+"""`simkit replay`, called from outside: what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
+
+Call = Callable[..., Done]
+
+GOOD_TABLE = """\
+    turn  time  agent  sent  tokens  dropped  answered  state written
+    ----  ----  -----  ----  ------  -------  --------  -------------
+       1  0 ms  user                          hi        messages
+          0 ms  a         2       2        0  hello     messages
+"""
+
+
+def test_scenarios_that_hold_take_a_line_each_under_their_file(simkit: Call) -> None:
+    assert simkit("replay") == Done(
+        0,
+        """\
+scenarios/good.scenario.yaml
+  ok      it holds
+  ok      row one
+  ok      row two
+
+3 scenarios: 3 held (0.00 s)
+""",
+        "",
+    )
+
+
+def test_a_single_scenario_is_shown_turn_by_turn(simkit: Call) -> None:
+    assert simkit("replay", "scenarios/good.scenario.yaml::it holds") == Done(
+        0,
+        f"""\
+scenarios/good.scenario.yaml
+  ok      it holds
+
+    scenarios/good.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 0
+
+{GOOD_TABLE}
+1 scenario: 1 held (0.00 s)
+""",
+        "",
+    )
+
+
+def test_what_fails_is_shown_with_its_findings_and_how_to_run_it_again(simkit: Call) -> None:
+    write("scenarios/bad.scenario.yaml", ECHO + BAD)
+
+    assert simkit("replay", "scenarios", "--seed", "7") == Done(
+        1,
+        f"""\
+scenarios/bad.scenario.yaml
+  FAILED  it's wrong
+
+    scenarios/bad.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 7
+
+{GOOD_TABLE}
+scenarios/bad.scenario.yaml:13:14: reply does not match (turn 1)
+    reply: bye
+  wanted "bye", found "hello"
+  the last finished run is a's
+
+reproduce: simkit replay 'scenarios/bad.scenario.yaml::it'"'"'s wrong' --seed 7
+
+scenarios/good.scenario.yaml
+  ok      it holds
+  ok      row one
+  ok      row two
+
+4 scenarios: 3 held, 1 failed (0.00 s)
+""",
+        "",
+    )
+
+
+def test_a_broken_file_or_scenario_stops_no_other_and_ends_with_2(simkit: Call) -> None:
+    write("scenarios/a.scenario.yaml", "version: 1\n\tscenario: x\n")
+    write("scenarios/b.scenario.yaml", ECHO + MISSPELT + BAD)
+
+    done = simkit("replay", "-q")
+
+    assert done == Done(
+        2,
+        f"""\
+scenarios/a.scenario.yaml
+  BROKEN  scenarios/a.scenario.yaml
+
+scenarios/a.scenario.yaml:2:1: a tab cannot indent or separate
+  use spaces
+
+reproduce: simkit replay scenarios/a.scenario.yaml
+
+scenarios/b.scenario.yaml
+  BROKEN  misspelt
+
+scenarios/b.scenario.yaml:9:56: unknown claim `replly`
+  at turns[0].expect.replly
+  did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
+model_calls, reply, runs, satisfies, state, tool_calls
+
+reproduce: simkit replay scenarios/b.scenario.yaml::misspelt
+
+  FAILED  it's wrong
+
+    scenarios/b.scenario.yaml:11, pipeline echo, 1 turn, 1 model call, seed 0
+
+{GOOD_TABLE}
+scenarios/b.scenario.yaml:18:14: reply does not match (turn 1)
+    reply: bye
+  wanted "bye", found "hello"
+  the last finished run is a's
+
+reproduce: simkit replay 'scenarios/b.scenario.yaml::it'"'"'s wrong' --seed 0
+
+6 scenarios: 3 held, 1 failed, 2 broken (0.00 s)
+""",
+        "",
+    )
+
+
+def test_skipped_and_expected_failures_are_told_and_fail_nothing(simkit: Call) -> None:
+    skipped = GOOD.replace("tags: [smoke]", "skip: not yet")
+    expected = BAD.replace("pipeline: echo", "pipeline: echo\nxfail: bug 12")
+    write("scenarios/good.scenario.yaml", ECHO + skipped + expected)
+
+    assert simkit("replay") == Done(
+        0,
+        """\
+scenarios/good.scenario.yaml
+  skipped it holds (not yet)
+  xfailed it's wrong (bug 12)
+
+2 scenarios: 0 held, 1 skipped, 1 failed as expected (0.00 s)
+""",
+        "",
+    )
+
+
+@pytest.mark.parametrize(("strict", "code"), [("true", 1), ("false", 0)])
+def test_a_scenario_that_holds_against_its_xfail_fails_unless_it_is_not_strict(
+    simkit: Call, strict: str, code: int
+) -> None:
+    xfail = f"xfail: {{reason: bug 12, strict: {strict}}}"
+    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", xfail))
+
+    done = simkit("replay")
+
+    told = (
+        "scenarios/good.scenario.yaml:8:8: the scenario held, but is expected to fail: bug 12\n"
+        "  → Remove `xfail`, or write `strict: false` under it.\n"
+    )
+    assert done.code == code
+    assert (told in done.out) is (code == 1)
+
+
+def test_lints_that_are_turned_off_are_printed_with_their_reason(simkit: Call) -> None:
+    off = GOOD.replace("tags: [smoke]", "lints: {CTX-07: twice is meant}")
+    write("scenarios/good.scenario.yaml", ECHO + off)
+
+    done = simkit("replay", "-q")
+
+    assert done == Done(
+        0,
+        "lint turned off: CTX-07 in 1 scenario: twice is meant\n1 scenario: 1 held (0.00 s)\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("row", ["row one", "row two"]),
+        ("row and not two", ["row one"]),
+        ("smoke", ["it holds"]),
+        ("good", ["it holds", "row one", "row two"]),
+    ],
+)
+def test_k_selects_by_words_of_path_name_and_tags(
+    simkit: Call, expression: str, names: list[str]
+) -> None:
+    done = simkit("replay", "-k", expression, "--format", "json")
+
+    assert [one["name"] for one in json.loads(done.out)["scenarios"]] == names
+
+
+def test_nothing_to_run_is_an_error(simkit: Call) -> None:
+    Path("empty").mkdir()
+
+    assert simkit("replay", "-k", "nope") == Done(
+        2, "", "scenarios: nothing to run: none of 3 fits -k 'nope'\n"
+    )
+    assert simkit("replay", "empty") == Done(
+        2, "", "empty: nothing to run: there is no `*.scenario.yaml` file with a scenario\n"
+    )
+
+
+def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:
+    numbered = ECHO + GOOD.replace("tags: [smoke]", "examples: [{n: 1}, {n: 2}]")
+    write("scenarios/good.scenario.yaml", numbered)
+
+    whole = simkit("replay", "scenarios/good.scenario.yaml::it holds", "--format", "json")
+    row = simkit("replay", "scenarios/good.scenario.yaml::it holds [2]", "--format", "json")
+
+    names = [[one["name"] for one in json.loads(done.out)["scenarios"]] for done in (whole, row)]
+    assert names == [["it holds [1]", "it holds [2]"], ["it holds [2]"]]
+
+
+def test_a_name_that_is_not_there_is_an_error_with_the_nearest(simkit: Call) -> None:
+    assert simkit("replay", "scenarios/good.scenario.yaml::it hold") == Done(
+        2,
+        "",
+        "scenarios/good.scenario.yaml: there is no scenario 'it hold'\n"
+        "  did you mean `it holds`?\n",
+    )
+    assert simkit("replay", "scenarios/good.scenario.yaml::x") == Done(
+        2,
+        "",
+        "scenarios/good.scenario.yaml: there is no scenario 'x'\n"
+        "  It holds:\n    it holds\n    row one\n    row two\n",
+    )
+
+
+def test_failed_runs_what_failed_until_it_holds(simkit: Call) -> None:
+    write("scenarios/bad.scenario.yaml", ECHO + BAD + BAD.replace("it's", "also"))
+    before = simkit("replay", "--failed")
+    simkit("replay")
+
+    simkit("replay", "scenarios/bad.scenario.yaml::it's wrong")
+    both = simkit("replay", "--failed", "-q")
+    write("scenarios/bad.scenario.yaml", (ECHO + BAD + BAD.replace("it's", "also")).replace("bye", "hello"))  # fmt: skip
+    repaired = simkit("replay", "--failed")
+    after = simkit("replay", "--failed")
+
+    assert before == Done(
+        2, "", "--failed: there is no earlier run in .simkit/\n  Run `simkit replay` first.\n"
+    )
+    assert both.out.endswith("\n2 scenarios: 0 held, 2 failed (0.00 s)\n")
+    assert repaired.out.endswith("\n2 scenarios: 2 held (0.00 s)\n")
+    assert after == Done(0, "nothing failed when it last ran\n", "")
+
+
+def test_the_context_of_every_call_can_be_shown(simkit: Call) -> None:
+    done = simkit("replay", "--show", "context", "-k", "two")
+
+    assert (
+        """\
+    turn 1, a, at 0 ms: 2 messages, 2 tokens, 0 dropped
+      [0] system · instructions
+          Say.
+      [1] user · current_message · turn 1 · m1
+          two
+      answered · m2
+          hello
+
+1 scenario"""
+        in done.out
+    )
+
+
+def test_the_state_and_the_events_can_be_shown_of_one_turn_and_agent(simkit: Call) -> None:
+    state = simkit("replay", "--show", "state", "-k", "two")
+    events = simkit("replay", "--show", "events", "-k", "two", "--agent", "a", "--turn", "1")
+
+    assert "    turn 1: 1 of 1 channel changed\n      messages: 0 → 2 items\n" in state.out
+    assert "ModelReplied        a r1: call c1, message m2, reply text\n" in events.out
+    assert "RunStarted" not in events.out
+
+
+def test_asking_for_an_agent_that_did_nothing_names_those_that_did(simkit: Call) -> None:
+    done = simkit("replay", "-k", "two", "--agent", "b", "--turn", "1")
+
+    assert "    nothing was done by agent 'b' in turn 1; agents of the whole run: a\n" in done.out
+
+
+def test_json_is_one_object_and_the_same_every_time(simkit: Call) -> None:
+    write("scenarios/bad.scenario.yaml", ECHO + BAD)
+
+    first, second = simkit("replay", "--format", "json"), simkit("replay", "--format", "json")
+
+    told = json.loads(first.out)
+    assert first == second
+    assert first.code == told["summary"]["exit_code"] == 1
+    assert [one["outcome"] for one in told["scenarios"]] == ["failed", "held", "held", "held"]
+    assert Path(told["scenarios"][0]["trace"]).is_file()
+
+
+def test_json_and_show_are_not_asked_for_together(simkit: Call) -> None:
+    done = simkit("replay", "--format", "json", "--show", "state")
+
+    assert done.code == 2
+    assert done.err.endswith(
+        "Error: --show is for people; with --format json, read the file named under `trace`.\n"
+    )
+
+
+def test_what_a_users_function_prints_stands_on_stderr(simkit: Call) -> None:
+    write("loud_functions.py", "def predicate(view):\n    print('looking')\n    return True\n")
+    satisfies = "expect: {satisfies: 'loud_functions:predicate'}"
+    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("expect: {reply: hello}", satisfies))
+
+    done = simkit("replay", "--format", "json")
+
+    assert (done.code, done.err) == (0, "looking\n")
+    assert json.loads(done.out)["summary"]["held"] == 1
+
+
+def test_the_traces_of_the_last_run_are_kept_and_recorded(simkit: Call) -> None:
+    simkit("replay")
+    simkit("replay", "-k", "two")
+
+    last = json.loads(Path(".simkit/last.json").read_text(encoding="utf-8"))
+    (kept,) = Path(".simkit/traces").iterdir()
+    assert [one["id"] for one in last["scenarios"]] == ["scenarios/good.scenario.yaml::row two"]
+    assert last["scenarios"][0]["trace"] == str(kept)
+    assert kept.read_text(encoding="utf-8").startswith('{"simkit_trace":1}\n{"kind":"RunStarted"')
+    assert Path(".simkit/.gitignore").read_text(encoding="utf-8") == "*\n"
+
+
+def test_a_ledger_that_cannot_be_written_is_a_note_and_no_failure(simkit: Call) -> None:
+    Path(".simkit").write_text("a file is in the way")
+
+    done = simkit("replay", "-q")
+
+    assert done == Done(
+        0,
+        "3 scenarios: 3 held (0.00 s)\n",
+        "note: this run is not recorded: .simkit/traces: Not a directory\n",
+    )
+
+
+def test_processes_give_the_same_output_in_the_same_order(process: Call) -> None:
+    write("scenarios/bad.scenario.yaml", ECHO + BAD)
+    write("scenarios/broken.scenario.yaml", ECHO + MISSPELT)
+
+    one, three = process("replay"), process("replay", "-j", "3")
+
+    assert one == three
+    assert one.code == 2
+
+
+def test_a_second_run_with_other_hashes_has_the_same_bytes(process: Call) -> None:
+    done = process("replay", "--verify", PYTHONHASHSEED="1")
+
+    assert done == Done(
+        0,
+        """\
+scenarios/good.scenario.yaml
+  ok      it holds
+  ok      row one
+  ok      row two
+
+verified: 3 ran again under PYTHONHASHSEED=2, all with the same bytes
+
+3 scenarios: 3 held (0.00 s)
+""",
+        "",
+    )
+
+
+def test_a_function_that_depends_on_hashes_is_found_with_the_first_differing_event(
+    process: Call,
+) -> None:
+    write("hashing.py", "def answer(view):\n    return f'hash {hash(\"x\") % 1000}'\n")
+    lucky = GOOD.replace("replies: {a: hello}, expect: {reply: hello}", "replies: {a: {function: 'hashing:answer'}}")  # fmt: skip
+    write("scenarios/good.scenario.yaml", ECHO + GOOD + lucky.replace("it holds", "by hash"))
+
+    done = process("replay", "--verify", "-q", PYTHONHASHSEED="1")
+
+    first, second = (_hash(seed) for seed in ("1", "2"))
+    assert done == Done(
+        1,
+        f"""\
+""",
+        "",
+    )
+
+
+def _hash(seed: str) -> int:
+    import subprocess
+    import sys
+
+    code = "print(hash('x') % 1000)"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    return int(subprocess.check_output([sys.executable, "-c", code], env=environment))

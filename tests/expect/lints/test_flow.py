@@ -1,0 +1,250 @@
+"""FLW-01, FLW-02, FLW-04, FLW-05: limits, edges, cycles, calls after the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit import events as e
+from simkit.expect.findings import Hit
+from simkit.expect.lints.flow import CallAfterEnd, LimitPassed, PingPong, UndeclaredEdge
+from tests.expect.traces import Story, hits_of, ran, texts_of
+
+PAIR = """\
+version: 1
+pipeline: pair
+agents:
+  a: {instructions: I am a., handoffs: [b]}
+  b: {instructions: I am b., handoffs: [a]}
+flow: {handoffs: {start: a}}
+limits: {agent_runs_per_turn: 4}
+---
+version: 1
+scenario: one
+pipeline: pair
+turns:
+  - user: hello
+    replies:
+"""
+CIRCLE = PAIR + """\
+      a: [{handoff: {to: b}}, {handoff: {to: b}}]
+      b: [{handoff: {to: a}}, {handoff: {to: a}}]
+    expect: {error: {type: LimitExceeded}}
+"""
+STRAIGHT = PAIR + """\
+      a: {handoff: {to: b}}
+      b: Done.
+"""
+
+
+def test_a_limit_that_was_reached_is_found() -> None:
+    story = Story()
+    story.turn()
+    story.emit(e.LimitReached(*story.where(), "handoffs_per_turn", 8))
+    story.end()
+    story.emit(e.LimitReached(0, limit="turns", allowed=1))
+
+    assert hits_of(LimitPassed, story.trace) == [
+        Hit("FLW-01", what, 1, data={"limit": limit, "allowed": allowed})
+        for what, limit, allowed in (
+            ("limit `handoffs_per_turn` was reached in turn 1: 8 allowed", "handoffs_per_turn", 8),
+            ("limit `turns` was reached: 1 allowed", "turns", 1),
+        )
+    ]
+
+
+def test_two_agents_that_hand_off_in_circles_are_found_natively(tmp_path: Path) -> None:
+    trace = ran(tmp_path, CIRCLE)
+
+    assert texts_of(PingPong, trace) == [
+        "agent 'b' runs in circles in turn 1: run r4 starts with the same state and input as run r2"
+    ]
+    assert texts_of(LimitPassed, trace) == [
+        "limit `agent_runs_per_turn` was reached in turn 1: 4 allowed"
+    ]
+
+
+def test_a_handoff_that_ends_passes_natively(tmp_path: Path) -> None:
+    trace = ran(tmp_path, STRAIGHT)
+
+    for lint in (PingPong, LimitPassed, UndeclaredEdge, CallAfterEnd):
+        assert hits_of(lint, trace) == []
+
+
+def flowing(**facts: Any) -> Story:
+    story = Story(
+        {
+            "router": e.AgentFacts("Choose."),
+            "a": e.AgentFacts("I am a.", handoffs=("b",)),
+            "b": e.AgentFacts("I am b."),
+            "c": e.AgentFacts("I am c."),
+        },
+        **facts,
+    )
+    story.turn()
+    return story
+
+
+def test_a_start_that_the_pipeline_does_not_name_is_found() -> None:
+    story = flowing(decider="router", starts=("router",))
+    story.start("a")
+
+    assert hits_of(UndeclaredEdge, story.trace) == [
+        Hit("FLW-02", "agent 'a' started in turn 1, but a turn starts with: router", 1, "a")
+    ]
+
+
+def test_an_agent_that_the_last_route_does_not_name_is_found() -> None:
+    story = flowing(decider="router", starts=("router",))
+    story.start("router")
+    story.route("a", "b")
+    story.finish()
+    story.answers("a")
+    story.answers("c")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'c' started in turn 1, but the last route names: a, b"
+    ]
+
+
+def test_a_second_start_without_a_reason_is_found() -> None:
+    story = flowing()
+    story.answers("a")
+    story.answers("b")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'b' started in turn 1, but no edge, route or handoff leads to it"
+    ]
+
+
+def test_a_handoff_between_agents_that_do_not_declare_it_is_found() -> None:
+    story = flowing(contracts=(e.ContractFacts(("a",), "c", "other", "transfer", "all"),))
+    story.start("a")
+    story.passes_to("c", type="analysis")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'c' started in turn 1, by a handoff from 'a', which neither declares it nor has a "
+        "contract of type 'analysis' with it"
+    ]
+
+
+def test_a_start_by_a_handoff_that_was_not_made_is_found() -> None:
+    story = flowing()
+    story.start("a")
+    fields = story.requests("b")
+    story.emit(e.HandoffRejected(*story.where(), **fields, reason="no"))
+    story.start("b", handoff="h1", source="a")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'b' started in turn 1, by handoff h1, which was not made"
+    ]
+
+
+def test_routes_edges_handoffs_and_starts_are_reasons() -> None:
+    story = flowing(
+        decider="router",
+        starts=("router", "a"),
+        edges=(("b", "c"),),
+        contracts=(e.ContractFacts(("*",), "c", "analysis", "transfer", "all"),),
+    )
+    story.start("router")
+    story.route("a", "b")
+    story.finish()
+    story.start("a")
+    story.passes_to("b")
+    story.passes_to("c", type="analysis")
+    story.finish()
+    story.answers("c")
+    story.end()
+    story.turn()
+    story.start("router", group="g1")
+    story.start("a", group="g1")
+
+    assert hits_of(UndeclaredEdge, story.trace) == []
+
+
+def test_an_edge_leads_on_only_from_a_run_that_finished() -> None:
+    story = flowing(edges=(("a", "b"),), starts=("a",))
+    story.start("a")
+    story.start("b")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'b' started in turn 1, but no edge, route or handoff leads to it"
+    ]
+
+
+def circling(**second: Any) -> Story:
+    """Agents ``a`` and ``b`` pass control to and fro; the second round may differ."""
+    story = Story(["a", "b"])
+    story.turn()
+    story.start("a", given="hello")
+    story.passes_to("b", query="yours")
+    story.passes_to("a", query="mine")
+    if second.pop("writes", False):
+        story.write({"messages": []})
+    story.passes_to("b", **{"query": "yours", **second})
+    return story
+
+
+def test_the_same_agent_with_the_same_state_and_handoff_is_found() -> None:
+    story = circling()
+
+    assert hits_of(PingPong, story.trace) == [
+        Hit(
+            "FLW-04",
+            "agent 'b' runs in circles in turn 1: run r4 starts with the same state and input as "
+            "run r2",
+            1, "b", data={"runs": ["r2", "r4"]},
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "second",
+    [{"query": "other"}, {"payload": {"try": 2}}, {"type": "other"}, {"writes": True}],
+    ids=["query", "payload", "type", "state"],
+)
+def test_a_second_round_that_differs_passes(second: dict[str, Any]) -> None:
+    story = circling(**second)
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_another_turn_and_a_parallel_group_are_no_cycle() -> None:
+    story = Story(["a"])
+    for _ in range(2):
+        story.turn()
+        story.start("a", given="hello")
+        story.end()
+    story.turn()
+    story.start("a", group="g1")
+    story.start("a", group="g1")
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_a_model_call_after_the_turn_is_found() -> None:
+    story = Story(["a"])
+    story.turn()
+    run = story.start("a")
+    story.call()
+    story.says("Done.")
+    story.end()
+    story.resume("a", run)
+    story.call()
+
+    assert hits_of(CallAfterEnd, story.trace) == [
+        Hit("FLW-05", "agent 'a' made a model call after turn 1 had ended", 1, "a", 1)
+    ]
+
+
+def test_a_model_call_of_the_next_turn_passes() -> None:
+    story = Story(["a"])
+    for _ in range(2):
+        story.turn()
+        story.answers("a")
+        story.end()
+
+    assert hits_of(CallAfterEnd, story.trace) == []

@@ -1,0 +1,59 @@
+"""The lints together: the catalogue, one pass, and a plain conversation that passes them all."""
+
+from __future__ import annotations
+
+from simkit.expect.lints import all_lints, run_lints
+from simkit.lint_catalogue import LINTS
+from tests.expect.traces import Story, history, made
+
+AFTER_THE_RUN = {"RUN-03"}
+"""Lints that speak of claims; the judge holds them, not the pass over the trace."""
+
+
+def test_every_lint_of_the_catalogue_runs_once() -> None:
+    ids = [lint.id for lint in all_lints()]
+
+    assert len(ids) == len(set(ids))
+    assert set(ids) == set(LINTS) - AFTER_THE_RUN
+
+
+def test_every_lint_names_its_rule_and_where_it_comes_from() -> None:
+    for lint in all_lints():
+        text = type(lint).__doc__ or ""
+
+        assert text.startswith(f"{lint.id}: ")
+        assert lint.kinds
+
+
+def conversation(turns: int) -> Story:
+    """Every turn the user asks, a router chooses, and an agent answers."""
+    story = Story(["router", "a"], decider="router", starts=("router",))
+    kept: list[int] = []
+    for number in range(1, turns + 1):
+        asked = story.turn(f"question {number}")
+        current = made("current_message", f"question {number}", role="user", of=asked, turn=number)
+        story.start("router")
+        story.call(story.instructions(), history("s1/router/history", kept), current)
+        story.says("a")
+        story.route("a")
+        story.finish()
+        story.start("a")
+        story.call(story.instructions(), history("s1/a/history", kept), current)
+        said = story.says(f"answer {number}")
+        story.finish(messages=[{"$message": said}])
+        story.end()
+        kept = [asked, said]
+    return story
+
+
+def test_a_plain_conversation_passes_all_lints() -> None:
+    _, hits = run_lints(conversation(20).trace.events, all_lints())
+
+    assert hits == []
+
+
+def test_a_lint_starts_anew_with_every_trace() -> None:
+    first, second = list(all_lints()), list(all_lints())
+
+    assert [type(lint) for lint in first] == [type(lint) for lint in second]
+    assert all(one is not two for one, two in zip(first, second, strict=True))

@@ -1,0 +1,81 @@
+"""Tables of refused files: a base, what each case replaces in it, and what is then said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from simkit.errors import SourceError
+from simkit.events import KINDS
+from simkit.failures import FAILURES
+from simkit.lint_catalogue import LINTS
+from simkit.matching import OPERATORS
+from simkit.scenario.claim_names import EVENT_KEYS
+from simkit.scenario.files import Library, items_in
+
+FILE: Final = "t.scenario.yaml"
+TESTS: Final = Path(__file__).resolve().parent
+_WORDS: Final = {
+    "LINTS": LINTS,
+    "EVENTS": KINDS,
+    "EVENT_KEYS": EVENT_KEYS,
+    "OPERATORS": sorted(OPERATORS),
+    "FAILURES": FAILURES,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file, and the whole text with which it is refused (empty: it is accepted)."""
+
+    name: str
+    text: str
+    says: str
+    shape: str
+    """The kind of document whose JSON Schema refuses it too; empty if that cannot see it."""
+
+
+def table(file: str) -> tuple[str, list[Case], list[Case]]:
+    """Returns a table's base, its refused and its accepted cases."""
+    read: Mapping[str, Any] = yaml.safe_load((TESTS / file).read_text(encoding="utf-8"))
+    base: str = read["base"]
+    refused = [_case(base, entry) for entry in read["refused"]]
+    return base, refused, [_case(base, entry) for entry in read.get("accepted", ())]
+
+
+def _case(base: str, entry: Mapping[str, Any]) -> Case:
+    text = base
+    for old, new in entry["replace"]:
+        assert old in text, f"{entry['name']}: the base holds no {old!r}"
+        text = text.replace(old, new, 1)
+    says: str = entry.get("says", "")
+    for word, known in _WORDS.items():
+        says = says.replace(f"<{word}>", ", ".join(known))
+    return Case(entry["name"], text, says, entry.get("shape", ""))
+
+
+def parametrized(cases: list[Case]) -> pytest.MarkDecorator:
+    """Runs a test once for each case."""
+    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+
+
+def refusal() -> str:
+    """Returns what is said of the file in the current folder, or an empty text."""
+    try:
+        library = Library()
+        for item in items_in(FILE):
+            library.prepared(item)
+    except SourceError as problem:
+        return str(problem)
+    return ""
+
+
+def refusal_of(text: str) -> str:
+    """Returns what is said of a text once it is a file in the current folder."""
+    Path(FILE).write_text(text, encoding="utf-8")
+    return refusal()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simkit.report.contexts import context_lines
+from simkit.views import View
+
+JOINED = """\
+version: 1
+pipeline: joined
+tokens: {count: chars/4}
+agents:
+  a:
+    instructions: Say yes.
+    output: {type: object}
+    context: [instructions, history: {window: {rounds: 1}}, [current_message, {shared: {from: facts}}]]
+channels: {messages: {reducer: append, scope: session}, facts: {scope: session}}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: three turns
+pipeline: joined
+given: {state: {facts: {k: 1}}}
+turns:
+  - {user: one, replies: {a: {json: {}}}}
+  - {user: two, replies: {a: {json: {}}}}
+  - {user: three, replies: {a: {error: timeout}}}
+"""
+
+
+def test_a_context_is_shown_whole_with_where_each_message_came_from(
+    view_of_run: Callable[..., View],
+) -> None:
+    lines = list(context_lines(view_of_run(), turn=2, agent="coach"))
+
+    assert "\n".join(lines) == """\
+turn 2, coach, call 1 of 2, at 1500 ms: 6 messages, 21 tokens, 3 dropped
+  [0] system · instructions
+      Coach.
+  [1] user · history · turn 1 · m1
+      I ran 8 km
+  [2] assistant router · history · turn 1 · m2
+      {"agent":"coach"}
+  [3] assistant coach · history · turn 1 · m5
+      Well done.
+  [4] assistant router · history · turn 2 · m7
+      {"agent":"coach"}
+  [5] user · current_message · turn 2 · m6
+      How was it?
+  tools offered: log_run
+  dropped by tool_calls (tool calls only): assistant coach · turn 1 · m3: log_run(km: 8)
+  dropped by tool_calls: assistant coach · turn 1 · m3: log_run(km: 8)
+  dropped by tool_messages: tool coach log_run · turn 1 · m4: {"ok":true}
+  answered · m8
+      calls transfer_to_analyst(type: "analysis", payload: {}) as call2
+
+turn 2, coach, call 2 of 2, at 1500 ms: 8 messages, 51 tokens, 3 dropped
+  [0] system · instructions
+      Coach.
+  [1] user · history · turn 1 · m1
+      I ran 8 km
+  [2] assistant router · history · turn 1 · m2
+      {"agent":"coach"}
+  [3] assistant coach · history · turn 1 · m5
+      Well done.
+  [4] assistant router · history · turn 2 · m7
+      {"agent":"coach"}
+  [5] user · current_message · turn 2 · m6
+      How was it?
+  [6] assistant coach · run · turn 2 · m8
+      calls transfer_to_analyst(type: "analysis", payload: {}) as call2
+  [7] tool coach transfer_to_analyst · run · turn 2 · m9
+      Handoff to analyst rejected: payload: 'km' is a required property
+  tools offered: log_run
+  dropped by tool_calls (tool calls only): assistant coach · turn 1 · m3: log_run(km: 8)
+  dropped by tool_calls: assistant coach · turn 1 · m3: log_run(km: 8)
+  dropped by tool_messages: tool coach log_run · turn 1 · m4: {"ok":true}
+  answered · m10
+      calls transfer_to_analyst(type: "analysis", payload: {"km": 8}) as call3
+"""
+
+
+def test_joint_messages_settings_windows_and_failures_are_shown(
+    view_of_run: Callable[..., View],
+) -> None:
+    lines = list(context_lines(view_of_run("", JOINED), turn=3))
+
+    assert "\n".join(lines) == """\
+turn 3, a, at 0 ms: 4 messages, 8 tokens, 2 dropped
+  [0] system · instructions
+      Say yes.
+  [1] user · history · turn 2 · m3
+      two
+  [2] assistant a · history · turn 2 · m4
+      {}
+  [3] user · current_message + shared · turn 3 · m5
+      three
+
+      {"k":1}
+  settings: {"output": {"type": "object"}}
+  dropped by window: user · turn 1 · m1: one
+  dropped by window: assistant a · turn 1 · m2: {}
+  failed with timeout: The request timed out.
+"""
+
+
+def test_only_what_is_asked_for_is_shown(view_of_run: Callable[..., View]) -> None:
+    view = view_of_run()
+
+    assert list(context_lines(view, turn=3)) == []
+    assert list(context_lines(view, agent="nobody")) == []
+    assert [line for line in context_lines(view, agent="analyst") if line.startswith("turn")] == [
+        "turn 2, analyst, at 1500 ms: 7 messages, 23 tokens, 9 dropped"
+    ]

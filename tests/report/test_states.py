@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simkit.report.states import state_lines
+from simkit.report.wording import Tone
+from simkit.views import View
+
+RECORDS = """\
+version: 1
+pipeline: records
+channels:
+  messages: {reducer: append, scope: session}
+  facts: {reducer: merge, scope: session}
+  recent: {reducer: {append: {last: 1}}, scope: session}
+agents:
+  a: {instructions: A., writes: {facts: "${run.output}", recent: ["${run.output.n}"]}}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: records
+pipeline: records
+given: {state: {facts: {n: 0, old: true}, recent: [0]}}
+turns:
+  - {user: one, replies: {a: {json: {n: 1, new: x}}}}
+  - {user: other, session: s2, replies: {a: {json: {n: 2}}}}
+"""
+
+
+def test_each_turn_shows_what_it_changed_and_names_the_rest(
+    view_of_run: Callable[..., View],
+) -> None:
+    assert "\n".join(state_lines(view_of_run())) == """\
+turn 1: 2 of 3 channels changed
+  messages: 0 → 2 items
+    + user: I ran 8 km
+    + assistant coach: Well done.
+  decision:
+    - null
+    + {"agent": "coach"}
+  unchanged: notes
+
+turn 2: 2 of 3 channels changed
+  messages: 2 → 4 items
+    + user: How was it?
+    + assistant analyst: Faster than last week.
+  decision:
+    - null
+    + {"agent": "coach"}
+  unchanged: notes
+"""
+
+
+def test_mappings_differ_key_by_key_and_a_list_that_lost_items_is_shown_whole(
+    view_of_run: Callable[..., View],
+) -> None:
+    assert "\n".join(state_lines(view_of_run("", RECORDS))) == """\
+turn 1, session s1: 3 of 3 channels changed
+  messages: 0 → 1 item
+    + user: one
+  facts:
+    - n: 0
+    + n: 1
+    + new: "x"
+  recent:
+    - [0]
+    + [1]
+
+turn 2, session s2: 3 of 3 channels changed
+  messages: 0 → 1 item
+    + user: other
+  facts:
+    - n: 0
+    + n: 2
+  recent:
+    - [0]
+    + [2]
+"""
+
+
+def test_one_turn_can_be_chosen(view_of_run: Callable[..., View]) -> None:
+    lines = list(state_lines(view_of_run(), turn=2))
+
+    assert lines[0] == "turn 2: 2 of 3 channels changed"
+    assert lines.count("") == 1
+
+
+def test_signs_carry_the_tone(view_of_run: Callable[..., View]) -> None:
+    def paint(text: str, tone: Tone) -> str:
+        return f"<{tone}>{text}</>"
+
+    lines = list(state_lines(view_of_run(), turn=1, paint=paint))
+
+    assert lines[0] == "<strong>turn 1</>: 2 of 3 channels changed"
+    assert lines[5:7] == ["    <bad>-</> null", '    <good>+</> {"agent": "coach"}']

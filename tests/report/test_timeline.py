@@ -1,0 +1,132 @@
+"""The timeline: one row for each thing said; whole tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simkit.report.timeline import Row, rows_of, selected, table
+from simkit.views import View
+
+Ran = Callable[..., View]
+
+PARALLEL = """\
+version: 1
+pipeline: pair
+agents:
+  router: {instructions: Choose., context: [instructions, current_message]}
+  a: {instructions: A.}
+  b: {instructions: B.}
+flow: {router: {decide: router, to: {parallel: [a, b]}}}
+---
+version: 1
+scenario: two at once
+pipeline: pair
+turns:
+  - {user: go, replies: {router: both, a: {text: slow, latency_ms: 20}, b: {text: fast, latency_ms: 10}}}
+"""
+FAILING = """\
+version: 1
+pipeline: one
+agents:
+  a: {instructions: A., before: [{when: {user: thanks}, writes: {messages: [You are welcome.]}}]}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: fails
+pipeline: one
+turns:
+  - {user: thanks}
+  - {user: hi, session: s2, replies: {a: {error: rate_limit}}}
+"""
+
+
+def test_rows_say_what_each_call_was_sent_and_what_came_of_it(view_of_run: Ran) -> None:
+    rows = rows_of(view_of_run())
+
+    assert rows == [
+        Row(0, 0, "given", wrote=("notes",), is_agent=False),
+        Row(1, 0, "user", answered="I ran 8 km", wrote=("messages",), is_agent=False),
+        Row(1, 0, "router", 2, 5, 0, '{"agent": "coach"}', wrote=("decision",)),
+        Row(1, 0, "coach", 3, 10, 0, 'log_run(km: 8) → {"ok": true}'),
+        Row(1, 1500, "coach", 5, 17, 0, "Well done.", wrote=("messages",)),
+        Row(2, 1500, "user", answered="How was it?", wrote=("messages",), is_agent=False),
+        Row(2, 1500, "router", 2, 5, 0, '{"agent": "coach"}', wrote=("decision",)),
+        Row(2, 1500, "coach", 6, 21, 3, handoff="rejected → analyst"),
+        Row(2, 1500, "coach", 8, 51, 3, handoff="transfer → analyst"),
+        Row(2, 1500, "analyst", 7, 23, 9, "Faster than last week.", wrote=("messages",)),
+    ]
+
+
+def test_the_table_shows_the_whole_run(view_of_run: Ran) -> None:
+    lines = table(rows_of(view_of_run()))
+
+    assert lines == """\
+turn     time  agent    sent  tokens  dropped  answered                       handoff             state written
+----  -------  -------  ----  ------  -------  -----------------------------  ------------------  -------------
+         0 ms  given                                                                              notes
+   1     0 ms  user                            I ran 8 km                                         messages
+         0 ms  router      2       5        0  {"agent": "coach"}                                 decision
+         0 ms  coach       3      10        0  log_run(km: 8) → {"ok": true}
+      1500 ms  coach       5      17        0  Well done.                                         messages
+   2  1500 ms  user                            How was it?                                        messages
+      1500 ms  router      2       5        0  {"agent": "coach"}                                 decision
+      1500 ms  coach       6      21        3                                 rejected → analyst
+      1500 ms  coach       8      51        3                                 transfer → analyst
+      1500 ms  analyst     7      23        9  Faster than last week.                             messages
+""".splitlines()  # noqa: E501
+
+
+def test_agents_that_run_at_once_are_marked(view_of_run: Ran) -> None:
+    rows = rows_of(view_of_run("", PARALLEL))
+
+    assert [(row.at, row.agent, row.answered) for row in rows] == [
+        (0, "user", "go"),
+        (0, "router", "both"),
+        (0, "∥ a", "slow"),
+        (0, "∥ b", "fast"),
+    ]
+
+
+def test_rules_that_stand_in_errors_and_sessions_have_their_rows(view_of_run: Ran) -> None:
+    rows = rows_of(view_of_run("", FAILING))
+
+    assert [(row.turn, row.agent, row.messages, row.answered, row.wrote) for row in rows] == [
+        (1, "user (s1)", None, "thanks", ("messages",)),
+        (1, "a", None, "null (stood in)", ("messages",)),
+        (2, "user (s2)", None, "hi", ("messages",)),
+        (2, "a", 2, "rate_limit (failed)", ()),
+        (2, "error", None, "rate_limit: Rate limit reached. Try again later.", ()),
+    ]
+
+
+def test_rows_of_one_turn_and_one_agent_can_be_chosen(view_of_run: Ran) -> None:
+    rows = rows_of(view_of_run())
+
+    assert selected(rows, turn=1) == rows[1:5]
+    assert selected(rows, agent="analyst") == [rows[5], rows[9]]
+    assert selected(rows, turn=1, agent="analyst") == []
+
+
+def test_a_parallel_agent_is_chosen_by_its_plain_name() -> None:
+    rows = [Row(1, 0, "∥ a"), Row(1, 0, "∥ b")]
+
+    assert selected(rows, agent="b") == [rows[1]]
+
+
+def test_no_rows_make_no_table() -> None:
+    assert table([]) == []
+
+
+def test_long_cells_are_wrapped_and_cut_so_that_the_table_keeps_its_width() -> None:
+    row = Row(
+        1, 3_725_000, "an_agent_with_a_really_long_name", 12, 3456, 7, "many words " * 40,
+        "transfer → another_agent_with_a_long_name", ("one_channel", "another_channel", "a_third"),
+    )  # fmt: skip
+
+    assert table([row], width=100) == """\
+turn        time  agent                     sent  tokens  dropped  answered     handoff        state written
+----  ----------  ------------------------  ----  ------  -------  -----------  -------------  -------------
+   1  1 h 02 min  an_agent_with_a_really_…    12    3456        7  many words   transfer → an  one_channel,
+                                                                   many words   other_agent_w  another_chann
+                                                                   many words…  ith_a_long_n…  el, a_third
+""".splitlines()

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from simkit.errors import FunctionFailed
+from simkit.runtime.functions import called
+
+HERE = "tests/runtime/test_functions.py"
+
+
+def clock() -> str:
+    time.time()
+    return "told"
+
+
+async def slow_clock() -> str:
+    await asyncio.sleep(3600)
+    time.time()
+    return "told"
+
+
+def fetch() -> None:
+    socket.create_connection(("example.com", 443))
+
+
+async def async_fetch() -> None:
+    await asyncio.open_connection("example.com", 443)
+
+
+def effects_of(function: Any) -> tuple[Any, list[tuple[str, str]]]:
+    found: list[tuple[str, str]] = []
+    result = called("app:it", function, report=lambda effect, where: found.append((effect, where)))
+    return result, found
+
+
+def test_effect_of_a_function_is_reported_and_its_result_returned(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(pytestconfig.rootpath)
+    line = clock.__code__.co_firstlineno + 1
+
+    assert effects_of(clock) == ("told", [("time", f"{HERE}:{line} in clock")])
+
+
+def test_effect_of_an_async_function_is_reported_and_the_event_loops_own_is_not(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(pytestconfig.rootpath)
+    line = slow_clock.__code__.co_firstlineno
+
+    assert effects_of(slow_clock) == (
+        "told",
+        [
+            ("sleep", f"{HERE}:{line + 1} in slow_clock"),
+            ("time", f"{HERE}:{line + 2} in slow_clock"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("function", [fetch, async_fetch])
+def test_function_that_reaches_for_the_network_fails(function: Any) -> None:
+    found: list[str] = []
+
+    with pytest.raises(FunctionFailed) as failed:
+        called("app:it", function, report=lambda effect, where: found.append(effect))
+
+    assert str(failed.value) == (
+        "`app:it` raised NetworkRefused: a user's function reached for the network, "
+        "example.com:443, which is refused. "
+        "Stub the tool with `tool_results`, or pass the data in."
+    )
+    assert found == ["network"]
+
+
+def test_without_a_report_nothing_is_guarded() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+
+        called("app:it", lambda: socket.create_connection(address).close())

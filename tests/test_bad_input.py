@@ -1,0 +1,232 @@
+"""Whatever a file says, a user is told where and what, in one error, and never sees a traceback."""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from simkit.errors import SourceError
+from simkit.scenario.files import Item, Library, items_in
+from simkit.source import Document, SourcePath
+from tests.refusals import FILE, Case, parametrized, refusal, refusal_of, table
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+BASE, REFUSED, _ = table("bad_input.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "personas").mkdir()
+    (tmp_path / "personas" / "runner.yaml").write_text("version: 1\n")
+
+
+def test_base_of_the_table_is_accepted() -> None:
+    assert refusal_of(BASE) == ""
+
+
+@parametrized(REFUSED)
+def test_bad_input_is_refused_with_its_place_and_what_to_do(case: Case) -> None:
+    assert refusal_of(case.text) == case.says
+
+
+# The file itself
+
+
+def test_missing_file_is_refused() -> None:
+    assert refusal() == f"{FILE}: there is no such file"
+
+
+def test_empty_file_is_refused() -> None:
+    assert refusal_of("# nothing yet\n") == f"{FILE}:1:1: the file holds no document"
+
+
+def test_file_that_is_not_utf_8_is_refused() -> None:
+    Path(FILE).write_bytes(BASE.encode().replace(b"pizza", b"pi\xe7a", 1))
+
+    at = BASE.index("pizza") + 2
+    assert refusal() == (
+        f"{FILE}:22:13: byte {at} of the file (0xe7) is not UTF-8\n  save the file as UTF-8"
+    )
+
+
+def test_file_of_ten_megabytes_is_refused() -> None:
+    assert refusal_of(BASE + "#" * 10_000_000) == (
+        f"{FILE}: the file has {len(BASE) + 10_000_000:,} bytes; at most 4,000,000 are read\n"
+        "  split it into several files"
+    )
+
+
+def test_deep_nesting_is_refused() -> None:
+    assert refusal_of(f"scenario: {'[' * 5_000}") == (
+        f"{FILE}:1:110: lists and mappings are nested deeper than 100 levels"
+    )
+
+
+def test_alias_bomb_is_refused() -> None:
+    lines = ["x0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    for number in range(1, 9):
+        items = ", ".join([f"*a{number - 1}"] * 10)
+        lines.append(f"x{number}: &a{number} [{items}]")
+
+    assert refusal_of("\n".join(lines)) == (
+        f"{FILE}:6:5: aliases expand this to more than 1,000,000 values\n  at x5"
+    )
+
+
+# Files that name each other
+
+
+def test_unknown_pipeline_file_names_those_beside_it() -> None:
+    Path("coach.pipeline.yaml").write_text(BASE.partition("---\n")[0])
+
+    said = refusal_of(
+        BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: couch.pipeline.yaml")
+    )
+
+    assert said == (
+        f"{FILE}:3:11: there is no file `couch.pipeline.yaml` beside this one\n"
+        "  at pipeline\n"
+        "  did you mean `coach.pipeline.yaml`?   known: coach.pipeline.yaml"
+    )
+
+
+def test_what_is_wrong_with_a_pipeline_is_said_of_its_own_file() -> None:
+    pipeline = BASE.partition("---\n")[0].replace("[log_meal]", "[log]")
+    Path("coach.pipeline.yaml").write_text(pipeline)
+
+    said = refusal_of(
+        BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: coach.pipeline.yaml")
+    )
+
+    assert said == (
+        "coach.pipeline.yaml:13:13: unknown tool `log`\n"
+        "  at agents.nutrition.tools[0]\n"
+        "  known: log_meal"
+    )
+
+
+def test_use_that_goes_round_in_a_circle_is_refused() -> None:
+    Path("a.yaml").write_text("version: 1\nuse: [b.yaml]\n")
+    Path("b.yaml").write_text("version: 1\nuse: [a.yaml]\n")
+
+    said = refusal_of(BASE.replace("turns:", "use: [a.yaml]\nturns:"))
+
+    assert said == (
+        "b.yaml:2:7: `use` goes round in a circle: t.scenario.yaml → a.yaml → b.yaml → a.yaml\n"
+        "  at use[0]"
+    )
+
+
+def test_what_is_wrong_with_a_shared_file_is_said_of_that_file() -> None:
+    Path("a.yaml").write_text("version: 1\ntool_result: {}\n")
+
+    said = refusal_of(BASE.replace("turns:", "use: [a.yaml]\nturns:"))
+
+    assert said == (
+        "a.yaml:2:1: unknown key `tool_result`\n"
+        "  at tool_result\n"
+        "  did you mean `tool_results`?   known: agents, given, tool_results, use, version"
+    )
+
+
+# Anything else
+
+WRONG: Final = (
+    None, True, 7, 1.5, -1, "zzz", "", [], [None], [7], [[]], {}, {"zzz": 1}, [{}], "${",
+    {"a": 1, "b": 2},
+)  # fmt: skip
+FOREIGN: Final = re.compile(r"Input should|Extra inputs|[Uu]nable to|valid (string|dict|list)")
+"""Words of pydantic's."""
+
+
+def places(value: Any, at: SourcePath = ()) -> Iterator[SourcePath]:
+    """Every place in a document."""
+    yield at
+    steps: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, (dict, list)):
+        steps = value.items() if isinstance(value, dict) else enumerate(value)
+    for step, inner in steps:
+        yield from places(inner, (*at, step))
+
+
+def planted(data: Any, path: SourcePath, wrong: Any) -> Any:
+    """The data with another value at one place."""
+    if not path:
+        return wrong
+    changed = copy.deepcopy(data)
+    inside = changed
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = copy.deepcopy(wrong)
+    return changed
+
+
+def refusals_of(library: Library, document: Document, item: Item) -> Iterator[str]:
+    """What is said of a scenario with wrong values, an eighth of them, in each place."""
+    for number, path in enumerate(places(document.data)):
+        for wrong in WRONG[number % 8 :: 8]:
+            broken = document.with_data(planted(document.data, path, wrong))
+            try:
+                library.with_document(broken).prepared(item)
+            except SourceError as problem:
+                yield str(problem)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["fitness_coach/example.scenario.yaml", "handoff_pattern/example.scenario.yaml"],
+)
+def test_wrong_values_anywhere_are_refused_in_our_own_words(file: str) -> None:
+    path = str(ROOT / "scenarios" / file)
+    item, library = items_in(path)[0], Library()
+    pipeline = library.prepared(item).pipeline_document
+
+    said = [
+        text
+        for document in (library.documents(path)[item.index], pipeline)
+        for text in refusals_of(library, document, item)
+    ]
+
+    assert len(said) > 200
+    assert [text for text in said if FOREIGN.search(text)] == []
+    assert all(re.match(r"\S+:\d+:\d+: ", text) for text in said)
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted((ROOT / "scenarios").rglob("*.scenario.yaml")),
+    ids=lambda file: f"{file.parent.name}/{file.name}",
+)
+def test_scenarios_of_the_project_are_accepted(file: Path) -> None:
+    library = Library()
+
+    prepared = [library.prepared(item) for item in items_in(str(file))]
+
+    assert prepared
+
+
+# From outside
+
+
+@pytest.mark.parametrize("name", ["tab", "unknown claim", "an agent that never runs", "version 2"])
+def test_validate_prints_the_error_and_ends_with_2(name: str) -> None:
+    cases = {case.name: case for case in REFUSED}
+    Path(FILE).write_text(cases[name].text, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "simkit", "validate", FILE],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (2, cases[name].says + "\n")

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from simkit.ledger import Entry, Ledger, slug
+
+
+def ledger(folder: Path) -> Ledger:
+    return Ledger({"SERVICE_API_KEY": "s3cr3t-value"}, folder / ".simkit")
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_trace_is_kept_redacted_and_out_of_version_control(tmp_path: Path) -> None:
+    kept = ledger(tmp_path).keep("s/x.scenario.yaml::Late", [b'{"a":1}', b'{"k":"s3cr3t-value"}'])
+
+    assert Path(kept).read_bytes() == b'{"a":1}\n{"k":"[redacted:env]"}\n'
+    assert files(tmp_path) == [".simkit/.gitignore", f".simkit/traces/{Path(kept).name}"]
+    assert (tmp_path / ".simkit/.gitignore").read_text() == "*\n"
+
+
+def test_closing_records_the_run_and_forgets_older_traces(tmp_path: Path) -> None:
+    old = ledger(tmp_path).keep("f::old", [b"{}"])
+    new = ledger(tmp_path).keep("f::new", [b"{}"])
+
+    ledger(tmp_path).close([Entry("f::new", "failed", "d1", new)], ["f::new"])
+
+    assert json.loads((tmp_path / ".simkit/last.json").read_text()) == {
+        "version": 1,
+        "scenarios": [{"id": "f::new", "outcome": "failed", "digest": "d1", "trace": new}],
+        "failed": ["f::new"],
+    }
+    assert (Path(old).exists(), Path(new).exists()) == (False, True)
+
+
+def test_failures_stay_until_they_are_run_again(tmp_path: Path) -> None:
+    ledger(tmp_path).close([Entry("a", "failed"), Entry("b", "broken")], ["a", "b"])
+    ledger(tmp_path).close([Entry("a", "held"), Entry("c", "failed")], ["c"])
+
+    assert ledger(tmp_path).failed() == ("b", "c")
+
+
+def test_nothing_is_known_before_the_first_run_or_of_a_file_that_is_none(tmp_path: Path) -> None:
+    assert ledger(tmp_path).failed() is None
+
+    (tmp_path / ".simkit").mkdir()
+    (tmp_path / ".simkit/last.json").write_text("{")
+
+    assert ledger(tmp_path).failed() is None
+
+
+def test_slugs_are_readable_and_differ_where_ids_do() -> None:
+    assert slug("s/x.scenario.yaml::It's late!") == "s-x-it-s-late-" + slug("").removeprefix("-")[
+        :0
+    ] + slug("s/x.scenario.yaml::It's late!")[-8:]
+    assert slug("a b") != slug("a-b")
+    assert len(slug("x" * 500)) == 89

@@ -1,0 +1,380 @@
+"""The pytest plugin, from outside: every test is a run of pytest in a new process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PIPELINE = """\
+version: 1
+pipeline: desk
+channels: {messages: {reducer: append, scope: session}}
+defaults: {writes: {messages: ["${run.final_message}"]}}
+agents:
+  clerk: {instructions: You are a clerk.}
+  manager: {instructions: You are a manager.}
+flow: {handoffs: {start: clerk}}
+"""
+HOLDS = """\
+version: 1
+scenario: the clerk answers
+pipeline: desk.pipeline.yaml
+turns:
+  - user: Hello
+    replies: {clerk: Good day.}
+    expect: {reply: Good day.}
+"""
+FAILS = HOLDS.replace("the clerk answers", "the clerk is late").replace(
+    "reply: Good day.", "reply: Good evening."
+)
+BROKEN = HOLDS.replace("the clerk answers", "nobody knows the clerk").replace("clerk:", "clerc:")
+SEVERAL = "---\n".join(
+    HOLDS.replace("the clerk answers", name) for name in ("first", "second", "third")
+)
+
+
+@pytest.fixture(autouse=True)
+def _installed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """simkit as an installer leaves it: an entry point that pytest finds, and this tree's code."""
+    site = pytester.mkdir(".site")
+    info = site / "agent_simkit-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agent-simkit\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[pytest11]\nsimkit = simkit.pytest_plugin\n")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", f"{site}:{ROOT}")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+def write(pytester: pytest.Pytester, **scenarios: str) -> None:
+    """Write scenario files, `__` in a name being a folder's end, each beside the pipeline."""
+    for name, text in scenarios.items():
+        file = pytester.path / (name.replace("__", "/") + ".scenario.yaml")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        (file.parent / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+
+
+def named(text: str, *keys: str) -> str:
+    """A scenario with more keys at its top level."""
+    return text.replace("turns:", "\n".join((*keys, "turns:")))
+
+
+def collected(result: pytest.RunResult) -> list[str]:
+    """The node ids that `--collect-only -q` prints."""
+    return [line for line in result.outlines if "::" in line]
+
+
+def report_of(result: pytest.RunResult, title: str) -> str:
+    """What the run prints of one failure: all between its headline and the next one."""
+    lines = result.outlines
+    start = next(place for place, line in enumerate(lines) if line.strip("_ ") == title) + 1
+    end = next(
+        place for place, line in enumerate(lines) if place > start and line[:3] in ("___", "===")
+    )
+    return "\n".join(lines[start:end]).strip()
+
+
+def test_every_scenario_and_every_row_is_an_item(pytester: pytest.Pytester) -> None:
+    rows = named(
+        HOLDS.replace("the clerk answers", "asked in ${column.town}"),
+        "examples: [{town: Berlin}, {town: Oslo}]",
+    )
+    numbered = named(HOLDS, "examples: [{a: 1}, {a: 2}]")
+    write(pytester, a__several=SEVERAL, a__rows=f"{rows}---\n{numbered}", b__several=SEVERAL)
+
+    result = pytester.runpytest_subprocess("--collect-only", "-q")
+
+    assert collected(result) == [
+        "a/rows.scenario.yaml::asked in Berlin",
+        "a/rows.scenario.yaml::asked in Oslo",
+        "a/rows.scenario.yaml::the clerk answers [1]",
+        "a/rows.scenario.yaml::the clerk answers [2]",
+        "a/several.scenario.yaml::first",
+        "a/several.scenario.yaml::second",
+        "a/several.scenario.yaml::third",
+        "b/several.scenario.yaml::first",
+        "b/several.scenario.yaml::second",
+        "b/several.scenario.yaml::third",
+    ]
+
+
+def test_items_run_in_one_process_and_in_several(pytester: pytest.Pytester) -> None:
+    write(pytester, a__several=SEVERAL, b__several=SEVERAL, fails=FAILS)
+
+    alone = pytester.runpytest_subprocess()
+    spread = pytester.runpytest_subprocess("-n2")
+
+    alone.assert_outcomes(passed=6, failed=1)
+    spread.assert_outcomes(passed=6, failed=1)
+    assert report_of(spread, "the clerk is late").splitlines()[1:] == (
+        report_of(alone, "the clerk is late").splitlines()
+    )
+
+
+def test_a_failure_shows_the_findings_and_how_to_see_them_again(
+    pytester: pytest.Pytester,
+) -> None:
+    write(pytester, scenarios__late=FAILS)
+
+    result = pytester.runpytest_subprocess()
+
+    assert report_of(result, "the clerk is late") == (
+        "scenarios/late.scenario.yaml:7:21: reply does not match (turn 1)\n"
+        "    expect: {reply: Good evening.}\n"
+        '  wanted "Good evening.", found "Good day."\n'
+        "  the last run with an output is clerk's\n"
+        "\n"
+        "reproduce: simkit replay 'scenarios/late.scenario.yaml::the clerk is late' --seed 0"
+    )
+
+
+def test_the_seed_of_the_command_line_is_the_one_to_reproduce_with(
+    pytester: pytest.Pytester,
+) -> None:
+    write(pytester, late=named(FAILS, "seed: 5"))
+
+    own = pytester.runpytest_subprocess()
+    other = pytester.runpytest_subprocess("--simkit-seed", "8127")
+
+    assert report_of(own, "the clerk is late").endswith("--seed 5")
+    assert report_of(other, "the clerk is late").endswith("--seed 8127")
+
+
+def test_a_file_that_cannot_be_read_is_a_collection_error(pytester: pytest.Pytester) -> None:
+    write(pytester, holds=HOLDS, torn=HOLDS.replace("pipeline: desk", "\tpipeline: desk"))
+
+    result = pytester.runpytest_subprocess()
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert report_of(result, "ERROR collecting torn.scenario.yaml") == (
+        "torn.scenario.yaml:3:1: a tab cannot indent or separate\n  use spaces"
+    )
+
+
+def test_a_scenario_that_cannot_be_run_fails_with_the_sentence_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    write(pytester, x=BROKEN)
+
+    result = pytester.runpytest_subprocess()
+
+    result.assert_outcomes(failed=1)
+    assert report_of(result, "nobody knows the clerk") == (
+        "x.scenario.yaml:6:15: unknown agent `clerc`\n"
+        "  at turns[0].replies.clerc\n"
+        "  did you mean `clerk`?   known: clerk, manager"
+    )
+
+
+def test_a_scenario_is_skipped_with_its_reason_even_if_it_is_broken(
+    pytester: pytest.Pytester,
+) -> None:
+    write(pytester, x=named(BROKEN, "skip: waits for the clerk"))
+
+    result = pytester.runpytest_subprocess("-rs")
+
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED [[]1[]] x.scenario.yaml: waits for the clerk"])
+
+
+def test_xfail_excuses_findings_and_nothing_else(pytester: pytest.Pytester) -> None:
+    known, lenient = "xfail: known since May", "xfail: {reason: flaky, strict: false}"
+    write(
+        pytester,
+        a=named(FAILS, known),
+        b=named(HOLDS, known),
+        c=named(HOLDS, lenient),
+        d=named(BROKEN, known),
+    )
+
+    result = pytester.runpytest_subprocess("-rxX")
+
+    result.assert_outcomes(xfailed=1, xpassed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*XPASS(strict)* known since May",
+            "d.scenario.yaml:*: unknown agent `clerc`",
+            "XFAIL a.scenario.yaml::the clerk is late - known since May",
+            "XPASS c.scenario.yaml::the clerk answers - flaky",
+        ],
+        consecutive=False,
+    )
+
+
+def test_tags_are_marks_also_where_markers_are_strict(pytester: pytest.Pytester) -> None:
+    write(pytester, a=named(HOLDS, "tags: [slow, late-night]"), b=HOLDS)
+    arguments = ("--strict-markers", "--collect-only", "-q")
+
+    slow = pytester.runpytest_subprocess(*arguments, "-m", "slow and late-night")
+    rest = pytester.runpytest_subprocess(*arguments, "-m", "not slow")
+
+    assert collected(slow) == ["a.scenario.yaml::the clerk answers"]
+    assert collected(rest) == ["b.scenario.yaml::the clerk answers"]
+
+
+@pytest.mark.parametrize("tag", ["skip", "_own"])
+def test_a_tag_that_means_something_to_pytest_is_refused(
+    pytester: pytest.Pytester, tag: str
+) -> None:
+    write(pytester, a=named(HOLDS, f"tags: [{tag}]"))
+
+    result = pytester.runpytest_subprocess()
+
+    assert report_of(result, "ERROR collecting a.scenario.yaml") == (
+        f"a.scenario.yaml:1:1: '{tag}' cannot be a tag of scenario 'the clerk answers'\n"
+        "  Tags become marks of pytest, whose own marks and names that start with `_` are taken."
+    )
+
+
+def test_items_are_selected_by_word_and_by_node_id(pytester: pytest.Pytester) -> None:
+    write(pytester, a=SEVERAL, b=HOLDS)
+    arguments = ("--collect-only", "-q")
+
+    by_word = pytester.runpytest_subprocess(*arguments, "-k", "second or answers")
+    by_id = pytester.runpytest_subprocess(*arguments, "a.scenario.yaml::third")
+
+    assert collected(by_word) == ["a.scenario.yaml::second", "b.scenario.yaml::the clerk answers"]
+    assert collected(by_id) == ["a.scenario.yaml::third"]
+
+
+def test_a_run_can_stop_at_the_first_failure_and_repeat_it_alone(
+    pytester: pytest.Pytester,
+) -> None:
+    write(pytester, a=f"{HOLDS}---\n{FAILS}", b=HOLDS)
+
+    stopped = pytester.runpytest_subprocess("-x")
+    again = pytester.runpytest_subprocess("--lf")
+
+    stopped.assert_outcomes(passed=1, failed=1)
+    again.assert_outcomes(failed=1, deselected=0)
+
+
+def test_junit_tells_the_file_the_name_and_the_findings(pytester: pytest.Pytester) -> None:
+    write(pytester, scenarios__late=FAILS)
+
+    pytester.runpytest_subprocess("--junitxml=junit.xml")
+
+    case = ElementTree.parse(pytester.path / "junit.xml").getroot().find(".//testcase")
+    assert case is not None
+    failure = case.find("failure")
+    assert failure is not None
+    assert (case.get("classname"), case.get("name")) == (
+        "scenarios.late.scenario.yaml",
+        "the clerk is late",
+    )
+    assert 'wanted "Good evening.", found "Good day."' in (failure.text or "")
+
+
+def test_warnings_fail_nothing_and_are_counted(pytester: pytest.Pytester) -> None:
+    vacuous = HOLDS.replace(
+        "reply: Good day.", "reply: Good day., context: {clerk: {excludes: [{$contains: pizza}]}}"
+    )
+    write(pytester, a=vacuous, b=HOLDS)
+
+    result = pytester.runpytest_subprocess("-W", "error", "-rA")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*Captured simkit warnings call*",
+            "a.scenario.yaml:7:*: warning RUN-03: *",
+            "simkit: 1 warning in 1 scenario; -rA shows them",
+        ]
+    )
+
+
+def test_a_lint_turned_off_is_in_the_report(pytester: pytest.Pytester) -> None:
+    write(pytester, a=named(HOLDS, "lints: {RUN-03: the claim is a reminder}"))
+
+    result = pytester.runpytest_subprocess("-rA")
+
+    result.stdout.fnmatch_lines(
+        ["*Captured simkit lints turned off call*", "RUN-03: the claim is a reminder"]
+    )
+
+
+def test_other_files_are_never_read(pytester: pytest.Pytester) -> None:
+    for name in ("a.yaml", "scenario.yaml", "b.scenario.yml", "c.scenario.yaml.bak", "d.yml"):
+        (pytester.path / name).write_text("\tno: [YAML", encoding="utf-8")
+
+    result = pytester.runpytest_subprocess(".", "a.yaml", "--collect-only", "-q")
+
+    assert collected(result) == []
+    assert "no tests" in result.stdout.str()
+
+
+def test_the_plugin_can_be_left_out(pytester: pytest.Pytester) -> None:
+    write(pytester, a=HOLDS)
+
+    without = pytester.runpytest_subprocess("-p", "no:simkit")
+    uncached = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    assert without.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    uncached.assert_outcomes(passed=1)
+
+
+def test_a_file_is_read_once_for_all_its_items(pytester: pytest.Pytester) -> None:
+    write(pytester, a=SEVERAL, b=SEVERAL)
+    pytester.makeconftest(
+        """
+        import simkit.scenario.files as files
+
+        reads = []
+        load = files.load
+        files.load = lambda path: reads.append(path) or load(path)
+
+        def pytest_sessionfinish():
+            print("read:", sorted(reads))
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-s")
+
+    result.assert_outcomes(passed=6)
+    files = "['a.scenario.yaml', 'b.scenario.yaml', 'desk.pipeline.yaml']"
+    result.stdout.fnmatch_lines([f"*read: {files.replace('[', '[[]', 1)}"])
+
+
+@pytest.mark.parametrize(
+    ("files", "loaded"),
+    [
+        ({}, []),
+        ({"a": HOLDS}, ["msgspec", "yaml"]),
+    ],
+    ids=["no scenario", "a scenario, collected"],
+)
+def test_what_is_not_needed_yet_is_not_loaded(
+    pytester: pytest.Pytester, files: dict[str, str], loaded: list[str]
+) -> None:
+    write(pytester, **files)
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_sessionfinish():
+            heavy = {"click", "msgspec", "pydantic", "tabulate", "vcr", "yaml"}
+            print("loaded:", sorted(heavy & set(sys.modules)))
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-s", "--collect-only")
+
+    result.stdout.fnmatch_lines([f"*loaded: [[]{str(loaded)[1:]}"])
+
+
+def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
+    report = "import sys, pytest; had = set(sys.modules); import simkit.pytest_plugin; " + (
+        "print(sorted(set(sys.modules) - had))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", report], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "['simkit', 'simkit.pytest_plugin']"

@@ -1,0 +1,214 @@
+"""The tables of the reference systems say what is so: scenarios, claims, mutations, numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from simkit.events import ContextBuilt
+from simkit.paths import parse
+from simkit.session import Outcome
+from tests.mutations import Mutation, is_written, item, items, mutations, unmutated
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+INDEX = DOCS / "reference-systems.md"
+TABLES = {
+    "fitness-coach.md": ("fitness_coach", range(1, 72)),
+    "handoff-pattern.md": ("handoff_pattern", range(214, 267)),
+}
+IMPROVEMENTS = "improvements.scenario.yaml"
+
+ASSERTION = re.compile(r"\[(?P<stem>\w+)\]\((?P<link>[^)]+)\) \*(?P<name>[^*]+)\*: (?P<claims>.+)")
+UNSEEN = "not observable:"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule of a table."""
+
+    number: int
+    words: str
+    claims: tuple[tuple[str, str], ...]
+    """`file::name` of a scenario, and the path of a claim in it."""
+    links: tuple[str, ...]
+    mutations: tuple[str, ...]
+    unseen: str
+    """Why the rule cannot be observed; empty where it is asserted."""
+
+
+def cells(line: str) -> list[str]:
+    """The cells of one line of a Markdown table."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+
+
+def lines_of_table(text: str, first: str) -> list[list[str]]:
+    """The lines of the table whose heading begins with a cell, without the heading."""
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        if found or (line.startswith("|") and cells(line)[0] == first):
+            if not line.startswith("|"):
+                break
+            found.append(cells(line))
+    return found[2:]
+
+
+def rows_in(text: str) -> list[Row]:
+    """The rules of a page; raises ValueError for a row that is neither of the two kinds."""
+    return [_row(*line) for line in lines_of_table(text, "#")]
+
+
+def _row(number: str, words: str, asserted: str, ids: str) -> Row:
+    if asserted.startswith(UNSEEN):
+        return Row(int(number), words, (), (), (), asserted.removeprefix(UNSEEN).strip())
+    claims: list[tuple[str, str]] = []
+    links: list[str] = []
+    for part in asserted.split("<br>"):
+        found = ASSERTION.fullmatch(part)
+        if found is None:
+            raise ValueError(f"rule {number} cannot be read: {part}")
+        scenario = f"{found['stem']}.scenario.yaml::{found['name']}"
+        claims += [(scenario, claim) for claim in re.findall(r"`([^`]+)`", found["claims"])]
+        links.append(found["link"])
+    names = tuple(re.findall(r"`([^`]+)`", ids))
+    return Row(int(number), words, tuple(claims), tuple(links), names, "")
+
+
+def page(table: str) -> list[Row]:
+    return rows_in((DOCS / "reference-systems" / table).read_text(encoding="utf-8"))
+
+
+def mutations_in(folder: str) -> list[Mutation]:
+    return [one for one in mutations() if one.folder == folder]
+
+
+def lints_seen(outcome: Outcome) -> set[str]:
+    judged = outcome.judgement
+    return {one.id for one in (*judged.findings, *judged.warnings, *judged.noted)}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_rule_has_exactly_one_row_in_order(table: str) -> None:
+    _, rules = TABLES[table]
+
+    assert [row.number for row in page(table)] == list(rules)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_quotes_the_document_and_is_asserted_or_says_why_not(table: str) -> None:
+    rows = page(table)
+
+    assert [row.number for row in rows if len(row.words.strip("` ")) < 8] == []
+    assert [row.number for row in rows if not row.claims and len(row.unseen.split()) < 5] == []
+    assert [row.number for row in rows if row.claims and not row.mutations] == []
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_claim_of_a_row_is_written_in_an_existing_scenario(table: str) -> None:
+    folder, _ = TABLES[table]
+    base = DOCS / "reference-systems"
+
+    for row in page(table):
+        assert [link for link in row.links if not (base / link).is_file()] == []
+        for scenario, claim in row.claims:
+            place = item(folder, scenario)
+            written = is_written(place.file, place.index, parse(claim))
+            assert written, f"rule {row.number}: {claim} is not in {scenario}"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_row_names_the_claims_that_its_mutations_turn_red(table: str) -> None:
+    folder, _ = TABLES[table]
+    by_id = {one.id: one for one in mutations_in(folder)}
+
+    for row in page(table):
+        reds = {(by_id[one].scenario, red) for one in row.mutations for red in by_id[one].red}
+        assert set(row.claims) == reds, f"rule {row.number}"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_rows_and_mutations_name_each_other(table: str) -> None:
+    folder, _ = TABLES[table]
+
+    by_rows = {(row.number, one) for row in page(table) for one in row.mutations}
+    by_mutations = {(rule, one.id) for one in mutations_in(folder) for rule in one.rules}
+    assert by_rows == by_mutations
+
+
+def test_a_row_that_is_not_observable_has_a_reason() -> None:
+    text = "| # | rule | asserted by | mutation |\n|---|---|---|---|\n"
+    line = "| 9 | some words | not observable: it is about a log's wording | |\n"
+
+    assert rows_in(text + line) == [
+        Row(9, "some words", (), (), (), "it is about a log's wording"),
+    ]
+
+
+def test_a_row_of_neither_kind_is_refused() -> None:
+    text = "| # | rule | asserted by | mutation |\n|---|---|---|---|\n"
+
+    with pytest.raises(ValueError, match="rule 9 cannot be read: somewhere"):
+        rows_in(text + "| 9 | some words | somewhere | `fc-01` |\n")
+
+
+def test_the_index_links_the_tables_and_counts_their_rows() -> None:
+    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "system")
+
+    counted = []
+    for table, (folder, rules) in TABLES.items():
+        rows = page(table)
+        counted.append(
+            [
+                f"reference-systems/{table}",
+                f"{rules.start}–{rules.stop - 1}",
+                str(sum(1 for row in rows if row.claims)),
+                str(sum(1 for row in rows if row.unseen)),
+                str(len(mutations_in(folder))),
+            ]
+        )
+    links = [re.findall(r"\]\(([^)]+)\)", line[0])[0] for line in said]
+    assert [[link, *line[1:]] for link, line in zip(links, said, strict=True)] == counted
+
+
+def test_the_index_says_what_each_improvement_saves() -> None:
+    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "rule")
+
+    today = None
+    for number, name, *tokens in said:
+        found = unmutated("fitness_coach", f"{IMPROVEMENTS}::{name.strip('*')}")
+        built = [event for event in found.trace.events if isinstance(event, ContextBuilt)]
+        last = [event for event in built if event.turn == built[-1].turn]
+        coach = sum(event.tokens for event in last if event.agent.endswith("_coach"))
+        others = sum(event.tokens for event in last) - coach
+        others -= sum(event.tokens for event in last if event.agent == "router")
+        today = coach + others if today is None else today
+        measured = [str(coach), str(others), str(today - coach - others)]
+        assert tokens == measured, f"rule {number}"
+    assert {name.strip("*") for _, name, *_ in said} == set(items("fitness_coach", IMPROVEMENTS))
+
+
+def test_every_anti_pattern_is_caught_where_the_index_says_and_not_in_the_good_handoff() -> None:
+    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "anti-pattern")
+    names = {one.id for one in mutations_in("handoff_pattern")}
+
+    lints = 0
+    for _, catches, shown, good in said:
+        if good == "–":
+            assert catches.startswith("by construction")
+            continue
+        clean = unmutated("handoff_pattern", _scenario(good))
+        assert clean.passed
+        if shown.startswith("`"):
+            assert shown.strip("`") in names
+            continue
+        lints += 1
+        assert catches in lints_seen(unmutated("handoff_pattern", _scenario(shown)))
+        assert catches not in lints_seen(clean)
+    assert lints == 3
+
+
+def _scenario(cell: str) -> str:
+    stem, _, name = cell.partition(": ")
+    return f"{stem}.scenario.yaml::{name.strip('*')}"

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import dataclasses
+import datetime
+import logging
+import os
+import pickle
+import random
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+from time import time as time_by_name
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from simkit.transports.guards import NetworkRefused, guarded
+
+
+def effects_of(function: Callable[[], Any]) -> list[str]:
+    """The names of the effects that the function is reported for, in order."""
+    found: list[str] = []
+    with guarded(lambda effect, where: found.append(effect)):
+        function()
+    return found
+
+
+@dataclasses.dataclass
+class Ticket:
+    number: uuid.UUID = dataclasses.field(default_factory=uuid4)
+
+
+def library(code: str) -> ModuleType:
+    """A module that pretends to be installed."""
+    module = ModuleType("somelibrary.api")
+    file = str(Path(os.__file__).parent / "site-packages" / "somelibrary" / "api.py")
+    exec(compile(code, file, "exec"), vars(module))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("function", "effect"),
+    [
+        (lambda: time.time(), "time"),
+        (lambda: time_by_name(), "time"),
+        (lambda: time.monotonic_ns(), "time"),
+        (lambda: datetime.datetime.now(tz=datetime.UTC), "time"),
+        (lambda: date.today(), "time"),  # noqa: DTZ011 - what users write
+        (lambda: random.random(), "random"),
+        (lambda: random.choice([1, 2]), "random"),
+        (lambda: random.shuffle([1, 2]), "random"),
+        (lambda: random.Random(), "random"),
+        (lambda: random.SystemRandom().random(), "random"),
+        (lambda: uuid.uuid4(), "uuid"),
+        (lambda: uuid.uuid1(), "uuid"),
+        (lambda: Ticket(), "uuid"),
+        (lambda: os.urandom(4), "os.urandom"),
+        (lambda: secrets.token_hex(), "secrets"),
+        (lambda: secrets.choice([1, 2]), "random"),
+        (lambda: subprocess.run([sys.executable, "-c", ""], check=True), "process"),
+    ],
+)
+def test_effect_of_user_code_is_reported(function: Callable[[], Any], effect: str) -> None:
+    assert effects_of(function) == [effect]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).isoformat(),
+        lambda: time.strftime("%Y", time.gmtime(0)),
+        lambda: random.Random(7).choice([1, 2]),
+        lambda: random.seed(7),
+        lambda: uuid.uuid5(uuid.NAMESPACE_URL, "x"),
+        lambda: logging.getLogger("quiet").warning("the library reads the clock"),
+        lambda: asyncio.run(asyncio.sleep(0)),
+        lambda: threading.Lock().acquire(),
+    ],
+    ids=["a date", "a given time", "a seed", "seeding", "uuid5", "logging", "asyncio", "a lock"],
+)
+def test_what_depends_on_nothing_outside_is_not_reported(function: Callable[[], Any]) -> None:
+    assert effects_of(function) == []
+
+
+def test_place_is_the_users_line_relative_to_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def now() -> float:
+        return time.time()
+
+    line = now.__code__.co_firstlineno + 1
+    name = "test_place_is_the_users_line_relative_to_the_working_directory.<locals>.now"
+    found: list[tuple[str, str]] = []
+    monkeypatch.chdir(Path(__file__).parent.parent)
+    with guarded(lambda *effect: found.append(effect)):
+        now()
+    monkeypatch.chdir(Path(os.__file__).parent)
+    with guarded(lambda *effect: found.append(effect)):
+        now()
+
+    assert found == [
+        ("time", f"transports/test_guards.py:{line} in {name}"),
+        ("time", f"test_guards.py:{line} in {name}"),
+    ]
+
+
+def test_each_line_is_reported_once_a_guard() -> None:
+    def twice() -> None:
+        for _ in range(2):
+            time.time()
+        time.time()
+
+    assert effects_of(twice) == ["time", "time"]
+
+
+def test_time_and_chance_are_real() -> None:
+    before = time.time()
+    random.seed(7)
+    expected = random.random()
+    random.seed(7)
+
+    with guarded(lambda effect, where: None):
+        assert time.time() >= before
+        assert random.random() == expected
+
+
+def test_clock_read_by_a_library_is_its_own_business() -> None:
+    installed = library("import time\ndef now(): return time.time()")
+
+    assert effects_of(installed.now) == []
+
+
+def test_installed_code_is_user_code_where_the_function_is_at_home() -> None:
+    installed = library("import time\ndef now(): return time.time()")
+    found: list[tuple[str, str]] = []
+
+    with guarded(lambda *effect: found.append(effect), home="somelibrary"):
+        installed.now()
+    with guarded(lambda *effect: found.append(effect), home="some"):
+        installed.now()
+
+    assert found == [("time", "api.py:2 in now")]
+
+
+def test_sleeping_takes_no_time_whoever_sleeps() -> None:
+    installed = library("import time\ndef retry(): time.sleep(3600)")
+
+    async def naps() -> None:
+        await asyncio.sleep(3600)
+
+    def sleepy() -> None:
+        time.sleep(3600)
+        installed.retry()
+        asyncio.run(naps())
+
+    started = time.monotonic()
+    found = effects_of(sleepy)
+
+    assert found == ["sleep", "sleep", "sleep"]
+    assert time.monotonic() - started < 60
+
+
+def refused(function: Callable[[], Any]) -> tuple[str, list[str]]:
+    """The refusal's text, and the effects reported."""
+    found: list[str] = []
+    with guarded(lambda effect, where: found.append(effect)), pytest.raises(NetworkRefused) as no:
+        function()
+    return str(no.value), found
+
+
+def connect(address: tuple[str, int], how: str = "connect") -> None:
+    with socket.socket() as door:
+        getattr(door, how)(address)
+
+
+async def open_connection(host: str, port: int) -> None:
+    await asyncio.open_connection(host, port)
+
+
+async def sock_connect(host: str, port: int) -> None:
+    with socket.socket() as door:
+        door.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(door, (host, port))
+
+
+def send_datagram(host: str, port: int) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as door:
+        door.sendto(b"x", (host, port))
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [
+        (lambda: connect(("192.0.2.1", 443)), "192.0.2.1:443"),
+        (lambda: connect(("127.0.0.1", 9), "connect_ex"), "127.0.0.1:9"),
+        (lambda: socket.create_connection(("example.com", 443)), "example.com:443"),
+        (lambda: socket.gethostbyname("example.com"), "example.com"),
+        (lambda: send_datagram("127.0.0.1", 9), "127.0.0.1:9"),
+        (lambda: asyncio.run(open_connection("example.com", 80)), "example.com:80"),
+        (lambda: asyncio.run(sock_connect("127.0.0.1", 9)), "127.0.0.1:9"),
+    ],
+)
+def test_network_is_refused_naming_host_and_port(function: Callable[[], Any], shown: str) -> None:
+    assert refused(function) == (
+        f"a user's function reached for the network, {shown}, which is refused. "
+        "Stub the tool with `tool_results`, or pass the data in.",
+        ["network"],
+    )
+
+
+def test_network_is_refused_where_a_library_connects() -> None:
+    installed = library(
+        "import socket\ndef fetch(): return socket.create_connection(('example.com', 80))"
+    )
+
+    assert refused(lambda: installed.fetch())[1] == ["network"]
+
+
+def test_refusal_survives_pickle() -> None:
+    refusal = pickle.loads(pickle.dumps(NetworkRefused("no", "example.com", 443)))
+
+    assert (str(refusal), refusal.host, refusal.port) == ("no", "example.com", 443)
+
+
+def test_network_may_be_let_through() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found: list[str] = []
+        with guarded(lambda effect, where: found.append(effect), network=False):
+            connect(server.getsockname())
+
+    assert found == []
+
+
+def test_thread_is_reported_and_what_it_does_is_guarded() -> None:
+    def in_thread() -> None:
+        with ThreadPoolExecutor() as pool:
+            pool.submit(time.sleep, 3600).result()
+            pool.submit(connect, ("127.0.0.1", 9)).result()
+
+    assert refused(in_thread)[1] == ["thread"]
+
+
+def test_guard_acts_in_its_own_thread_only() -> None:
+    found: list[str] = []
+    entered, asked = threading.Event(), threading.Event()
+
+    def elsewhere() -> None:
+        entered.wait()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            connect(server.getsockname())
+        time.sleep(0.001)
+        time.time()
+        asked.set()
+
+    other = threading.Thread(target=elsewhere)
+    other.start()
+    with guarded(lambda effect, where: found.append(effect)):
+        entered.set()
+        asked.wait()
+    other.join()
+
+    assert found == []
+
+
+def test_guards_may_be_nested_and_the_inner_one_hears() -> None:
+    outer: list[str] = []
+    inner: list[str] = []
+
+    with guarded(lambda effect, where: outer.append(effect)):
+        with guarded(lambda effect, where: inner.append(effect)):
+            time.sleep(3600)
+            uuid4()
+        time.time()
+
+    assert (outer, inner) == (["time"], ["sleep", "uuid"])
+
+
+def test_guards_of_tasks_that_overlap_hear_their_own() -> None:
+    heard: dict[str, list[str]] = {"a": [], "b": []}
+
+    async def task(name: str, effect: Callable[[], Any]) -> None:
+        with guarded(lambda effect, where: heard[name].append(effect)):
+            await asyncio.sleep(0)
+            effect()
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(task("a", lambda: uuid4()), task("b", lambda: time.time()))
+
+    asyncio.run(both())
+
+    assert heard == {"a": ["uuid"], "b": ["time"]}
+    assert sys.getprofile() is None
+
+
+def replaceable() -> list[Any]:
+    """Everything that a guard replaces, as it is now."""
+    return [
+        *(time.sleep, asyncio.sleep, asyncio.tasks.sleep, threading.Thread.start),
+        *(socket.getaddrinfo, socket.gethostbyname, dict(vars(socket.socket))),
+        *(asyncio.BaseEventLoop.create_connection, sys.getprofile()),
+    ]
+
+
+def test_everything_is_put_back_even_after_an_error() -> None:
+    before = replaceable()
+    inside: list[list[Any]] = []
+
+    def broken() -> None:
+        with guarded(lambda effect, where: None), guarded(lambda effect, where: None):
+            inside.append(replaceable())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+
+    assert replaceable() == before
+    assert all(new != old for new, old in zip(inside[0], before, strict=True))
+
+
+def test_another_profiler_is_left_alone_and_the_network_still_refused() -> None:
+    def profiler(*event: Any) -> None:
+        pass
+
+    sys.setprofile(profiler)
+    try:
+        text, found = refused(lambda: connect(("127.0.0.1", 9)))
+        is_kept = sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+
+    assert is_kept
+    assert found == ["network"]
+    assert "127.0.0.1:9" in text
+
+
+def test_report_may_raise_through_the_users_code() -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(effect: str, where: str) -> None:
+        raise Stop
+
+    with pytest.raises(Stop), guarded(stop):
+        time.time()
+
+    assert sys.getprofile() is None
+
+
+def test_task_that_outlives_its_guard_reports_nothing() -> None:
+    found: list[str] = []
+    with guarded(lambda effect, where: found.append(effect)):
+        left = contextvars.copy_context()
+
+    left.run(lambda: time.time())
+
+    assert found == []
