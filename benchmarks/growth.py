@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from benchmarks.conversations import conversation
 from benchmarks.measuring import medians
@@ -22,7 +23,7 @@ def rows(rounds: int) -> list[list[object]]:
         assert outcome.passed, outcome.judgement.findings[:1]
         sizes[turns] = len(outcome.trace.encoded())
 
-    times = medians({str(turns): lambda turns=turns: run(turns) for turns in SIZES}, rounds)
+    times = medians({str(turns): partial(run, turns) for turns in SIZES}, rounds)
     table: list[list[object]] = [
         [f"{turns} turns", f"{times[str(turns)] / turns * 1e6:.0f} µs per turn",
          f"{sizes[turns] / turns:.0f} bytes per turn"]

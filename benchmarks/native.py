@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 from benchmarks.conversations import TEXT, conversation
 from benchmarks.measuring import medians
+from simkit.scenario.files import Prepared
 from simkit.session import simulate
 
 
@@ -16,9 +18,7 @@ def rows(rounds: int) -> list[list[object]]:
     table: list[list[object]] = []
     for turns, saver in ((1_000, False), (200, True)):
         ours = conversation(turns, claims=False)
-        subjects: dict[str, Callable[[], object]] = {
-            "simkit": lambda ours=ours: len(simulate(ours).trace.encoded())
-        }
+        subjects: dict[str, Callable[[], object]] = {"simkit": partial(_simulated, ours)}
         name = "LangGraph + InMemorySaver" if saver else "LangGraph"
         try:
             subjects[name] = langgraph(turns, saver)
@@ -29,6 +29,10 @@ def rows(rounds: int) -> list[list[object]]:
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
     return table
+
+
+def _simulated(ours: Prepared) -> int:
+    return len(simulate(ours).trace.encoded())
 
 
 class _State(TypedDict):

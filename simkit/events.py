@@ -96,6 +96,8 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What this driver can see beyond messages: sections, state, runs, handoffs."""
     limits: Mapping[str, JsonValue] = {}
     """The limits that only judges hold: ``irrelevant_share``, ``context_tokens``."""
+    schemas: Mapping[str, JsonValue] = {}
+    """JSON Schemas by the names that ``{$ref: Name}`` uses."""
 
 
 class RunStarted(Event, frozen=True, gc=False, tag="RunStarted"):
@@ -469,7 +471,5 @@ AnyEvent: TypeAlias = (
     | LimitReached | UncontrolledEffect | RunFinished
 )  # fmt: skip
 
-KINDS: Final[tuple[str, ...]] = tuple(
-    kind.__struct_config__.tag for kind in AnyEvent.__args__
-)
+KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)
 """Every event's name, in the order of a run."""

@@ -37,13 +37,13 @@ LINTS: Final[Mapping[str, Entry]] = {
     ),
     "CTX-03": Entry(
         "E", "wrong-instructions",
-        "a context has exactly one instructions block, the calling agent's",
+        "a context has exactly one instructions block, and it is the calling agent's",
         "Begin the recipe with `instructions`, once.",
     ),
     "CTX-07": Entry(
         "W", "duplicate-message",
         "no two messages of a context are equal in role, author and content, and no id comes twice",
-        "Read each message from one section only.",
+        "Read each message from one section only, and store replies as `${run.final_message}`.",
     ),
     "CTX-10": Entry(
         "E", "over-budget",
@@ -69,7 +69,8 @@ LINTS: Final[Mapping[str, Entry]] = {
     "HND-03": Entry(
         "E", "request-lost",
         "the target's first context holds the user's latest message or the handoff's query",
-        "Give the target's recipe `current_message`, or declare the isolation: `history: none`.",
+        "Give the target's recipe `current_message`, or declare the isolation: the contract's "
+        "`history: none`, or a `task` section.",
     ),
     "HND-04": Entry(
         "E", "wrong-target",
@@ -80,7 +81,7 @@ LINTS: Final[Mapping[str, Entry]] = {
         "E", "dangling-handoff",
         "a requested handoff is made or rejected in its turn, and calls made beside it are "
         "answered",
-        "Answer every call before control passes.",
+        "Make or reject the handoff in its turn, and answer every call before control passes.",
     ),
     "HND-10": Entry(
         "W", "data-in-query",
@@ -95,12 +96,13 @@ LINTS: Final[Mapping[str, Entry]] = {
     "HND-12": Entry(
         "W", "context-ignored",
         "something of a delivered payload reaches the target's context",
-        "Add a `handoff` section to the target's recipe.",
+        "Add a `handoff` section to the target's recipe, or leave the payload out.",
     ),
     "STA-01": Entry(
         "E", "lost-update",
         "every write of parallel branches is in the merged value",
-        "Give the channel a reducer that keeps both (append, merge, add).",
+        "Give the channel a reducer that keeps both (append, merge, add), or write `{$set: …}` "
+        "where the overwrite is meant.",
     ),
     "STA-03": Entry(
         "E", "impure-reducer",

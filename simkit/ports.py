@@ -32,6 +32,8 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """The context's messages; made only when asked for."""
     sections: Callable[[], Mapping[str, Sequence[Message]]]
     """The same by section."""
+    read: Callable[[str], JsonValue]
+    """How a text becomes the value that ``output`` speaks of; raises OutputInvalid."""
 
 
 class Model(Protocol):

@@ -59,6 +59,8 @@ class Appended(Sequence[Any]):
         size = self._hi - self._lo
         if isinstance(index, slice):
             start, stop, step = index.indices(size)
+            if step < 0:
+                return [self._items[self._lo + place] for place in range(start, stop, step)]
             return self._items[self._lo + start : self._lo + stop : step]
         if index < 0:
             index += size

@@ -40,8 +40,10 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
 
     Raises SourceError where the script cannot be served as it is written.
     """
+    if seed is not None:
+        prepared = prepared.with_seed(seed)
     with _collecting_later():
-        trace = run(prepared, seed=seed)
+        trace = run(prepared)
         return Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
 
 
@@ -63,6 +65,8 @@ def _collecting_later() -> Iterator[None]:
 
 def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     """Runs a scenario without judging it."""
+    if seed is not None:
+        prepared = prepared.with_seed(seed)
     scenario, pipeline = prepared.scenario, prepared.pipeline
     limits = _limits(pipeline, scenario)
     shared_results, given = _shared(prepared)
@@ -71,7 +75,7 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     driver = NativeDriver(
         compiled,
         scenario=prepared.item.name,
-        seed=scenario.seed if seed is None else seed,
+        seed=scenario.seed,
         start=scenario.start,
         turns=[_user_turn(turn) for turn in scenario.turns],
         given=given,

@@ -209,8 +209,7 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
         header = msgspec.json.decode(first, type=Header)
     except msgspec.MsgspecError:
         raise TraceError(
-            f"{name}:1: this is no simkit trace: its first line must be "
-            f'{{"simkit_trace":{FORMAT}}}'
+            f'{name}:1: this is no simkit trace: its first line must be {{"simkit_trace":{FORMAT}}}'
         ) from None
     if header.simkit_trace != FORMAT:
         raise TraceError(
@@ -224,5 +223,7 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
         try:
             trace.events.append(_EVENT_DECODER.decode(line))
         except msgspec.MsgspecError as problem:
-            raise TraceError(f"{name}:{number}: not an event of a simkit trace: {problem}") from None
+            raise TraceError(
+                f"{name}:{number}: not an event of a simkit trace: {problem}"
+            ) from None
     return trace

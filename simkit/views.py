@@ -53,9 +53,7 @@ class ShownPart:
         "summary", "summary_tokens", "tail", "tail_cuts", "tail_tokens",
     )  # fmt: skip
 
-    def __init__(
-        self, part: e.Shown, stream: StreamView, messages: Mapping[int, Message]
-    ) -> None:
+    def __init__(self, part: e.Shown, stream: StreamView, messages: Mapping[int, Message]) -> None:
         self.section, self.stream, self.lo = part.section, stream, part.lo
         self.stream_messages = messages
         self.hi, self.cuts_hi = len(stream.entries), len(stream.cuts)
@@ -258,7 +256,7 @@ class HandoffView:
 class ToolView:
     """One tool call and its answer."""
 
-    __slots__ = ("agent", "args", "at", "call_id", "error", "returned_at", "result", "tool")
+    __slots__ = ("agent", "args", "at", "call_id", "error", "result", "returned_at", "tool")
 
     def __init__(self, event: e.ToolCalled) -> None:
         self.agent, self.tool, self.args = event.agent, event.tool, event.args

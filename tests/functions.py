@@ -89,6 +89,10 @@ async def add_later(a: int, b: int = 1) -> int:
     return a + b
 
 
+def named(name: str, report: str = "none", function: str = "none") -> str:
+    return f"{name}, {report}, {function}"
+
+
 def whole(args: Mapping[str, Any], /) -> list[str]:
     return sorted(args)
 
@@ -131,3 +135,7 @@ def answer_in_json(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 def answer_nonsense(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     return {"txt": "typo"}
+
+
+def answer_with_call(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    return {"calls": {"look": {}}}

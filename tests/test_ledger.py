@@ -53,8 +53,6 @@ def test_nothing_is_known_before_the_first_run_or_of_a_file_that_is_none(tmp_pat
 
 
 def test_slugs_are_readable_and_differ_where_ids_do() -> None:
-    assert slug("s/x.scenario.yaml::It's late!") == "s-x-it-s-late-" + slug("").removeprefix("-")[
-        :0
-    ] + slug("s/x.scenario.yaml::It's late!")[-8:]
+    assert slug("s/x.scenario.yaml::It's late!")[:-8] == "s-x-it-s-late-"
     assert slug("a b") != slug("a-b")
     assert len(slug("x" * 500)) == 89

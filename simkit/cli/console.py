@@ -54,7 +54,7 @@ class Progress:
         if not self._is_shown or is_early:
             return
         self._drawn, self._is_drawn = now, True
-        line = short(f"{self._done} of {self._total}  {name}", WIDTH - 21)
+        line = short(f"{self._done} of {self._total}: {name}", WIDTH - 21)
         sys.stderr.write(f"\r\x1b[2K{line}")
         sys.stderr.flush()
 

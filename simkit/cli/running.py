@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Final, Literal
@@ -27,8 +28,9 @@ from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
 from simkit.report.results import Result
 from simkit.report.states import state_lines
+from simkit.report.table import table
 from simkit.report.text import result_text, title_line, warning_lines
-from simkit.report.timeline import Row, rows_of, selected, table
+from simkit.report.timeline import Row, rows_of, selected
 from simkit.report.wording import counted
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.items import Item
@@ -81,6 +83,10 @@ def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]
     try:
         for batch in pool.map(_run_batch, batches, repeat(job)):
             yield from batch
+    except BrokenProcessPool:
+        raise SimkitError(
+            "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from simkit.context import rendering
-from simkit.context.history import HistoryReader, Slice
+from simkit.context.history import Slice
 from simkit.context.rendering import Root
 from simkit.context.tokens import Counter
 from simkit.events import Made, Part, Piece, Shown
@@ -41,10 +41,9 @@ class Section:
         self.item, self.name, self.text = item, item.name, text
         shown_as = options.as_ in ("text", "json")
         self.role = options.role or ("user" if shown_as else default_role)
-        self.title, self.after = options.title, options.after
-        self.format: Template | None = (
-            compile_references(options.format) if options.format is not None else None
-        )
+        self.title = _template(options.title)
+        self.after = _template(options.after)
+        self.format = _template(options.format)
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
@@ -58,9 +57,19 @@ class Section:
             return ""
         if self.format is not None:
             content = rendering.text_form(self.format.resolve(root))
+        return self.framed(content, root)
+
+    def framed(self, content: str, root: Root) -> str:
+        """Puts the section's title above a content, and its closing words below."""
         if self.title is not None:
-            content = f"{self.title}\n{content}"
-        return f"{content}\n{self.after}" if self.after is not None else content
+            content = f"{rendering.text_form(self.title.resolve(root))}\n{content}"
+        if self.after is not None:
+            content = f"{content}\n{rendering.text_form(self.after.resolve(root))}"
+        return content
+
+
+def _template(text: str | None) -> Template | None:
+    return compile_references(text) if text is not None else None
 
 
 class Assembly:
@@ -82,7 +91,9 @@ class Assembly:
         self._entries: list[_Entry] = []
         for entry in recipe:
             if isinstance(entry, tuple):
-                self._entries.append(_Shared([self._single(item, texts, True) for item in entry], count))
+                self._entries.append(
+                    _Shared([self._single(item, texts, True) for item in entry], count)
+                )
             else:
                 self._entries.append(self._single(entry, texts))
 
@@ -341,7 +352,7 @@ class _HistoryEntry:
             if summary is not None:
                 summary_tokens = self._count(summary.content)
                 tokens += summary_tokens
-        rendered, rendered_tokens = self._rendered(found, summary)
+        rendered, rendered_tokens = self._rendered(found, summary, root)
         if rendered is not None:
             tokens = rendered_tokens
         part = shown
@@ -353,9 +364,12 @@ class _HistoryEntry:
             )  # fmt: skip
         return part, tokens
 
-    def _rendered(self, found: Slice, summary: Message | None) -> tuple[Message | None, int]:
+    def _rendered(
+        self, found: Slice, summary: Message | None, root: Root
+    ) -> tuple[Message | None, int]:
         options = self._options
-        if options.as_ not in ("text", "json") and options.title is None and not self._shares:
+        around = options.title is not None or options.after is not None
+        if options.as_ not in ("text", "json") and not around and not self._shares:
             return None, 0
         messages = found.messages()
         if summary is not None:
@@ -366,10 +380,7 @@ class _HistoryEntry:
             content = rendering.json_text(messages)
         else:
             content = rendering.conversation_text(messages)
-        if options.title is not None:
-            content = f"{options.title}\n{content}"
-        if options.after is not None:
-            content = f"{content}\n{options.after}"
+        content = self.section.framed(content, root)
         message = Message(self.section.role, content, section=self.section.name)
         return message, self._count(content)
 

@@ -12,7 +12,7 @@ import msgspec
 from simkit.context.tokens import Counter
 from simkit.matching import holds
 from simkit.messages import ABSENT, JsonValue, Message
-from simkit.paths import lookup
+from simkit.paths import Part, follow, lookup, parse
 from simkit.pipeline.recipe import HandoffSection, PreviousAgents, Recall
 from simkit.trace import canonical
 
@@ -57,18 +57,24 @@ def shortened(value: Any, preview: Mapping[str, int] | None) -> Any:
     if not preview:
         return value
     for path, characters in preview.items():
-        found = lookup(value, path)
+        parts = (path,) if isinstance(value, Mapping) and path in value else parse(path)
+        found = follow(value, parts)
         if found is not ABSENT and found is not None:
-            cut = text_form(found)[:characters]
-            value = _with(value, path, cut)
+            value = _with(value, parts, text_form(found)[:characters])
     return value
 
 
-def _with(value: Any, path: str, new: Any) -> Any:
-    head, _, rest = path.partition(".")
-    if not isinstance(value, Mapping) or head not in value:
-        return value
-    return {**value, head: _with(value[head], rest, new) if rest else new}
+def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
+    """Returns a copy of the value in which ``new`` stands at a path that is there."""
+    if isinstance(value, Message):
+        value = plain(value)
+    head, *rest = parts
+    inner = _with(value[head], rest, new) if rest else new
+    if isinstance(head, str):
+        return {**value, head: inner}
+    changed = list(value)
+    changed[head] = inner
+    return changed
 
 
 def handoff_text(root: Root, options: HandoffSection) -> str:

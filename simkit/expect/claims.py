@@ -9,6 +9,7 @@ import msgspec
 
 from simkit.expect.findings import Difference, Finding
 from simkit.expect.scope import Path
+from simkit.expect.searching import Search
 from simkit.matching import Matcher, Mismatch, compile_matcher
 from simkit.source import Document, path_text
 
@@ -40,11 +41,15 @@ def _plain_number(value: Any) -> Any:
 
 
 class Writer:
-    """Writes findings: knows the scenario's document, so that each says file and line."""
+    """Writes findings: knows the scenario's document, so that each says file and line.
+
+    It keeps what claims share: matchers, and what was looked for already.
+    """
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self.matchers = Matchers()
+        self.search = Search()
 
     def compare(
         self,

@@ -10,6 +10,7 @@ from simkit.expect.findings import Finding
 from simkit.expect.observing import not_observable, unobservable_in_context
 from simkit.expect.provenance import (
     around,
+    histories,
     left_out,
     lost,
     message_lines,
@@ -19,7 +20,6 @@ from simkit.expect.provenance import (
     wanted_but_left_out,
 )
 from simkit.expect.scope import Path, Scope
-from simkit.expect.searching import first_match
 from simkit.scenario.claims import CONTEXT_CLAIMS, selected
 from simkit.views import CallView
 
@@ -143,8 +143,8 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
         subject = f"section {name}" if is_section else "the context"
         yield from message_lines(f"{subject} holds {counted(len(value), 'message')}", value)
     if name == "dropped":
-        yield from message_lines(f"left out: {len(value) or 'nothing'}", value)
-    elif is_section or name in ("messages", "sections"):
+        yield from message_lines(f"{len(value) or 'nothing'} were left out", value)
+    elif name in ("messages", "sections") or name in histories(context):
         drops = context.dropped()
         yield from wanted_but_left_out(claim.matcher, value, drops, writer)
         yield from left_out(drops)
@@ -159,7 +159,7 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
 def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
     for place, wanted in enumerate(claim.matcher):
         key, matcher = writer.matchers.of(wanted)
-        if first_match(claim.context, key, matcher) is not None:
+        if writer.search.first(claim.context, key, matcher) is not None:
             continue
         messages = claim.context.messages
         drops = [drop for drop in claim.context.dropped() if matcher.holds(drop.message)]
@@ -177,13 +177,20 @@ def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
 def _check_excludes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
     for place, unwanted in enumerate(claim.matcher):
         key, matcher = writer.matchers.of(unwanted)
-        found = first_match(claim.context, key, matcher)
+        found = writer.search.first(claim.context, key, matcher)
         if found is None:
             continue
         yield writer.finding(
             (*claim.path, place), f"{claim.what}[{place}] matches a message", **claim.who,
             context=[f"section {found.section} shows {around(found, unwanted)}"],
-            fix=f"Keep it out of section `{found.section}` of {claim.call.agent!r} "
-            "(a filter, a window), or correct the claim."
-            if found.section != "run" else "",
+            fix=_keep_out(claim, found.section),
         )  # fmt: skip
+
+
+def _keep_out(claim: _Claim, section: str) -> str:
+    agent = claim.call.agent
+    if section == "run":
+        return "The run itself said or heard it: correct its tools or handoffs, or the claim."
+    if section in histories(claim.context):
+        return f"Filter it out of the history of {agent!r}, or correct the claim."
+    return f"Take it out of section `{section}` of {agent!r}, or correct the claim."

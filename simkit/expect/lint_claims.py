@@ -100,8 +100,7 @@ def sorted_hits(hits: HitsByTurn, off: Collection[str], writer: Writer) -> Sorte
 
 def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:
     return any(
-        writer.matchers.of(wanted)[1].holds(hit.fields())
-        for wanted in scope.expect.findings or ()
+        writer.matchers.of(wanted)[1].holds(hit.fields()) for wanted in scope.expect.findings or ()
     )
 
 

@@ -41,9 +41,7 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
             )  # fmt: skip
             continue
         if answer is not True:
-            yield writer.finding(
-                path, f"`{name}` does not hold: {_said(answer)}", turn=scope.turn
-            )
+            yield writer.finding(path, f"`{name}` does not hold: {_said(answer)}", turn=scope.turn)
 
 
 def _said(answer: Any) -> str:

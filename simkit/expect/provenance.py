@@ -100,6 +100,15 @@ def _cut_words(drop: Dropped) -> str:
     return f"edited by {drop.by}" if drop.what == "content" else f"left out by {drop.by}"
 
 
+def histories(context: ContextView) -> set[str]:
+    """Returns the sections that show what was said before, also within shared messages."""
+    found: set[str] = set()
+    for part in context.parts:
+        shown = [part] if isinstance(part, ShownPart) else part.shown
+        found.update(one.section for one in shown)
+    return found
+
+
 def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
     """Yields how much each filter and window left out."""
     counts: dict[tuple[str, str], int] = {}

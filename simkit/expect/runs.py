@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from simkit.expect.claims import Writer, counted, first_lines, listed, short
+from simkit.expect.claims import Writer, counted, differences, first_lines, listed, short
 from simkit.expect.findings import Finding
 from simkit.expect.observing import claims_of, not_observable, unobservable_in_run
 from simkit.expect.scope import Path, Scope
@@ -15,6 +16,8 @@ from simkit.matching.values import Said
 from simkit.scenario.claims import selected
 from simkit.views import RunView
 
+_GROUP: Final = "$unordered"
+"""What a nested list is: its agents in any order."""
 _OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all", "$in")
 """Operators whose operands hold names of agents, or lists of them."""
 
@@ -24,16 +27,29 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
     wanted = scope.expect.agents
     groups = _grouped(scope.runs)
     found = groups
-    if isinstance(wanted, list) or _has_group(wanted):
+    if _is_whole(wanted) or _has_group(wanted):
         wanted = _with_groups(wanted)
     else:
         found = [run.agent for run in scope.runs]
+    misses = writer.misses(wanted, found)
+    if not misses:
+        return
     lines = [f"agents that ran {scope.words}: {listed([_name(one) for one in groups])}"]
     if scope.error is not None:
         lines.append(_error_line(scope))
-    yield from writer.compare(
-        wanted, found, (*scope.path, "agents"), "agents", turn=scope.turn, context=lines,
+    at = misses[0].at
+    yield writer.finding(
+        (*scope.path, "agents"), "agents does not match", turn=scope.turn, context=lines,
+        differences=[
+            replace(one, wanted=one.wanted.replace(f"{_GROUP}: [", "the group ["))
+            for one in differences(misses)
+        ],
         fix=_group_advice(scope.expect.agents, groups),
+        # What stands here for a nested list is in no file.
+        at=tuple(
+            step for place, step in enumerate(at)
+            if step != _GROUP or place == 0 or isinstance(at[place - 1], str)
+        ),
     )  # fmt: skip
 
 
@@ -58,6 +74,15 @@ def _grouped(runs: Sequence[RunView]) -> list[Any]:
     return found
 
 
+def _is_whole(matcher: Any) -> bool:
+    """Whether a matcher of agents is a list of all of them, or denies one, or chooses."""
+    if isinstance(matcher, Mapping):
+        return any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne")) or any(
+            _is_whole(one) for key in ("$either", "$all", "$in") for one in matcher.get(key, ())
+        )
+    return isinstance(matcher, list)
+
+
 def _has_group(matcher: Any, inside: bool = False) -> bool:
     """Whether a matcher of agents holds a list within a list."""
     if isinstance(matcher, Mapping):
@@ -70,7 +95,7 @@ def _has_group(matcher: Any, inside: bool = False) -> bool:
 def _with_groups(matcher: Any) -> Any:
     """Returns the matcher with every list of a list as a group in any order."""
     if isinstance(matcher, list):
-        return [{"$unordered": one} if isinstance(one, list) else one for one in matcher]
+        return [{_GROUP: one} if isinstance(one, list) else one for one in matcher]
     if isinstance(matcher, Mapping):
         return {
             key: _with_groups(inner) if key in _OF_LISTS else inner
@@ -135,9 +160,7 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
                 yield from _check_run(run, title, name, matcher, (*path, name), writer)
 
 
-def _selected(
-    scope: Scope, key: str, agent: str, which: str
-) -> list[tuple[int, RunView]] | str:
+def _selected(scope: Scope, key: str, agent: str, which: str) -> list[tuple[int, RunView]] | str:
     """The activations that a key names, each with its place among its agent's; or why none."""
     mine: dict[str, list[RunView]] = {}
     for run in scope.runs:
@@ -148,9 +171,7 @@ def _selected(
     if which == "*" or key == "*":
         return [pair for runs in chosen for pair in enumerate(runs)]
     index = int(which)
-    found = [
-        (index % len(runs), runs[index]) for runs in chosen if -len(runs) <= index < len(runs)
-    ]
+    found = [(index % len(runs), runs[index]) for runs in chosen if -len(runs) <= index < len(runs)]
     if found:
         return found
     if agent == "*":
@@ -174,10 +195,11 @@ _STATUS: Final[Mapping[str, str]] = {
 def _check_run(
     run: RunView, title: str, name: str, matcher: Any, path: Path, writer: Writer
 ) -> list[Finding]:
-    value = getattr(run, name)
+    said = run.message
     if name == "reply":
-        said = run.message
-        value = None if said is None else Said(said.content, said.data)
+        value: Any = None if said is None else Said(said.content, said.data)
+    else:
+        value = getattr(run, name)
     lines = [_STATUS[run.status]] if run.status in _STATUS else []
     if name == "update" and not run.update and run.status == "done":
         lines.append("the run wrote nothing")
@@ -218,7 +240,7 @@ def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
 def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The error that the turn, or the run, ends with."""
     found = None if scope.error is None else error_fields(scope)
-    lines = [] if scope.error is not None else [f"there was no error {scope.words}"]
+    lines = [f"there was no error {scope.words}" if found is None else _error_line(scope)]
     yield from writer.compare(
         scope.expect.error, found, (*scope.path, "error"), "error", turn=scope.turn, context=lines
     )

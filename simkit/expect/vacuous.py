@@ -11,7 +11,7 @@ from simkit.expect.claims import Writer
 from simkit.expect.findings import Hit
 from simkit.expect.observing import claims_of
 from simkit.expect.scope import Path
-from simkit.expect.searching import first_match
+from simkit.expect.searching import NAMES, has_alternatives
 from simkit.matching import Matcher, patterns_of
 from simkit.matching.rendering import line
 from simkit.messages import ABSENT, Message
@@ -24,9 +24,6 @@ _CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error",
                   "events")  # fmt: skip
 _NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 """A bound is no pattern: the number itself need not occur."""
-_ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne")
-_NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
-"""Keys of a message whose values are names: they occur if a message has them."""
 
 
 def vacuous_claims(
@@ -74,7 +71,8 @@ class _Search:
     def __init__(self, view: View, writer: Writer) -> None:
         self._view, self._writer = view, writer
         self._found: dict[tuple[bytes, bool], bool] = {}
-        self._texts: list[str] | None = None
+        self._texts: list[str] = []
+        self._whole = ""
 
     def could_hold(self, matcher: Any, is_message: bool, turn: int) -> bool:
         """Whether the pattern occurs; where it has no text of its own, a message must match."""
@@ -88,28 +86,28 @@ class _Search:
         self, matcher: Any, key: tuple[bytes, bool], compiled: Matcher, turn: int
     ) -> bool:
         is_message = key[1]
-        content = _pattern(matcher, _NAMES if is_message else ())
+        content = _pattern(matcher, NAMES if is_message else ())
         texts = () if content is ABSENT else patterns_of(content)
         if not texts:
             return not is_message or self._is_message(key[0], compiled)
         occur = (self._occurs(text, turn) for text in texts)
-        return any(occur) if _has_alternatives(matcher) else all(occur)
+        return any(occur) if has_alternatives(matcher) else all(occur)
 
     def _is_message(self, key: bytes, compiled: Matcher) -> bool:
         calls = self._view.calls.values()
         return any(compiled.holds(message) for message in self._view.messages.values()) or any(
-            first_match(call.context, key, compiled) is not None for call in calls
+            self._writer.search.first(call.context, key, compiled) is not None for call in calls
         )
 
     def _occurs(self, text: str, turn: int) -> bool:
         """Looks around the claim's turn first: most patterns are from there."""
-        if self._texts is None:
+        if not self._texts:
             self._texts = _texts_by_turn(self._view)
+            self._whole = "\n".join(self._texts)
         escaped = json.dumps(text, ensure_ascii=False)[1:-1]
-        last = len(self._texts) - 1
-        near = min(turn, last) if turn else last
-        order = (*range(near, -1, -1), *range(near + 1, last + 1))
-        return any(text in self._texts[at] or escaped in self._texts[at] for at in order)
+        near = min(turn, len(self._texts) - 1)
+        some = (self._texts[near], self._texts[max(0, near - 1)], self._texts[0], self._whole)
+        return any(text in one or escaped in one for one in some)
 
 
 def _pattern(matcher: Any, names: Sequence[str]) -> Any:
@@ -127,14 +125,6 @@ def _pattern(matcher: Any, names: Sequence[str]) -> Any:
         found = [inner for one in matcher if (inner := _pattern(one, names)) is not ABSENT]
         return found or ABSENT
     return matcher
-
-
-def _has_alternatives(matcher: Any) -> bool:
-    if isinstance(matcher, Mapping):
-        return any(
-            key in _ALTERNATIVES or _has_alternatives(inner) for key, inner in matcher.items()
-        )
-    return isinstance(matcher, (list, tuple)) and any(_has_alternatives(one) for one in matcher)
 
 
 def _texts_by_turn(view: View) -> list[str]:

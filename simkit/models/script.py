@@ -6,17 +6,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from simkit.errors import FunctionFailed, ReplyMissing, ScriptBroken, ToolMissing
+from simkit.errors import FunctionFailed, OutputInvalid, ReplyMissing, ScriptBroken, ToolMissing
 from simkit.events import UnusedLines
 from simkit.json_schema import schema_errors
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structured, Text
 from simkit.ports import ModelRequest, ToolReply
-from simkit.scenario.replies import ReplyLine, ToolAnswers, lines_of
+from simkit.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
 from simkit.source import near, path_text
-
 
 Path = tuple[str | int, ...]
 
@@ -123,28 +120,33 @@ class ScriptedModel:
 
     def _checked(self, line: _Line, request: ModelRequest) -> Answer:
         answer = line.answer
-        if isinstance(answer.reply, Computes):
-            answer = self._computed(answer, answer.reply, request)
-        reply = answer.reply
         where = ("turns", self._place, "replies", request.agent, line.place)
+        if isinstance(answer.reply, Computes):
+            answer = self._computed(answer, answer.reply, request, where)
+        reply = answer.reply
         if isinstance(reply, Calls):
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
         return answer
 
-    def _computed(self, answer: Answer, reply: Computes, request: ModelRequest) -> Answer:
+    def _computed(
+        self, answer: Answer, reply: Computes, request: ModelRequest, where: Path
+    ) -> Answer:
         """Asks the user's function for the line; it gets the messages as ``{role, content}``."""
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
             made = self._function(reply.function)(messages)
-        except Exception as problem:
+        except FunctionFailed as problem:
+            raise ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
+        line = line_of(made)
+        if line is None:
             raise ScriptBroken(
-                f"reply function `{reply.function}` raised {type(problem).__name__}: {problem}"
-            ) from problem
-        value = made if isinstance(made, dict) else {"text": made}
-        line = ReplyLine.model_validate(value).reply()
-        return Answer(line, answer.usage, answer.latency_ms, answer.chunks)
+                f"{path_text(where)}: `{reply.function}` returned a {type(made).__name__}, which is "
+                "no reply line. Return a text, or a mapping such as {'json': …}.",
+                where,
+            )
+        return Answer(line.reply(), answer.usage, answer.latency_ms, answer.chunks)
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: Path) -> None:
         for call in reply.calls:
@@ -172,8 +174,8 @@ class ScriptedModel:
             value = reply.value
         else:
             try:
-                value = msgspec.json.decode(reply.text)
-            except msgspec.DecodeError:
+                value = request.read(reply.text)
+            except OutputInvalid:
                 value = reply.text
         for path, text in schema_errors(request.output, value, self._schemas):
             raise ScriptBroken(
@@ -253,11 +255,11 @@ class ScriptedTools:
             return ToolReply(answer.returns, answer.error, answer.latency_ms)
         if scripted.successive and len(used) == len(scripted.answers):
             count = len(scripted.answers)
-            what = f"but the scenario has {count} result{'' if count == 1 else 's'} for it"
+            what = f" again, but the scenario has {count} result{'' if count == 1 else 's'} for it"
         else:
-            what = "but no result's `when` holds for its arguments"
+            what = ", but no result's `when` holds for its arguments"
         raise ToolMissing(
-            f"agent {agent!r} called tool {tool!r} again in turn {self._place + 1}, {what}.\n"
+            f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}{what}.\n"
             f"Add one under turns[{self._place}].tool_results.{tool}."
         )
 

@@ -37,9 +37,7 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
             _check_path(document, path, reference, f"${{{reference}}}", channels)
 
 
-def check_when(
-    document: Document, at: SourcePath, matcher: Any, channels: tuple[str, ...]
-) -> None:
+def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple[str, ...]) -> None:
     """Raises SourceError for the first key of a ``when`` that leads nowhere."""
     for path, key in keys_in(matcher, at):
         _check_path(document, path, key, key, channels, key=True)

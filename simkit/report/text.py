@@ -22,6 +22,11 @@ from simkit.report.wording import WIDTH, Paint, Tone, counted, plain, short, wra
 
 CLAIM: Final = "claim"
 """The id of findings that are no lint."""
+FINDINGS_MAX: Final = 30
+WARNINGS_MAX: Final = 10
+NOTED_MAX: Final = 5
+WARNING_LINES_MAX: Final = 3
+"""Warnings shown of a scenario that held, among others."""
 
 
 def findings_text(findings: Sequence[Finding], paint: Paint = plain) -> str:
@@ -99,25 +104,41 @@ def _painted(lead: str, text: str, tone: Tone, paint: Paint) -> Iterator[str]:
 
 
 def result_text(result: Result, paint: Paint = plain) -> str:
-    """Returns all that is to be said of a scenario beyond its title; empty if it simply held."""
+    """Returns all that is to be said of a scenario beyond its title; empty if it simply held.
+
+    Of many findings the first are shown; the JSON format holds all of them.
+    """
     blocks = [
         result.error,
-        findings_text(result.findings, paint),
-        findings_text(result.warnings, paint),
+        findings_text(result.findings[:FINDINGS_MAX], paint),
+        _more(result.findings, FINDINGS_MAX, "finding"),
+        findings_text(result.warnings[:WARNINGS_MAX], paint),
+        _more(result.warnings, WARNINGS_MAX, "warning"),
         "\n".join(
-            line for finding in result.noted for line in wrapped(headline(finding), "noted: ")
+            line
+            for finding in result.noted[:NOTED_MAX]
+            for line in wrapped(headline(finding), "noted: ")
         ),
+        _more(result.noted, NOTED_MAX, "noted finding"),
         f"reproduce: {result.reproduce}" if result.failed else "",
     ]
     return "\n\n".join(block for block in blocks if block)
 
 
+def _more(findings: Sequence[Finding], most: int, noun: str) -> str:
+    rest = len(findings) - most
+    return f"… and {counted(rest, f'more {noun}')}; --format json lists all" if rest > 0 else ""
+
+
 def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
-    """Yields a scenario's warnings, each on one line."""
-    for finding in result.warnings:
-        indent = " " * 10
+    """Yields a scenario's first warnings, each on one line."""
+    indent = " " * 10
+    for finding in result.warnings[:WARNING_LINES_MAX]:
         line = short(f"warning {headline(finding)}", WIDTH - len(indent))
         yield indent + paint(line, "warning")
+    rest = len(result.warnings) - WARNING_LINES_MAX
+    if rest > 0:
+        yield f"{indent}… and {counted(rest, 'more warning')}"
 
 
 def title_line(result: Result, paint: Paint = plain) -> str:

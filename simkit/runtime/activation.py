@@ -44,6 +44,8 @@ class Activation:
     ) -> None:
         self.turn, self.agent = turn, turn.compiled.agents[agent]
         self.handoff, self.depth, self.group = handoff, depth, group
+        self.branch = group
+        """The parallel group that its writes belong to, also where a sibling handed off to it."""
         self.onward: Request | None = None
         """The handoff that ended this run, by transfer or replace."""
         self.output: Any = None
@@ -52,7 +54,7 @@ class Activation:
         self.tools = ToolUse(turn, agent)
         self._usage = [0, 0]
         self._model_calls = 0
-        self._retried = False
+        self._retried = self._has_ended = False
         self._base = ""
 
     # Announced
@@ -120,9 +122,17 @@ class Activation:
         except GeneratorExit:
             self._end(self.turn.closing)
             raise
+        except TurnStopped:
+            self._end("cancelled")
+            raise
         except (PipelineError, ScriptBroken):
             self._end("failed")
             raise
+
+    def cancel(self) -> None:
+        """Ends a run that was announced, if it has not ended yet."""
+        if not self._has_ended:
+            self._end("cancelled")
 
     def _finish(
         self,
@@ -139,11 +149,12 @@ class Activation:
             update = {**update, **ruled}
         if update:
             self.turn.write(
-                update, cause if ruled else "writes", self.agent.name, self.id, self.group
+                update, cause if ruled else "writes", self.agent.name, self.id, self.branch
             )
         self._end(status, changed)
 
     def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
+        self._has_ended = True
         final = self.final
         self.turn.sink.emit(
             e.AgentFinished(
@@ -232,6 +243,7 @@ class Activation:
                     return
             elif isinstance(reply, m.Fails):
                 self._fail(call, reply)
+                return
             else:
                 raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
 
@@ -248,7 +260,15 @@ class Activation:
             sizes = turn.conversation.sizes
             total = tokens + sum(sizes[message.id][1] for message in self.said)
             built = e.ContextBuilt(
-                *where, call, (), self._base, said, agent.tools, agent.settings or None, total, budget
+                *where,
+                call,
+                (),
+                self._base,
+                said,
+                agent.tools,
+                agent.settings or None,
+                total,
+                budget,
             )
         else:
             self._base = call
@@ -262,13 +282,16 @@ class Activation:
         context = ContextMessages(parts, self.said, self._reading.history_of)
         request = ModelRequest(
             agent.name, turn.number, self.id, call, agent.tools, agent.output,
-            context.messages, context.sections,
+            context.messages, context.sections, self._read,
         )  # fmt: skip
         try:
             return call, turn.model.answer(request)
         except PipelineError as problem:
             turn.sink.emit(e.ModelFailed(*self._where(), call, "no_reply_line", 0, str(problem)))
             raise
+
+    def _read(self, text: str) -> m.JsonValue:
+        return parsed(text, self.agent.parse, self.agent.name)[0]
 
     def _say(self, text: str, calls: tuple[m.ToolCall, ...] = (), data: Any = None) -> Message:
         message = self.turn.conversation.add(
@@ -280,9 +303,7 @@ class Activation:
         return message
 
     def _replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
-        self.turn.sink.emit(
-            e.ModelReplied(*self._where(), call, int(message.id[1:]), kind, usage)
-        )
+        self.turn.sink.emit(e.ModelReplied(*self._where(), call, int(message.id[1:]), kind, usage))
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
         if isinstance(reply, m.Structured):
@@ -308,7 +329,7 @@ class Activation:
         """A provider's failure; a broken reply is served broken, so that the parser meets it."""
         if reply.kind == "malformed_json":
             self._conclude(call, m.Text('{"malformed": '), None)
-            if self.agent.parse == "auto" and self.agent.output is None:
+            if self.agent.output is None:
                 return
             raise OutputInvalid(f"the output of agent {self.agent.name!r} is not valid JSON")
         self.turn.sink.emit(
@@ -323,7 +344,7 @@ class Activation:
         heard: list[Heard] = yield from self.tools.called(calls, self._where)
         for answer in heard:
             self._hear(answer.call, answer.text, answer.data)
-        if self.agent.returns != "tool_output":
+        if self.agent.returns != "tool_output" or any(answer.failed for answer in heard):
             return False
         results = {answer.call.name: answer.result for answer in heard}
         self.output = heard[0].result if len(heard) == 1 else results
@@ -423,7 +444,11 @@ def _within(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
     def closes() -> None:
         turn.closing = "timed_out"
 
-    result = yield from within(steps, turn.clock, timeout_ms, closes)
+    try:
+        result = yield from within(steps, turn.clock, timeout_ms, closes)
+    except TimedOut:
+        turn.closing = "cancelled"
+        raise
     return result
 
 
@@ -438,11 +463,13 @@ def chain(
 
     ``started`` is the first activation where it was announced already, with its parallel group.
     """
+    branch = ""
     while True:
         activation = started or Activation(turn, agent, handoff, depth)
         if started is None:
+            activation.branch = branch
             activation.start()
-        started = None
+        branch, started = activation.branch, None
         timeout = _timeout_of(handoff)
         if timeout is None:
             yield from activation.steps()

@@ -173,6 +173,7 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
             "irrelevant_share": limits.irrelevant_share,
             "context_tokens": limits.context_tokens,
         },
+        schemas=canonical(pipeline.schemas),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,10 @@ class UserFunctions:
         """Returns the function, guarded; raises Unsupported naming what cannot be found."""
         function = function_named(name)
 
-        @wraps(function)
+        @wraps(function, updated=())
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            return called(name, function, *args, report=self.report, **kwargs)
+            # Bound first: a function's own argument may be called `name` or `report`.
+            return called(name, partial(function, *args, **kwargs), report=self.report)
 
         return guarded
 

@@ -248,6 +248,8 @@ class RouterFlow:
     def _check(self, targets: Sequence[Any]) -> None:
         known = [name for name in self._agents if name != self._decide]
         for target in targets:
+            if target == self._decide:
+                raise NoRoute(f"router {target!r} chose itself; agents: {', '.join(known)}")
             if not isinstance(target, str) or target not in self._agents:
                 said = "nobody" if target is None else repr(target)
                 raise NoRoute(
@@ -272,8 +274,7 @@ class HandoffsFlow:
         if not isinstance(first, str) or first not in self._agents:
             said = "nobody" if first is None else repr(first)
             raise NoRoute(
-                f"the flow starts with {said}, which is no agent; "
-                f"agents: {', '.join(self._agents)}"
+                f"the flow starts with {said}, which is no agent; agents: {', '.join(self._agents)}"
             )
         yield from chain(turn, first, None, 0)
 
@@ -283,8 +284,15 @@ def in_parallel(turn: Turn, agents: Sequence[str]) -> Steps:
     turn.model.begin_group(agents)
     turn.numbers.groups += 1
     group = f"g{turn.numbers.groups}"
-    started = [Activation(turn, agent, None, 0, group) for agent in agents]
-    for activation in started:
-        activation.start()
-    turn.closing = "cancelled"
-    yield Together([chain(turn, a.agent.name, None, 0, a) for a in started])
+    started: list[Activation] = []
+    try:
+        for agent in agents:
+            activation = Activation(turn, agent, None, 0, group)
+            activation.start()
+            started.append(activation)
+        yield Together([chain(turn, a.agent.name, None, 0, a) for a in started])
+    except BaseException:
+        # Those that had not begun yet are not told by being closed.
+        for activation in started:
+            activation.cancel()
+        raise

@@ -130,18 +130,23 @@ class Reading:
         turn.sink.emit(e.ModelCalled(*where, call))
         request = ModelRequest(
             agent, turn.number, self._run, call, (), None,
-            lambda: shown, lambda: {"history": shown},
+            lambda: shown, lambda: _by_section(shown), str,
         )  # fmt: skip
         answer = turn.model.answer(request)
         self.latency_ms += answer.latency_ms
         if isinstance(answer.reply, Fails):
             failed = answer.reply
-            turn.sink.emit(
-                e.ModelFailed(*where, call, failed.kind, failed.status, failed.message)
-            )
+            turn.sink.emit(e.ModelFailed(*where, call, failed.kind, failed.status, failed.message))
             raise ModelError(failed.message, failed.kind, failed.status)
         if not isinstance(answer.reply, Text):
             raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
         said = turn.conversation.add("assistant", answer.reply.text, agent=agent, run=self._run)
         turn.sink.emit(e.ModelReplied(*where, call, int(said.id[1:]), "text", answer.usage))
         return answer.reply.text
+
+
+def _by_section(messages: list[Message]) -> dict[str, list[Message]]:
+    found: dict[str, list[Message]] = {}
+    for message in messages:
+        found.setdefault(message.section, []).append(message)
+    return found

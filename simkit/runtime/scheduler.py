@@ -157,18 +157,29 @@ def _descends(task: _Task, ancestor: _Task) -> bool:
     return False
 
 
-def within(steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]) -> Steps:
+def within(
+    steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]
+) -> Steps:
     """Runs a task for at most ``timeout_ms`` of virtual time; then closes it and raises TimedOut."""
     deadline = clock.now() + timeout_ms
+    resume: Callable[[Any], Any] = steps.send
     value: Any = None
     while True:
         try:
-            request = steps.send(value)
+            request = resume(value)
         except StopIteration as stop:
             return stop.value
-        if not isinstance(request, Together) and clock.now() + request > deadline:
-            yield deadline - clock.now()
+        late = not isinstance(request, Together) and clock.now() + request > deadline
+        if late:
+            request = deadline - clock.now()
+        try:
+            value, resume = (yield request), steps.send
+        except GeneratorExit:
+            steps.close()
+            raise
+        except Exception as problem:
+            value, resume, late = problem, steps.throw, False
+        if late:
             on_timeout()
             steps.close()
             raise TimedOut
-        value = yield request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -59,7 +59,11 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
     """Returns the pipeline's channels; the conversation is one of them, declared or not."""
     channels = {
         name: Channel(
-            name, spec.reducer_name, spec.scope, spec.last, spec.default,
+            name,
+            spec.reducer_name,
+            spec.scope,
+            spec.last,
+            spec.default,
             None if spec.reducer_name in BUILT_IN else functions.named(spec.reducer_name),
         )
         for name, spec in pipeline.channels.items()
@@ -121,12 +125,15 @@ class State:
         recorded: dict[str, Any] = {}
         computed: dict[str, Any] | None = None
         impure: dict[str, str] | None = None
+        # Nothing is written before everything can be.
+        reduced: dict[str, Any] = {}
+        said: Any = None
         for name, delta in update.items():
             channel = self._channels[name]
             if name in self._spoken:
                 delta = self._messages(delta, logged)
                 if name == self._conversation:
-                    self._commit(delta)
+                    said = delta
             recorded[name] = canonical(delta)
             if channel.scope == "agent_run":
                 continue
@@ -140,9 +147,12 @@ class State:
                 if problem:
                     raise WriteInvalid(f"channel `{name}`: {problem}")
                 new = channel.reduce(values[name], delta)
-            values[name] = new
-            if channel.is_shared:
-                self._share(session, channel, new)
+            reduced[name] = new
+        values.update(reduced)
+        for name, new in reduced.items():
+            if self._channels[name].is_shared:
+                self._share(session, self._channels[name], new)
+        self._commit(said)
         return Written(recorded, computed, impure)
 
     def _share(self, session: str, channel: Channel, value: Any) -> None:
@@ -176,9 +186,7 @@ class State:
                 values[name] = channel.empty()
 
 
-def _reduced_by_user(
-    function: Callable[..., Any], current: Any, delta: Any
-) -> tuple[Any, str]:
+def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> tuple[Any, str]:
     """Calls the user's reducer twice on copies: it must change nothing and answer the same."""
     if is_reset(delta):
         return delta[DECLARED_RESET], ""
@@ -218,5 +226,3 @@ def _spoken(role: str, content: Any, agent: str | None) -> Message:
         return Message(role, content, agent=agent)
     text = msgspec.json.encode(canonical(content)).decode()
     return Message(role, text, agent=agent, data=canonical(content))
-
-

@@ -27,6 +27,7 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
     data: JsonValue
     """The value that the text was made from, where it is no text itself."""
     result: JsonValue
+    failed: bool = False
 
 
 class ToolUse:
@@ -92,7 +93,7 @@ class ToolUse:
 
 def _heard(asked: ToolCall, reply: ToolReply) -> Heard:
     if reply.error is not None:
-        return Heard(asked, reply.error, None, None)
+        return Heard(asked, reply.error, None, None, failed=True)
     if isinstance(reply.result, str):
         return Heard(asked, reply.result, None, reply.result)
     text = msgspec.json.encode(canonical(reply.result)).decode()

@@ -88,9 +88,7 @@ class ClaimNames:
     def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
         definitions = self._selected(key, at)
         sections = tuple(
-            dict.fromkeys(
-                name for one in definitions for name in sections_of(self._pipeline, one)
-            )
+            dict.fromkeys(name for one in definitions for name in sections_of(self._pipeline, one))
         )
         for claim in claims.claimed():
             known = (*CONTEXT_CLAIMS, *sections)
@@ -158,9 +156,7 @@ def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
             yield from _texts_in(inner, path)
 
 
-def _mappings_in(
-    matcher: Any, at: SourcePath
-) -> Iterator[tuple[SourcePath, Mapping[str, Any]]]:
+def _mappings_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Mapping[str, Any]]]:
     if isinstance(matcher, Mapping) and any(not key.startswith("$") for key in matcher):
         yield at, matcher
     for path, inner in _inner(matcher, at):

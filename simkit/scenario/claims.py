@@ -106,14 +106,16 @@ FindingClaim = Annotated[
     MatcherValue,
     BeforeValidator(_finding),
     WithJsonSchema(
-        {"anyOf": [
-            {"type": "string"},
-            {
-                "type": "object",
-                "required": ["id"],
-                "additionalProperties": dict(MATCHER_SCHEMA),
-            },
-        ]}
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "required": ["id"],
+                    "additionalProperties": dict(MATCHER_SCHEMA),
+                },
+            ]
+        }
     ),
 ]
 

@@ -44,6 +44,17 @@ class Prepared(msgspec.Struct, frozen=True):
     pipeline_document: Document
     shared: tuple[Shared, ...]
     """The files under ``use``; the nearest comes last."""
+    written: Document | None = None
+    """The scenario's document before its references were filled in."""
+
+    def with_seed(self, seed: int) -> Prepared:
+        """Returns the scenario under another seed: what Faker drew is drawn anew."""
+        scenario, document = self.scenario, self.document
+        if self.written is not None:
+            document = _with_references(self.written, self.item.row, seed)
+            scenario = validated(Scenario, document)
+        scenario = scenario.model_copy(update={"seed": seed})
+        return msgspec.structs.replace(self, scenario=scenario, document=document)
 
 
 class Library:
@@ -76,14 +87,17 @@ class Library:
 
     def prepared(self, item: Item) -> Prepared:
         """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
-        document = self.documents(item.file)[item.index]
-        document = _with_references(document, item.row)
+        return self.assembled(item, self.documents(item.file)[item.index])
+
+    def assembled(self, item: Item, document: Document) -> Prepared:
+        """Returns a scenario whose document need not be a file's, ready to run."""
+        written, document = document, _with_references(document, item.row)
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
         pipeline = self.pipeline(pipeline_document)
         shared = tuple(self._shared(document, pipeline, scenario.use, (item.file,)))
         check_scenario(scenario, document, pipeline)
-        return Prepared(item, scenario, document, pipeline, pipeline_document, shared)
+        return Prepared(item, scenario, document, pipeline, pipeline_document, shared, written)
 
     def pipeline(self, document: Document) -> Pipeline:
         """Returns a pipeline document as the model; raises SourceError."""
@@ -167,7 +181,7 @@ def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
     return found
 
 
-def _with_references(document: Document, row: int | None) -> Document:
+def _with_references(document: Document, row: int | None, seed: int | None = None) -> Document:
     """Returns the document with its scenario references filled in: column, env, fake."""
     data = document.data
     if not isinstance(data, dict):
@@ -189,7 +203,7 @@ def _with_references(document: Document, row: int | None) -> Document:
     if isinstance(allowed, list):
         root["env"] = {name: os.environ.get(name) for name in allowed if isinstance(name, str)}
     if "fake" in template.roots:
-        seed = data.get("seed", 0)
+        seed = data.get("seed", 0) if seed is None else seed
         root["fake"] = Fakes(seed if isinstance(seed, int) else 0)
     for path, reference in found:
         _check_reference(document, path, reference, root)

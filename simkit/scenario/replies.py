@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from simkit import messages as m
 from simkit.failures import FAILURES
@@ -215,6 +223,17 @@ Lines = Annotated[
     Annotated[tuple[Line, ...], Field(min_length=1), Tag("several")] | Annotated[Line, Tag("one")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
 ]
+
+
+_LINE: Final = TypeAdapter[ReplyLine](Line)
+
+
+def line_of(value: Any) -> ReplyLine | None:
+    """Reads a reply line that user code made; None if it is none."""
+    try:
+        return _LINE.validate_python(value)
+    except ValidationError:
+        return None
 
 
 def lines_of(value: tuple[ReplyLine, ...] | ReplyLine) -> tuple[ReplyLine, ...]:

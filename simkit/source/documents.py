@@ -52,7 +52,7 @@ class Document:
     alias, places are those of its anchor.
     """
 
-    __slots__ = ("_root", "_text", "data", "file", "index")
+    __slots__ = ("_lines", "_root", "_text", "data", "file", "index")
 
     def __init__(self, file: str, index: int, data: Any, root: Node, text: str) -> None:
         self.file = file
@@ -63,6 +63,8 @@ class Document:
         """Mappings, lists, texts, numbers, booleans and None."""
         self._root = root
         self._text = text
+        self._lines: list[str] = []
+        """The text's lines, once an excerpt was asked for."""
 
     def with_data(self, data: Any) -> Document:
         """Returns the document with other values at the same places (references filled in)."""
@@ -84,8 +86,10 @@ class Document:
         # Below an alias the key stands far from the value, which is then shown alone.
         if key_node is not None and key_node.start_mark.index <= node.start_mark.index:
             first = key_node
+        if not self._lines:
+            self._lines = LINE_END.split(self._text)
         span = slice(first.start_mark.line, last_line(node) + 1)
-        excerpt = textwrap.dedent("\n".join(LINE_END.split(self._text)[span])).rstrip()
+        excerpt = textwrap.dedent("\n".join(self._lines[span])).rstrip()
         lines = excerpt.split("\n")
         if len(lines) > EXCERPT_LINES_MAX:
             lines[EXCERPT_LINES_MAX:] = ["…"]

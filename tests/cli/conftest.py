@@ -15,6 +15,7 @@ from tests.cli.projects import ECHO, GOOD, ROWS, Done, without_times, write
 
 ROOT = Path(__file__).resolve().parents[2]
 
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: `scenarios/` with one good file."""

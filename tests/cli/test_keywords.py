@@ -36,7 +36,7 @@ def test_words_are_looked_for_in_the_id(expression: str, holds: bool) -> None:
         ("a b", "'b' stands where the expression should end"),
         ("(a", "a `)` is missing"),
         ("a)", "')' stands where the expression should end"),
-        ("'a", "the quote at \"'a\" is not closed"),
+        ("'a", 'the quote at "\'a" is not closed'),
         (" ", "the end stands where a word should"),
     ],
 )

@@ -87,18 +87,14 @@ def test_an_unknown_option_is_a_wrong_call(simkit: Call) -> None:
     done = simkit("replay", "--sede", "1")
 
     assert done.code == 2
-    assert "No such option '--sede'" in done.err.replace(": ", " ").replace("No such option --", "No such option '--")  # fmt: skip
+    assert "--sede" in done.err.splitlines()[-1]
 
 
 def test_a_path_that_is_not_there_is_an_error_without_a_traceback(simkit: Call) -> None:
-    assert simkit("replay", "nowhere") == Done(
-        2, "", "nowhere: there is no such file or folder\n"
-    )
+    assert simkit("replay", "nowhere") == Done(2, "", "nowhere: there is no such file or folder\n")
 
 
-def test_a_bug_in_simkit_asks_to_be_reported(
-    simkit: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validating, "checked", lambda paths: {}["missing"])
 
     done = simkit("validate")
@@ -112,9 +108,7 @@ def test_a_bug_in_simkit_asks_to_be_reported(
     )
 
 
-def test_a_bug_shows_its_traceback_if_asked(
-    simkit: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_shows_its_traceback_if_asked(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMKIT_TRACEBACK", "")
     monkeypatch.setattr(validating, "checked", lambda paths: {}["missing"])
 

@@ -1,9 +1,12 @@
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
 """`simkit replay`, called from outside: what is printed, and how it ends."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,7 +70,7 @@ scenarios/bad.scenario.yaml
 scenarios/bad.scenario.yaml:13:14: reply does not match (turn 1)
     reply: bye
   wanted "bye", found "hello"
-  the last finished run is a's
+  the last run with an output is a's
 
 reproduce: simkit replay 'scenarios/bad.scenario.yaml::it'"'"'s wrong' --seed 7
 
@@ -102,7 +105,7 @@ reproduce: simkit replay scenarios/a.scenario.yaml
 scenarios/b.scenario.yaml
   BROKEN  misspelt
 
-scenarios/b.scenario.yaml:9:56: unknown claim `replly`
+scenarios/b.scenario.yaml:9:50: unknown claim `replly`
   at turns[0].expect.replly
   did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
 model_calls, reply, runs, satisfies, state, tool_calls
@@ -117,7 +120,7 @@ reproduce: simkit replay scenarios/b.scenario.yaml::misspelt
 scenarios/b.scenario.yaml:18:14: reply does not match (turn 1)
     reply: bye
   wanted "bye", found "hello"
-  the last finished run is a's
+  the last run with an output is a's
 
 reproduce: simkit replay 'scenarios/b.scenario.yaml::it'"'"'s wrong' --seed 0
 
@@ -236,7 +239,8 @@ def test_failed_runs_what_failed_until_it_holds(simkit: Call) -> None:
 
     simkit("replay", "scenarios/bad.scenario.yaml::it's wrong")
     both = simkit("replay", "--failed", "-q")
-    write("scenarios/bad.scenario.yaml", (ECHO + BAD + BAD.replace("it's", "also")).replace("bye", "hello"))  # fmt: skip
+    repaired_text = (ECHO + BAD + BAD.replace("it's", "also")).replace("bye", "hello")
+    write("scenarios/bad.scenario.yaml", repaired_text)
     repaired = simkit("replay", "--failed")
     after = simkit("replay", "--failed")
 
@@ -261,7 +265,7 @@ def test_the_context_of_every_call_can_be_shown(simkit: Call) -> None:
       answered · m2
           hello
 
-1 scenario"""
+2 not selected"""
         in done.out
     )
 
@@ -347,6 +351,20 @@ def test_processes_give_the_same_output_in_the_same_order(process: Call) -> None
     assert one.code == 2
 
 
+def test_a_process_that_dies_is_an_error_that_says_what_to_do(process: Call) -> None:
+    write("deadly.py", "import os\ndef predicate(view):\n    os._exit(3)\n")
+    satisfies = "expect: {satisfies: 'deadly:predicate'}"
+    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("expect: {reply: hello}", satisfies))
+
+    done = process("replay", "-j", "2")
+
+    assert done == Done(
+        2,
+        "",
+        "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it.\n",
+    )
+
+
 def test_a_second_run_with_other_hashes_has_the_same_bytes(process: Call) -> None:
     done = process("replay", "--verify", PYTHONHASHSEED="1")
 
@@ -370,7 +388,8 @@ def test_a_function_that_depends_on_hashes_is_found_with_the_first_differing_eve
     process: Call,
 ) -> None:
     write("hashing.py", "def answer(view):\n    return f'hash {hash(\"x\") % 1000}'\n")
-    lucky = GOOD.replace("replies: {a: hello}, expect: {reply: hello}", "replies: {a: {function: 'hashing:answer'}}")  # fmt: skip
+    scripted, computed = "a: hello}, expect: {reply: hello}", "a: {function: 'hashing:answer'}}"
+    lucky = GOOD.replace(scripted, computed)
     write("scenarios/good.scenario.yaml", ECHO + GOOD + lucky.replace("it holds", "by hash"))
 
     done = process("replay", "--verify", "-q", PYTHONHASHSEED="1")
@@ -379,15 +398,26 @@ def test_a_function_that_depends_on_hashes_is_found_with_the_first_differing_eve
     assert done == Done(
         1,
         f"""\
+scenarios/good.scenario.yaml:12:1: not-deterministic: the second run (PYTHONHASHSEED=2) parts from
+  the first at event 9 of 14
+      6      0 ms  turn 1   AgentStarted        a r1: input hi
+      7      0 ms  turn 1   ContextBuilt        a r1: c1 from instructions, history, current_mess…
+      8      0 ms  turn 1   ModelCalled         a r1: call c1
+      9      0 ms  turn 1   MessageAdded        a r1: m2 assistant a: hash {first}
+  first:  …ge":{{"role":"assistant","content":"hash {first}","id":"m2","agent":"a","turn":1}},"tokens":2}}
+  second: …ge":{{"role":"assistant","content":"hash {second}","id":"m2","agent":"a","turn":1}},"tokens":2}}
+  → Look for a set that is iterated, an id or hash of an object, a clock, or chance that does not
+    come from the seed, in the functions of the pipeline.
+
+reproduce: simkit replay 'scenarios/good.scenario.yaml::by hash' --seed 0 --verify
+
+2 scenarios: 1 held, 1 failed (0.00 s)
 """,
         "",
     )
 
 
 def _hash(seed: str) -> int:
-    import subprocess
-    import sys
-
     code = "print(hash('x') % 1000)"
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     return int(subprocess.check_output([sys.executable, "-c", code], env=environment))

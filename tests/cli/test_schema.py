@@ -12,7 +12,8 @@ from tests.cli.projects import Done
 
 Call = Callable[..., Done]
 SCENARIO = {
-    "version": 1, "scenario": "x", "pipeline": "p", "turns": [{"user": "hi", "expect": {"reply": 1}}],
+    "version": 1, "scenario": "x", "pipeline": "p",
+    "turns": [{"user": "hi", "expect": {"reply": 1}}],
 }  # fmt: skip
 PIPELINE = {
     "version": 1, "pipeline": "p", "agents": {"a": {}}, "flow": {"handoffs": {"start": "a"}},

@@ -15,7 +15,8 @@ def test_good_files_are_counted_and_nothing_runs(simkit: Call) -> None:
 
 def test_every_file_is_checked_and_every_document_tells_its_first_problem(simkit: Call) -> None:
     write("scenarios/a.scenario.yaml", "version: 1\n\tscenario: x\n")
-    write("scenarios/b.scenario.yaml", ECHO + MISSPELT + GOOD + ROWS.replace("hello}}", "hello}, x: 1}"))
+    rows = ROWS.replace("hello}}", "hello}, x: 1}")
+    write("scenarios/b.scenario.yaml", ECHO + MISSPELT + GOOD + rows)
     write("scenarios/c.pipeline.yaml", ECHO.replace("agents: {a: ", "agents: {a: 1, b: "))
 
     done = simkit("validate", "scenarios")
@@ -24,6 +25,17 @@ def test_every_file_is_checked_and_every_document_tells_its_first_problem(simkit
         2,
         "4 files, 7 scenarios: 4 problems\n",
         """\
+scenarios/a.scenario.yaml:2:1: a tab cannot indent or separate
+  use spaces
+scenarios/b.scenario.yaml:9:50: unknown claim `replly`
+  at turns[0].expect.replly
+  did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
+model_calls, reply, runs, satisfies, state, tool_calls
+scenarios/b.scenario.yaml:21:76: unknown key `x`
+  at turns[0].x
+  known: expect, project, replies, restart, resume, session, tool_results, user
+scenarios/c.pipeline.yaml:3:13: must be a mapping, not a number
+  at agents.a
 """,
     )
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -33,7 +34,9 @@ def test_a_context_is_shown_whole_with_where_each_message_came_from(
 ) -> None:
     lines = list(context_lines(view_of_run(), turn=2, agent="coach"))
 
-    assert "\n".join(lines) == """\
+    assert (
+        "\n".join(lines)
+        == """\
 turn 2, coach, call 1 of 2, at 1500 ms: 6 messages, 21 tokens, 3 dropped
   [0] system · instructions
       Coach.
@@ -78,6 +81,7 @@ turn 2, coach, call 2 of 2, at 1500 ms: 8 messages, 51 tokens, 3 dropped
   answered · m10
       calls transfer_to_analyst(type: "analysis", payload: {"km": 8}) as call3
 """
+    )
 
 
 def test_joint_messages_settings_windows_and_failures_are_shown(
@@ -85,7 +89,9 @@ def test_joint_messages_settings_windows_and_failures_are_shown(
 ) -> None:
     lines = list(context_lines(view_of_run("", JOINED), turn=3))
 
-    assert "\n".join(lines) == """\
+    assert (
+        "\n".join(lines)
+        == """\
 turn 3, a, at 0 ms: 4 messages, 8 tokens, 2 dropped
   [0] system · instructions
       Say yes.
@@ -102,6 +108,7 @@ turn 3, a, at 0 ms: 4 messages, 8 tokens, 2 dropped
   dropped by window: assistant a · turn 1 · m2: {}
   failed with timeout: The request timed out.
 """
+    )
 
 
 def test_only_what_is_asked_for_is_shown(view_of_run: Callable[..., View]) -> None:

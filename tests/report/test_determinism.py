@@ -32,7 +32,9 @@ def test_the_first_event_that_differs_stands_under_the_three_before_it() -> None
 
     finding = first_difference(first, second, "f.scenario.yaml:3:1", "PYTHONHASHSEED=1")
 
-    assert findings_text([finding]) == """\
+    assert (
+        findings_text([finding])
+        == """\
 f.scenario.yaml:3:1: not-deterministic: the second run (PYTHONHASHSEED=1) parts from the first at
   event 6 of 7
       3      5 ms  turn 1   MessageAdded        a r1: m2 assistant a: same
@@ -43,6 +45,7 @@ f.scenario.yaml:3:1: not-deterministic: the second run (PYTHONHASHSEED=1) parts 
   second: … both runs share, word for word, then that","id":"m5","agent":"a","turn":1}}
   → Look for a set that is iterated, an id or hash of an object, a clock, or chance that does not
     come from the seed, in the functions of the pipeline."""
+    )
 
 
 def test_a_run_that_stops_early_is_shown_with_what_the_other_has_more() -> None:

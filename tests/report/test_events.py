@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from simkit.views import View
 def test_the_events_of_a_turn_are_one_a_line(view_of_run: Callable[..., View]) -> None:
     lines = list(event_lines(view_of_run().events, turn=1))
 
-    assert "\n".join(lines) == """\
+    assert (
+        "\n".join(lines)
+        == """\
     4      0 ms  turn 1   TurnStarted         message m1
     5      0 ms  turn 1   MessageAdded        m1 user: I ran 8 km
     6      0 ms  turn 1   StateUpdated        user: {"messages": [{"$message": 1}]}
@@ -37,6 +40,7 @@ def test_the_events_of_a_turn_are_one_a_line(view_of_run: Callable[..., View]) -
    27   1500 ms  turn 1   StateUpdated        coach r2: writes: {"messages": [{"$message": 5}]}
    28   1500 ms  turn 1   AgentFinished       coach r2: status done, output Well done., message m5
    29   1500 ms  turn 1   TurnFinished        reply Well done."""
+    )
 
 
 def test_handoffs_say_who_passes_control_to_whom_and_why_not(

@@ -30,7 +30,9 @@ turns:
 def test_each_turn_shows_what_it_changed_and_names_the_rest(
     view_of_run: Callable[..., View],
 ) -> None:
-    assert "\n".join(state_lines(view_of_run())) == """\
+    assert (
+        "\n".join(state_lines(view_of_run()))
+        == """\
 turn 1: 2 of 3 channels changed
   messages: 0 → 2 items
     + user: I ran 8 km
@@ -49,12 +51,15 @@ turn 2: 2 of 3 channels changed
     + {"agent": "coach"}
   unchanged: notes
 """
+    )
 
 
 def test_mappings_differ_key_by_key_and_a_list_that_lost_items_is_shown_whole(
     view_of_run: Callable[..., View],
 ) -> None:
-    assert "\n".join(state_lines(view_of_run("", RECORDS))) == """\
+    assert (
+        "\n".join(state_lines(view_of_run("", RECORDS)))
+        == """\
 turn 1, session s1: 3 of 3 channels changed
   messages: 0 → 1 item
     + user: one
@@ -76,6 +81,7 @@ turn 2, session s2: 3 of 3 channels changed
     - [0]
     + [2]
 """
+    )
 
 
 def test_one_turn_can_be_chosen(view_of_run: Callable[..., View]) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
 """Findings as people read them: whole texts."""
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ def test_tones_mark_the_headline_and_both_sides_of_a_difference() -> None:
     short = msgspec.structs.replace(CLAIM, context=(), excerpt="")
     long = msgspec.structs.replace(short, differences=(Difference("", "x" * 60, "y" * 60),))
 
-    headline_ = "<strong>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call 1)</>"
+    headline_ = (
+        "<strong>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call 1)</>"
+    )
     assert findings_text([short], tagged) == (
         f'{headline_}\n  at [1].content: wanted <good>"Logged"</>, found <bad>"Logged your pizza."</>'
     )
@@ -151,9 +154,7 @@ reproduce: simkit replay 's/x.scenario.yaml::it'"'"'s late' --seed 7"""
 def test_a_broken_file_tells_its_error_and_needs_no_seed() -> None:
     result = Result("s/x y.scenario.yaml", "s/x y.scenario.yaml", 1, "", "broken", error="a:1:1: x")
 
-    assert result_text(result) == (
-        "a:1:1: x\n\nreproduce: simkit replay 's/x y.scenario.yaml'"
-    )
+    assert result_text(result) == ("a:1:1: x\n\nreproduce: simkit replay 's/x y.scenario.yaml'")
 
 
 def test_a_scenario_that_simply_held_needs_no_more_than_its_title() -> None:
@@ -182,6 +183,22 @@ def test_warnings_of_a_scenario_that_held_take_one_line_each() -> None:
         "          warning CTX-11: a long story a long story a long story a long story a long story "
         "a long s…",
     ]
+
+
+def test_of_very_many_findings_the_first_are_shown_and_the_rest_is_counted() -> None:
+    many = tuple(Finding("claim", "E", f"claim {place}", "a:1:1") for place in range(40))
+    lints = tuple(Finding("CTX-07", "W", f"lint {place}", "a:1:1") for place in range(12))
+    result = msgspec.structs.replace(RESULT, findings=many, warnings=lints, noted=lints[:6])
+
+    blocks = result_text(result).split("\n\n")
+
+    assert blocks[:30] == [f"a:1:1: claim {place}" for place in range(30)]
+    assert blocks[30] == "… and 10 more findings; --format json lists all"
+    assert blocks[31:41] == [f"a:1:1: warning CTX-07: lint {place}" for place in range(10)]
+    assert blocks[41] == "… and 2 more warnings; --format json lists all"
+    assert blocks[42] == "\n".join(f"noted: CTX-07: lint {place}" for place in range(5))
+    assert blocks[43] == "… and 1 more noted finding; --format json lists all"
+    assert list(warning_lines(result))[3:] == ["          … and 9 more warnings"]
 
 
 def test_the_last_line_counts_everything_and_relaxations_stand_above_it() -> None:

@@ -1,10 +1,11 @@
-"""The timeline: one row for each thing said; whole tables."""
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
+"""The timeline: one row for each thing said."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from simkit.report.timeline import Row, rows_of, selected, table
+from simkit.report.timeline import Row, rows_of, selected
 from simkit.views import View
 
 Ran = Callable[..., View]
@@ -57,25 +58,6 @@ def test_rows_say_what_each_call_was_sent_and_what_came_of_it(view_of_run: Ran) 
     ]
 
 
-def test_the_table_shows_the_whole_run(view_of_run: Ran) -> None:
-    lines = table(rows_of(view_of_run()))
-
-    assert lines == """\
-turn     time  agent    sent  tokens  dropped  answered                       handoff             state written
-----  -------  -------  ----  ------  -------  -----------------------------  ------------------  -------------
-         0 ms  given                                                                              notes
-   1     0 ms  user                            I ran 8 km                                         messages
-         0 ms  router      2       5        0  {"agent": "coach"}                                 decision
-         0 ms  coach       3      10        0  log_run(km: 8) → {"ok": true}
-      1500 ms  coach       5      17        0  Well done.                                         messages
-   2  1500 ms  user                            How was it?                                        messages
-      1500 ms  router      2       5        0  {"agent": "coach"}                                 decision
-      1500 ms  coach       6      21        3                                 rejected → analyst
-      1500 ms  coach       8      51        3                                 transfer → analyst
-      1500 ms  analyst     7      23        9  Faster than last week.                             messages
-""".splitlines()  # noqa: E501
-
-
 def test_agents_that_run_at_once_are_marked(view_of_run: Ran) -> None:
     rows = rows_of(view_of_run("", PARALLEL))
 
@@ -111,22 +93,3 @@ def test_a_parallel_agent_is_chosen_by_its_plain_name() -> None:
     rows = [Row(1, 0, "∥ a"), Row(1, 0, "∥ b")]
 
     assert selected(rows, agent="b") == [rows[1]]
-
-
-def test_no_rows_make_no_table() -> None:
-    assert table([]) == []
-
-
-def test_long_cells_are_wrapped_and_cut_so_that_the_table_keeps_its_width() -> None:
-    row = Row(
-        1, 3_725_000, "an_agent_with_a_really_long_name", 12, 3456, 7, "many words " * 40,
-        "transfer → another_agent_with_a_long_name", ("one_channel", "another_channel", "a_third"),
-    )  # fmt: skip
-
-    assert table([row], width=100) == """\
-turn        time  agent                     sent  tokens  dropped  answered     handoff        state written
-----  ----------  ------------------------  ----  ------  -------  -----------  -------------  -------------
-   1  1 h 02 min  an_agent_with_a_really_…    12    3456        7  many words   transfer → an  one_channel,
-                                                                   many words   other_agent_w  another_chann
-                                                                   many words…  ith_a_long_n…  el, a_third
-""".splitlines()

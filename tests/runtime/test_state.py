@@ -310,7 +310,9 @@ def test_references_in_writes_keep_their_type_and_are_text_within_text() -> None
 
 def test_write_that_a_reducer_cannot_take_ends_the_run_and_writes_nothing() -> None:
     ran = run_yaml(
-        one_agent("{a: {}, n: {reducer: add}}", "{a: new, n: '${run.reply}'}"),
+        one_agent("{a: {}, n: {reducer: add}}", "{a: new, n: '${run.reply}'}").replace(
+            "Help.", '"a is ${state.a}"'
+        ),
         """
 turns:
   - user: Hi
@@ -318,6 +320,7 @@ turns:
     expect: {error: {type: WriteInvalid}}
   - user: Again
     replies: {helper: {json: 2}}
+    expect: {error: {type: WriteInvalid}}
 """,
     )
 
@@ -327,6 +330,7 @@ turns:
     assert ran.state("a", 1) is None
     assert ran.runs("helper", 1)[0].status == "failed"
     assert ran.runs("helper", 2)[0].received["a"] is None
+    assert ran.context("helper", 2).messages[0].content == "a is null"
 
 
 def updates_with(reducer: str) -> Ran:

@@ -144,15 +144,18 @@ class CurrentMessageTwice:
         current = view.turns[-1].message
         if event.base or current is None or not current.id:
             return ()
-        identity = current.id
+        identity, turn = current.id, event.turn
         times = 0
         parts = view.calls[event.call].context.parts
         for part in parts:
             if type(part) is ShownPart:
-                times += _times_shown(part, identity, event.turn)
+                hi = part.hi
+                if part.tail or (hi > part.lo and part.stream.entries[hi - 1].turn == turn):
+                    times += _times_shown(part, identity, turn)
             else:
                 assert isinstance(part, MadePart)
-                times += _is_made_of(part, identity)
+                if part.message.id == identity or part.of:
+                    times += _is_made_of(part, identity)
         if times < 2:
             return ()
         sections: list[str] = []

@@ -107,7 +107,9 @@ class DuplicateMessage:
         if is_first:
             several = len(shown) > 1
             for part in shown:
-                self._settle(part, pairs)
+                seen = self._streams.get(part.stream.id)
+                if seen is None or seen.stream is not part.stream or seen.read != part.hi:
+                    self._settle(part, pairs)
                 if part.tail:
                     _join_tail(here, part, pairs, several)
             if several:
@@ -132,8 +134,6 @@ class DuplicateMessage:
         if seen is None or seen.stream is not stream:
             seen = self._streams[stream.id] = _Seen(stream)
         hi = part.hi
-        if seen.read == hi:
-            return
         texts, entries = seen.texts, stream.entries
         for place in range(seen.read, hi):
             message = entries[place]
@@ -201,11 +201,11 @@ class DuplicateMessage:
 
 def _named(pairs: Sequence[Pair]) -> str:
     """Names what stands twice: ``message m3 twice (section history)``."""
-    _, one, _, two = pairs[0]
+    a, one, b, two = pairs[0]
     through = f"section {one}" if one == two else f"sections {one} and {two}"
-    if not pairs[0][0]:
+    if not a or not b:
         return f"the same text twice ({through})"
-    ids = [a if a == b else f"{a} = {b or 'the text made for this call'}" for a, _, b, _ in pairs]
+    ids = [a if a == b else f"{a} = {b}" for a, _, b, _ in pairs]
     if len(ids) == 1:
         return f"message {ids[0]} twice ({through})"
     more = ", …" if len(ids) > 5 else ""

@@ -88,10 +88,10 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
 
 def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, turn: TurnView) -> bool:
     """Whether the run is the turn's first, or one of several that start it in parallel."""
-    if any(run.finished or run.group != event.group for run in turn.runs[:-1]):
-        return False
-    if len(turn.runs) > 1 and not event.group:
-        return False
+    if len(turn.runs) > 1:
+        together = event.group and all(run.group == event.group for run in turn.runs)
+        if not together or any(run.finished for run in turn.runs):
+            return False
     starts = facts.starts
     return not starts or event.agent in starts or event.agent == facts.decider
 
@@ -101,7 +101,8 @@ class PingPong:
 
     A run repeats another of its turn if the agent, its input, the source, type, query and payload
     of its handoff are the same, and nothing wrote to the state in between. Runs of parallel groups
-    are left out: their order is no cycle. Seen in autogen#5831 and #7471.
+    are left out: their order is no cycle. Reported once for each agent of a turn.
+    Seen in autogen#5831 and #7471.
     """
 
     id = "FLW-04"
@@ -110,6 +111,7 @@ class PingPong:
     def __init__(self) -> None:
         self._turn: TurnView | None = None
         self._starts: dict[tuple[str, int, str], list[e.AgentStarted]] = {}
+        self._reported: set[str] = set()
 
     def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
         """Compares a start with those of the same agent since the last write."""
@@ -118,7 +120,8 @@ class PingPong:
         if turn is not self._turn:
             self._turn = turn
             self._starts.clear()
-        if event.group:
+            self._reported.clear()
+        if event.group or event.agent in self._reported:
             return ()
         key = (event.agent, len(turn.updates), event.handoff_from)
         earlier = self._starts.get(key)
@@ -129,6 +132,7 @@ class PingPong:
         if again is None:
             earlier.append(event)
             return ()
+        self._reported.add(event.agent)
         what = (
             f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
             f"with the same state and input as run {again.run}"

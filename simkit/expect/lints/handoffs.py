@@ -59,7 +59,7 @@ class PayloadInvalid:
         problems: list[str] = []
         contract = contract_of(event, view.pipeline)
         if contract is not None and contract.payload is not None:
-            check = self._check(contract)
+            check = self._check(contract, view.pipeline.schemas)
             for path, text in check(event.payload) if check is not None else ():
                 place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
                 problems.append(f"payload{place}: {text}")
@@ -73,11 +73,11 @@ class PayloadInvalid:
         data = {**_data(event), "errors": problems}
         return (Hit(self.id, what, event.turn, event.to_agent, data=data),)
 
-    def _check(self, contract: e.ContractFacts) -> Check | None:
+    def _check(self, contract: e.ContractFacts, schemas: Mapping[str, JsonValue]) -> Check | None:
         key = (contract.from_agents, contract.to_agent, contract.type)
         if key not in self._checks:
             try:
-                self._checks[key] = compile_schema(contract.payload)
+                self._checks[key] = compile_schema(contract.payload, schemas)
             except MatcherError:
                 self._checks[key] = None
         return self._checks[key]

@@ -131,6 +131,8 @@ class Shrinking:
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str], int] = {}
         """Session and channel to the last known length."""
+        self._facts: e.PipelineFacts | None = None
+        self._counters: tuple[str, ...] = ()
 
     def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
         """Compares an update, or the new value it brings, with what was there."""
@@ -143,12 +145,14 @@ class Shrinking:
                 )  # fmt: skip
             return ()
         assert isinstance(event, e.StateUpdated)
-        hits = []
-        for channel, delta in event.update.items():
-            if type(delta) is int or type(delta) is float:
-                facts = channels.get(channel)
-                if delta < 0 and facts is not None and facts.reducer == "add":
-                    hits.append(self._hit(event, channel, f"fell by {-delta}"))
+        if self._facts is not view.pipeline:
+            self._facts = view.pipeline
+            self._counters = tuple(name for name, c in channels.items() if c.reducer == "add")
+        hits: list[Hit] = []
+        for channel in self._counters:
+            delta = event.update.get(channel)
+            if (type(delta) is int or type(delta) is float) and delta < 0:
+                hits.append(self._hit(event, channel, f"fell by {-delta}"))
         if event.values is not None:
             hits += self._shrunk(event, channels)
         return hits

@@ -9,7 +9,7 @@ import pytest
 
 from simkit import events as e
 from simkit.expect.findings import Hit
-from simkit.expect.lints import run_lints
+from simkit.expect.lints import delivery, run_lints
 from simkit.expect.lints.delivery import ContextIgnored, DataInQuery, RequestLost
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 
@@ -100,7 +100,7 @@ def test_a_summarys_call_within_the_targets_run_is_none_of_its_own() -> None:
         (f"Compare: {WORDS}", {"document": WORDS}, {}, len(WORDS), "the payload"),
         (f"Compare: {WORDS}", None, {"doc": [WORDS]}, len(WORDS), "the state"),
         (WORDS[:300], {"document": WORDS}, {}, 300, "the payload"),
-        (f"X {WORDS[33:300]} X", {"document": WORDS}, {}, 268, "the payload"),
+        (f"X {WORDS[33:300]} X", {"document": WORDS}, {}, 267, "the payload"),
         (f"Compare: {WORDS[:80]}", {"document": WORDS[:80]}, {}, 80, "the payload"),
         (WORDS.replace(" ", "\n"), {"document": WORDS}, {}, len(WORDS), "the payload"),
     ],
@@ -175,8 +175,6 @@ def test_a_document_of_another_session_is_not_in_this_state() -> None:
 
 
 def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simkit.expect.lints import delivery
-
     add_all = delivery._Blocks.add_all
     counts = []
     for turns in (1000, 2000):

@@ -105,8 +105,7 @@ def test_a_query_that_repeats_the_users_message_is_found() -> None:
     story.call(history(STREAM, kept=[1, 2], tail=[3]), query)
 
     assert texts_of(DuplicateMessage, story.trace) == [
-        "agent 'a' is sent message the text made for this call = m3 twice "
-        "(sections current_message and history) in turn 2"
+        "agent 'a' is sent the same text twice (sections current_message and history) in turn 2"
     ]
 
 
@@ -229,7 +228,8 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     counts = []
     key_of, twin = duplicates.key_of, duplicates._Seen.twin
     for turns in (1000, 2000):
-        made_keys, asked = [], []
+        made_keys: list[int] = []
+        asked: list[int] = []
         monkeypatch.setattr(
             duplicates, "key_of", lambda m, made=made_keys: (made.append(1), key_of(m))[1]
         )

@@ -28,15 +28,21 @@ turns:
   - user: hello
     replies:
 """
-CIRCLE = PAIR + """\
+CIRCLE = (
+    PAIR
+    + """\
       a: [{handoff: {to: b}}, {handoff: {to: b}}]
       b: [{handoff: {to: a}}, {handoff: {to: a}}]
     expect: {error: {type: LimitExceeded}}
 """
-STRAIGHT = PAIR + """\
+)
+STRAIGHT = (
+    PAIR
+    + """\
       a: {handoff: {to: b}}
       b: Done.
 """
+)
 
 
 def test_a_limit_that_was_reached_is_found() -> None:
@@ -199,6 +205,17 @@ def test_the_same_agent_with_the_same_state_and_handoff_is_found() -> None:
             1, "b", data={"runs": ["r2", "r4"]},
         )
     ]  # fmt: skip
+
+
+def test_a_longer_cycle_is_found_once_for_each_agent() -> None:
+    story = circling()
+    for target, query in (("a", "mine"), ("b", "yours"), ("a", "mine")):
+        story.passes_to(target, query=query)
+
+    assert [hit.data for hit in hits_of(PingPong, story.trace)] == [
+        {"runs": ["r2", "r4"]},
+        {"runs": ["r3", "r5"]},
+    ]
 
 
 @pytest.mark.parametrize(

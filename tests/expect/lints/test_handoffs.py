@@ -109,7 +109,7 @@ def test_a_handoff_that_does_not_start_its_target_is_found(
     story = asking()
     story.hands_off("b", type="analysis")
     if start is not None:
-        story.start(**start)  # type: ignore[arg-type]
+        story.start(**start)
         story.finish()
     story.end()
 

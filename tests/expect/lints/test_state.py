@@ -44,7 +44,8 @@ def in_parallel(channel: str, one: Any, two: Any, groups: tuple[str, str] = ("g1
     [
         ("topic", "sun", "rain", "channel `topic` (reducer replace)", None),
         ("topic", "sun", None, "channel `topic` (reducer replace)", None),
-        ("facts", {"k": 1, "a": 1}, {"k": 2, "b": 2}, "channel `facts`, key k (reducer merge)", "k"),
+        ("facts", {"k": 1, "a": 1}, {"k": 2, "b": 2}, "channel `facts`, key k (reducer merge)",
+         "k"),
         ("deep", {"k": {"x": 1}}, {"k": {"x": 2}}, "channel `deep`, key k.x (reducer merge_deep)",
          "k.x"),
         ("items", [{"id": 7, "t": 1}], {"id": 7, "t": 2}, "channel `items`, key 7 (reducer by_id)",

@@ -1,0 +1,51 @@
+Feature: The fitness coach
+  A router chooses one coach for every message. The coaches share one conversation, and a coach
+  must see what the user said to the others, but nothing of how the others did their work.
+
+  Background:
+    Given the pipeline "fitness_coach"
+
+  Scenario: The workout coach knows about lunch, but not about the calories
+    Given log_meal returns kcal 800
+    When the user says "I ate pizza for lunch"
+    And the router decides primary_agent "nutrition" and complexity "simple"
+    And nutrition calls log_meal with food "pizza"
+    And nutrition replies "Logged your pizza."
+    Then these agents ran in order: router, nutrition
+    And nutrition called log_meal with food "pizza"
+    And the reply is "Logged your pizza."
+
+    When the user says "I just ran 5 miles"
+    And the router decides primary_agent "workout_coach" and complexity "simple"
+    And the workout coach replies "Great run!"
+    Then nutrition was not asked
+    And the history of the workout coach is:
+      | user      | I ate pizza for lunch |
+      | assistant | Logged your pizza.    |
+    And the context of the workout coach excludes tool messages
+    And the context of the workout coach excludes "800"
+
+  Scenario: The analyst is handed the run, and answers in the coach's place
+    When the user says "How was my run compared to last week?"
+    And the router decides primary_agent "workout_coach" and complexity "complex"
+    And the workout coach hands off to the workout analyst with distance_km 8
+    And the workout analyst replies "12 % faster."
+    Then these agents ran in order: router, workout coach and workout analyst
+    And the workout coach handed off to the workout analyst with distance_km 8
+    And the context of the workout analyst has the sections instructions, handoff and current_message
+    And the context of the workout analyst includes "distance_km"
+    And the reply is "12 % faster."
+
+  Scenario: What the user once told one coach reaches every coach
+    Given the state has these notes:
+      | agent     | text                 | at                   |
+      | nutrition | Prefers metric units | 2026-01-04T08:00:00Z |
+    And the state has user_timezone "Europe/Berlin"
+    When the user says "How far did I run?"
+    And the router decides primary_agent "workout_coach" and complexity "simple"
+    And the workout coach replies "You ran 8 km."
+    Then the context of the workout coach includes "Prefers metric units"
+    And the reply contains "8 km"
+    And the state has user_timezone "Europe/Berlin"
+    And the state has 2 messages
+    And nobody handed off

@@ -1,0 +1,76 @@
+"""The terminal: colours and the progress line."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from simkit.cli import console
+from simkit.cli.console import Progress, paint_for, wants_color
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that the progress line sees; tests move it."""
+    moments = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: moments[0])
+    return moments
+
+
+def test_a_terminal_gets_colours_unless_its_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert wants_color() is False
+
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert wants_color() is True
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert wants_color() is False
+
+
+def test_tones_are_colours_where_they_are_wanted() -> None:
+    assert paint_for(False)("ok", "good") == "ok"
+    assert paint_for(True)("ok", "good") == "\x1b[32mok\x1b[0m"
+
+
+def test_a_long_run_in_a_terminal_shows_one_line_that_is_taken_away(
+    monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress(3)
+
+    progress.step("soon")
+    now[0] += 0.6
+    progress.step("later")
+    now[0] += 0.05
+    progress.step("too soon again")
+    progress.clear()
+    progress.clear()
+
+    assert stream.getvalue() == "\r\x1b[2K2 of 3: later\r\x1b[2K"
+
+
+def test_nothing_is_shown_where_nobody_looks_or_for_a_single_scenario(
+    monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    pipe, terminal = io.StringIO(), Terminal()
+    for stream, total in ((pipe, 3), (terminal, 1)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        progress = Progress(total)
+        now[0] += 1
+        progress.step("x")
+        progress.clear()
+
+    assert (pipe.getvalue(), terminal.getvalue()) == ("", "")

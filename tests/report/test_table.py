@@ -1,0 +1,56 @@
+# ruff: noqa: E501 -- whole texts are as wide as they are printed
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simkit.report.table import table
+from simkit.report.timeline import Row, rows_of
+from simkit.views import View
+
+Ran = Callable[..., View]
+
+
+def test_the_table_shows_the_whole_run(view_of_run: Ran) -> None:
+    lines = table(rows_of(view_of_run()))
+
+    assert (
+        lines
+        == """\
+turn     time  agent    sent  tokens  dropped  answered                       handoff             state written
+----  -------  -------  ----  ------  -------  -----------------------------  ------------------  -------------
+         0 ms  given                                                                              notes
+   1     0 ms  user                            I ran 8 km                                         messages
+         0 ms  router      2       5        0  {"agent": "coach"}                                 decision
+         0 ms  coach       3      10        0  log_run(km: 8) → {"ok": true}
+      1500 ms  coach       5      17        0  Well done.                                         messages
+   2  1500 ms  user                            How was it?                                        messages
+      1500 ms  router      2       5        0  {"agent": "coach"}                                 decision
+      1500 ms  coach       6      21        3                                 rejected → analyst
+      1500 ms  coach       8      51        3                                 transfer → analyst
+      1500 ms  analyst     7      23        9  Faster than last week.                             messages
+""".splitlines()
+    )
+
+
+def test_no_rows_make_no_table() -> None:
+    assert table([]) == []
+
+
+def test_long_cells_are_wrapped_and_cut_so_that_the_table_keeps_its_width() -> None:
+    row = Row(
+        1, 3_725_000, "an_agent_with_a_really_long_name", 12, 3456, 7, "many words " * 40,
+        "transfer → another_agent_with_a_long_name", ("one_channel", "another_channel", "a_third"),
+    )  # fmt: skip
+
+    lines = table([row])
+
+    assert max(map(len, lines)) <= 120
+    assert (
+        "\n".join(lines)
+        == """\
+turn        time  agent                     sent  tokens  dropped  answered          handoff            state written
+----  ----------  ------------------------  ----  ------  -------  ----------------  -----------------  ----------------
+   1  1 h 02 min  an_agent_with_a_really_…    12    3456        7  many words many   transfer → anothe  one_channel,
+                                                                   words many words  r_agent_with_a_lo  another_channel,
+                                                                   many words many…  ng_name            a_third"""
+    )

@@ -1,0 +1,67 @@
+"""How a reply's text becomes the run's output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.errors import OutputInvalid
+from simkit.runtime.parsing import parsed
+from tests.building import run_yaml
+
+PROSE = 'Here it is: {"a": [1, {"b": 2}]} and {"c": 3}.'
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "output", "how"),
+    [
+        ("auto", '{"a": 1}', {"a": 1}, "json"),
+        ("auto", ' \n[1, 2]\n', [1, 2], "json"),
+        ("auto", "12", "12", ""),
+        ("auto", "true", "true", ""),
+        ("auto", "null", "null", ""),
+        ("auto", '"quoted"', '"quoted"', ""),
+        ("auto", '{"a": 1', '{"a": 1', ""),
+        ("auto", '{"a": 1} and more', '{"a": 1} and more', ""),
+        ("auto", PROSE, PROSE, ""),
+        ("auto", "", "", ""),
+        ("text", '{"a": 1}', '{"a": 1}', ""),
+        ("json", '{"a": 1}', {"a": 1}, "json"),
+        ("json", " 12 ", 12, "json"),
+        ("json", "null", None, "json"),
+        ("json", '"x"', "x", "json"),
+        ("json_in_text", '{"a": 1}', {"a": 1}, "json"),
+        ("json_in_text", "12", 12, "json"),
+        ("json_in_text", PROSE, {"a": [1, {"b": 2}]}, "json_in_text"),
+        ("json_in_text", "First {not json}, then [1].", [1], "json_in_text"),
+        ("json_in_text", '```json\n{"a": 1}\n```', {"a": 1}, "json_in_text"),
+        ("json_in_text", "none at all", "none at all", ""),
+    ],
+)
+def test_text_is_read_as_this_value(parse: str, text: str, output: Any, how: str) -> None:
+    assert parsed(text, parse, "helper") == (output, how)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("Sure!", "'Sure!'"), ("x" * 90, f"'{'x' * 77}…'"), ('{"a": 1', "'{\"a\": 1'")],
+)
+def test_text_where_json_must_stand_is_an_error(text: str, shown: str) -> None:
+    with pytest.raises(OutputInvalid) as error:
+        parsed(text, "json", "helper")
+
+    assert str(error.value) == f"agent 'helper' must answer with JSON, but said: {shown}"
+
+
+def test_run_tells_how_its_text_was_read_and_keeps_the_text_in_the_log() -> None:
+    ran = run_yaml(
+        "agents: {helper: {parse: json_in_text}}\nflow: {handoffs: {start: helper}}",
+        "turns:\n  - {user: Hi, replies: {helper: 'It is [1, 2].'}}",
+    )
+    told = [(e.how, e.value) for e in ran.trace.events if type(e).__name__ == "ReplyParsed"]  # type: ignore[union-attr]
+
+    assert told == [("json_in_text", [1, 2])]
+    assert ran.runs("helper")[0].output == [1, 2]
+    assert ran.turn().reply == [1, 2]
+    assert ran.state("messages") == ["user: Hi", "assistant/helper: It is [1, 2]."]

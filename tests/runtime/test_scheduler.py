@@ -1,0 +1,229 @@
+"""Virtual time: waiting costs nothing, and order is a matter of the schedule alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.scheduler import Fifo, Scheduler, Steps, TimedOut, Together, within
+
+START = "2026-01-05T09:00:00+00:00"
+
+
+class World:
+    """A clock, a scheduler, and what happened when."""
+
+    def __init__(self, limit_ms: int = 1_000_000, picks: Callable[[int], int] | None = None) -> None:
+        self.clock = VirtualClock(START)
+        self.said: list[tuple[int, str]] = []
+        self.limit_ms = limit_ms
+        schedule = Fifo()
+        if picks is not None:
+            schedule.pick = picks  # type: ignore[method-assign]
+        self.scheduler = Scheduler(self.clock, schedule, self.check)
+
+    def check(self, at: int) -> None:
+        if at > self.limit_ms:
+            raise RuntimeError(f"too late: {at}")
+
+    def say(self, what: str) -> None:
+        self.said.append((self.clock.now(), what))
+
+    def work(self, name: str, *waits: int, fails: bool = False) -> Steps:
+        try:
+            for wait in waits:
+                self.say(f"{name} waits {wait}")
+                yield wait
+            if fails:
+                raise ValueError(name)
+            self.say(f"{name} ends")
+            return name.upper()
+        except GeneratorExit:
+            self.say(f"{name} is closed")
+            raise
+
+
+def together(*steps: Steps) -> Steps:
+    results = yield Together(list(steps))
+    return results
+
+
+def test_time_jumps_to_what_is_next() -> None:
+    world = World()
+
+    assert world.scheduler.run(world.work("a", 5, 3_600)) == "A"
+    assert world.said == [(0, "a waits 5"), (5, "a waits 3600"), (3_605, "a ends")]
+
+
+def test_parallel_work_overlaps_and_results_stand_in_the_order_asked() -> None:
+    world = World()
+
+    results = world.scheduler.run(together(world.work("slow", 10), world.work("fast", 4)))
+
+    assert results == ["SLOW", "FAST"]
+    assert world.said == [
+        (0, "slow waits 10"), (0, "fast waits 4"), (4, "fast ends"), (10, "slow ends"),
+    ]  # fmt: skip
+
+
+def test_groups_may_hold_groups() -> None:
+    world = World()
+    inner = together(world.work("b", 1), world.work("c", 2))
+
+    assert world.scheduler.run(together(world.work("a", 5), inner)) == ["A", ["B", "C"]]
+    assert world.clock.now() == 5
+
+
+def test_ready_work_runs_in_the_order_in_which_it_became_ready() -> None:
+    world = World()
+    work = [world.work("a", 2, 2), world.work("b", 4), world.work("c", 1, 3)]
+
+    world.scheduler.run(together(*work))
+
+    assert [what for at, what in world.said if at == 4] == ["b ends", "c ends", "a ends"]
+
+
+@pytest.mark.parametrize(
+    ("pick", "order"), [(0, "abc"), (1, "bca"), (2, "cba")], ids=["first", "second", "last"]
+)
+def test_schedule_picks_among_what_is_ready(pick: int, order: str) -> None:
+    world = World(picks=lambda ready: min(pick, ready - 1))
+
+    world.scheduler.run(together(*(world.work(name) for name in "abc")))
+
+    assert [what[0] for _, what in world.said] == list(order)
+
+
+def test_error_cancels_the_siblings_and_reaches_whoever_waits() -> None:
+    world = World()
+    work = [world.work("a", 3, fails=True), world.work("b", 9), world.work("c", 1, 9)]
+
+    with pytest.raises(ValueError, match="^a$"):
+        world.scheduler.run(together(*work))
+    assert world.said == [
+        (0, "a waits 3"),
+        (0, "b waits 9"),
+        (0, "c waits 1"),
+        (1, "c waits 9"),
+        (3, "b is closed"),
+        (3, "c is closed"),
+    ]
+
+
+def test_whoever_waits_may_go_on_after_an_error() -> None:
+    world = World()
+
+    def careful() -> Steps:
+        try:
+            yield Together([world.work("a", 1, fails=True), world.work("b", 9)])
+        except ValueError:
+            yield 5
+        return "went on"
+
+    assert world.scheduler.run(careful()) == "went on"
+    assert world.clock.now() == 6
+
+
+def test_time_limit_is_raised_inside_the_work_that_would_pass_it() -> None:
+    world = World(limit_ms=10)
+
+    with pytest.raises(RuntimeError, match="^too late: 11$"):
+        world.scheduler.run(together(world.work("a", 11), world.work("b", 20)))
+    assert world.said[-1] == (11, "b is closed")
+
+
+def timed(world: World, steps: Steps, timeout_ms: int) -> Steps:
+    result = yield from within(steps, world.clock, timeout_ms, lambda: world.say("time is up"))
+    return result
+
+
+def test_work_within_its_time_returns_what_it_returns() -> None:
+    world = World()
+
+    assert world.scheduler.run(timed(world, world.work("a", 4, 6), 10)) == "A"
+
+
+def test_work_that_takes_longer_is_closed_when_its_time_is_up() -> None:
+    world = World()
+
+    with pytest.raises(TimedOut):
+        world.scheduler.run(timed(world, world.work("a", 4, 7), 10))
+    assert world.said == [
+        (0, "a waits 4"), (4, "a waits 7"), (10, "time is up"), (10, "a is closed"),
+    ]  # fmt: skip
+
+
+def test_shortest_of_nested_times_counts() -> None:
+    world = World()
+    inner = timed(world, world.work("a", 30), 20)
+
+    with pytest.raises(TimedOut):
+        world.scheduler.run(timed(world, inner, 10))
+    assert world.said == [(0, "a waits 30"), (10, "time is up"), (10, "a is closed")]
+
+
+def test_error_that_reaches_timed_work_is_raised_inside_it() -> None:
+    world = World(limit_ms=5)
+    seen: list[str] = []
+
+    def work() -> Steps:
+        try:
+            yield 8
+        except RuntimeError as problem:
+            seen.append(str(problem))
+            raise
+
+    with pytest.raises(RuntimeError, match="^too late: 8$"):
+        world.scheduler.run(timed(world, work(), 100))
+    assert seen == ["too late: 8"]
+
+
+def test_timed_work_is_closed_before_the_work_around_it() -> None:
+    world = World()
+
+    def around() -> Steps:
+        try:
+            yield from timed(world, world.work("inner", 50), 100)
+        except GeneratorExit:
+            world.say("around is closed")
+            raise
+
+    with pytest.raises(ValueError, match="^a$"):
+        world.scheduler.run(together(around(), world.work("a", 1, fails=True)))
+    assert world.said[-2:] == [(1, "inner is closed"), (1, "around is closed")]
+
+
+def test_scheduler_runs_again_after_an_error() -> None:
+    world = World()
+    with pytest.raises(ValueError, match="^a$"):
+        world.scheduler.run(together(world.work("a", fails=True), world.work("b", 100)))
+
+    assert world.scheduler.run(world.work("c", 1)) == "C"
+
+
+def test_clock_says_the_virtual_date() -> None:
+    clock = VirtualClock("2026-01-05T09:00:00+02:00")
+    clock.advance_to(1_500)
+    clock.advance_to(1_000)
+
+    assert clock.now() == 1_500
+    assert clock.moment().isoformat() == "2026-01-05T09:00:01.500000+02:00"
+    assert clock.iso(250) == "2026-01-05T09:00:00.250+02:00"
+    assert VirtualClock("2026-01-05T09:00:00+00:00").iso(0) == "2026-01-05T09:00:00.000Z"
+
+
+def test_error_while_the_time_runs_out_is_raised_inside_the_work_too() -> None:
+    world = World(limit_ms=5)
+
+    def work() -> Steps:
+        try:
+            yield 100
+        except RuntimeError as problem:
+            world.say(str(problem))
+            raise
+
+    with pytest.raises(RuntimeError, match="^too late: 10$"):
+        world.scheduler.run(timed(world, work(), 10))
+    assert world.said == [(10, "too late: 10")]

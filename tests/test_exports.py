@@ -1,0 +1,55 @@
+"""What `import simkit` offers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simkit
+
+SCENARIO = """\
+version: 1
+pipeline: echo
+agents: {a: {instructions: Say.}}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: it holds
+pipeline: echo
+seed: 3
+turns: [{user: hi, replies: {a: hello}, expect: {reply: hello}}]
+"""
+
+
+def test_every_exported_name_is_there() -> None:
+    assert {name: getattr(simkit, name) is not None for name in simkit.__all__} == dict.fromkeys(
+        simkit.__all__, True
+    )
+    assert set(simkit.__all__) <= set(dir(simkit))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'simkit' has no attribute 'nope'"):
+        _ = simkit.nope  # type: ignore[attr-defined]
+
+
+def test_scenarios_are_loaded_and_simulated_from_python(tmp_path: Path) -> None:
+    (tmp_path / "x.scenario.yaml").write_text(SCENARIO, encoding="utf-8")
+
+    (prepared,) = simkit.load(tmp_path)
+    own, other = simkit.simulate(prepared), simkit.simulate(prepared, seed=8)
+
+    assert own.passed
+    seeds = [outcome.trace.events[0].seed for outcome in (own, other)]
+    assert seeds == [3, 8]
+
+
+def test_importing_simkit_loads_none_of_what_its_names_need() -> None:
+    code = "import simkit, sys; print([m for m in sys.modules if m.startswith('simkit.')])"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
