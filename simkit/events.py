@@ -297,42 +297,34 @@ class ToolFailed(Event, frozen=True, gc=False, tag="ToolFailed"):
     error: str = ""
 
 
-class HandoffRequested(Event, frozen=True, gc=False, tag="HandoffRequested"):
-    """An agent asked to pass control."""
+class HandoffEvent(Event, frozen=True, gc=False):
+    """What the events of one handoff share."""
 
     handoff: str = ""
+    """``h1``, ``h2``, …"""
     from_agent: str = ""
     to_agent: str = ""
     type: str = ""
     mode: str = ""
     query: str | None = None
     payload: JsonValue = None
+
+
+class HandoffRequested(HandoffEvent, frozen=True, gc=False, tag="HandoffRequested"):
+    """An agent asked to pass control."""
+
     call_id: str = ""
 
 
-class HandoffRejected(Event, frozen=True, gc=False, tag="HandoffRejected"):
+class HandoffRejected(HandoffEvent, frozen=True, gc=False, tag="HandoffRejected"):
     """A requested handoff was not made."""
 
-    handoff: str = ""
-    from_agent: str = ""
-    to_agent: str = ""
-    type: str = ""
-    mode: str = ""
-    query: str | None = None
-    payload: JsonValue = None
     reason: str = ""
 
 
-class HandoffMade(Event, frozen=True, gc=False, tag="HandoffMade"):
+class HandoffMade(HandoffEvent, frozen=True, gc=False, tag="HandoffMade"):
     """One agent passed control, and a payload, to another."""
 
-    handoff: str = ""
-    from_agent: str = ""
-    to_agent: str = ""
-    type: str = ""
-    mode: str = ""
-    query: str | None = None
-    payload: JsonValue = None
     depth: int = 1
     """The number of handoffs between the turn's first agent and the target."""
 

@@ -1,4 +1,4 @@
-"""The names under which a scenario asks for a provider's failure: one vocabulary for all drivers."""
+"""Names under which a scenario asks for a provider's failure: one vocabulary for all drivers."""
 
 from __future__ import annotations
 

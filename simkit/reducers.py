@@ -149,7 +149,7 @@ def union(current: Any, update: Any) -> Any:
 
 
 def by_id(current: Any, update: Any) -> Any:
-    """Returns the list where an item of the update replaces the one with its ``id``, or is added."""
+    """Returns the list where an item of the update replaces the one of its ``id``, or is added."""
     if update is None:
         return current
     items = list(current or [])

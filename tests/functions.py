@@ -139,3 +139,7 @@ def answer_nonsense(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 def answer_with_call(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     return {"calls": {"look": {}}}
+
+
+def answer_with_typo(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    return {"calls": {"log_meals": {}}}

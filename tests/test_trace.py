@@ -162,7 +162,7 @@ def _gives_an_address() -> Any:
     [
         object,
         lambda: Plain,
-        lambda: (lambda x: x),
+        lambda: str.upper,
         _gives_an_address,
         lambda: Plain(object()),
         lambda: {"deep": [object()]},

@@ -107,7 +107,9 @@ class _Search:
         escaped = json.dumps(text, ensure_ascii=False)[1:-1]
         near = min(turn, len(self._texts) - 1)
         some = (self._texts[near], self._texts[max(0, near - 1)], self._texts[0], self._whole)
-        return any(text in one or escaped in one for one in some)
+        if any(text in one for one in some):
+            return True
+        return escaped != text and escaped in self._whole
 
 
 def _pattern(matcher: Any, names: Sequence[str]) -> Any:
@@ -128,11 +130,16 @@ def _pattern(matcher: Any, names: Sequence[str]) -> Any:
 
 
 def _texts_by_turn(view: View) -> list[str]:
-    """Everything that was said, made or written, by turn; names and what is given come first."""
+    """Everything that was said, made or written, once, by turn; names and what is given first."""
     texts: list[list[str]] = [[] for _ in range(len(view.turns) + 1)]
     texts[0] += _vocabulary(view.pipeline)
+    seen = set(texts[0])
     for event in view.events:
-        texts[event.turn if event.turn < len(texts) else 0] += _texts_of(event)
+        turn = texts[event.turn if event.turn < len(texts) else 0]
+        for text in _texts_of(event):
+            if text not in seen:
+                seen.add(text)
+                turn.append(text)
     return ["\n".join(found) for found in texts]
 
 

@@ -142,8 +142,8 @@ class ScriptedModel:
         line = line_of(made)
         if line is None:
             raise ScriptBroken(
-                f"{path_text(where)}: `{reply.function}` returned a {type(made).__name__}, which is "
-                "no reply line. Return a text, or a mapping such as {'json': …}.",
+                f"{path_text(where)}: `{reply.function}` returned a {type(made).__name__}, "
+                "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
             )
         return Answer(line.reply(), answer.usage, answer.latency_ms, answer.chunks)
@@ -155,8 +155,8 @@ class ScriptedModel:
                 nearest = near(call.tool, request.tools)
                 hint = f" Did you mean `{nearest}`?" if nearest else ""
                 raise ScriptBroken(
-                    f"{path_text(where)} calls tool {call.tool!r}, which agent {request.agent!r} is not "
-                    f"offered.{hint} Offered: {offered}.",
+                    f"{path_text(where)} calls tool {call.tool!r}, which agent "
+                    f"{request.agent!r} is not offered.{hint} Offered: {offered}.",
                     where,
                 )
             schema = self._tool_args.get(call.tool)
@@ -164,8 +164,9 @@ class ScriptedModel:
                 continue
             for path, text in schema_errors(schema, call.args, self._schemas):
                 raise ScriptBroken(
-                    f"{path_text(where)} calls tool {call.tool!r} with arguments that its schema refuses: "
-                    f"{_place(path)}{text}. Correct the line, or the tool's `args`.",
+                    f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
+                    f"schema refuses: {_place(path)}{text}. "
+                    "Correct the line, or the tool's `args`.",
                     where,
                 )
 
@@ -179,9 +180,10 @@ class ScriptedModel:
                 value = reply.text
         for path, text in schema_errors(request.output, value, self._schemas):
             raise ScriptBroken(
-                f"{path_text(where)} does not satisfy the output schema of agent {request.agent!r}: "
-                f"{_place(path)}{text}. Correct the line, or the agent's `output`; "
-                "to send nonsense on purpose write `error: malformed_json`.",
+                f"{path_text(where)} does not satisfy the output schema of agent "
+                f"{request.agent!r}: {_place(path)}{text}. "
+                "Correct the line, or the agent's `output`; to send nonsense on purpose write "
+                "`error: malformed_json`.",
                 where,
             )
 
@@ -197,7 +199,7 @@ def _root_of(request: ModelRequest) -> dict[str, Any]:
     sections: Mapping[str, Sequence[Message]] = request.sections()
     return {
         **sections,
-        "sections": list(sections),
+        "sections": [name for name, messages in sections.items() if messages],
         "messages": request.messages(),
         "tools": list(request.tools),
         "agent": request.agent,

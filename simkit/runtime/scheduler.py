@@ -160,7 +160,7 @@ def _descends(task: _Task, ancestor: _Task) -> bool:
 def within(
     steps: Steps, clock: VirtualClock, timeout_ms: int, on_timeout: Callable[[], None]
 ) -> Steps:
-    """Runs a task for at most ``timeout_ms`` of virtual time; then closes it and raises TimedOut."""
+    """Runs a task for at most ``timeout_ms`` of virtual time; else closes it, raises TimedOut."""
     deadline = clock.now() + timeout_ms
     resume: Callable[[Any], Any] = steps.send
     value: Any = None

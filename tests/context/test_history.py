@@ -266,17 +266,13 @@ def test_window_shows_the_newest_part_and_lists_the_rest(window: str, count: int
 
 
 def test_round_starts_at_a_user_message_of_the_current_turn_too() -> None:
-    ran = run_yaml(
-        pipeline("{from: log, window: {rounds: 1}}", current="task"), LONG
-    )
+    ran = run_yaml(pipeline("{from: log, window: {rounds: 1}}", current="task"), LONG)
 
     assert ran.history("a") == ["user: Question 4", 'assistant/router: {"to":"a"}']
 
 
 def test_window_comes_after_the_filters() -> None:
-    ran = run_yaml(
-        pipeline("{from: log, filters: [intermediate_ai], window: {messages: 2}}"), LONG
-    )
+    ran = run_yaml(pipeline("{from: log, filters: [intermediate_ai], window: {messages: 2}}"), LONG)
 
     assert ran.history("a") == last(2)
     assert [by for _, _, by in dropped(ran.context("a"))] == [
@@ -345,9 +341,12 @@ def test_two_histories_of_one_recipe_are_filtered_each_for_itself() -> None:
 
 def test_history_of_another_channel_holds_what_was_written_there() -> None:
     ran = run_yaml(
-        pipeline("{from: notes}", agents="""
+        pipeline(
+            "{from: notes}",
+            agents="""
   c: {instructions: C., writes: {notes: ["${run.final_message}", {user: Said aside}, "a text"]}}
-"""),
+""",
+        ),
         """
 turns:
   - {user: One, replies: {router: {json: {to: c}}, c: Noted.}}
@@ -360,9 +359,12 @@ turns:
 
 def test_history_shows_a_conversation_as_it_was_reset() -> None:
     ran = run_yaml(
-        pipeline("{}", agents="""
+        pipeline(
+            "{}",
+            agents="""
   forgets: {instructions: F., writes: {messages: {$set: [{system: Summary of before}]}}}
-""").replace("{system: Summary of before}", "{role: system, content: Summary of before}"),
+""",
+        ).replace("{system: Summary of before}", "{role: system, content: Summary of before}"),
         """
 turns:
   - {user: One, replies: {router: {json: {to: a}}, a: First.}}
@@ -413,9 +415,7 @@ def test_summary_stands_for_what_the_window_leaves_out_and_rolls() -> None:
     assert ran.history("a", 4) == [
         "system/scribe: Sum of 1 and 2.", "user: Question 3", "assistant/a: Answer 3.",
     ]  # fmt: skip
-    assert dropped(ran.context("a", 4)) == [
-        (line, "message", "window") for line in last(6)[:4]
-    ]
+    assert dropped(ran.context("a", 4)) == [(line, "message", "window") for line in last(6)[:4]]
 
 
 def test_summary_starts_no_run_and_commits_nothing() -> None:

@@ -72,9 +72,10 @@ def test_previous_agents_take_options(options: dict[str, Any], text: str) -> Non
         "elsewhere": {"b": {"output": {"n": 1}}},
     }
 
-    assert previous_agents_text(
-        root(state=state), PreviousAgents.model_validate(options)
-    ) == f"# Context from Previous Agents\n{text}"
+    assert (
+        previous_agents_text(root(state=state), PreviousAgents.model_validate(options))
+        == f"# Context from Previous Agents\n{text}"
+    )
 
 
 @pytest.mark.parametrize("outputs", [None, {}, {"me": {"reply": "x"}}, [1]])
@@ -95,7 +96,8 @@ HANDOFF = {
         ({"preview": {"payload.notes": 6}}, '{"km":8,"notes":"A long","splits":[4,5],"none":null}'),
         (
             {"fields": {"From": "from", "Distance": "payload.km", "Splits": "payload.splits",
-                        "First": "payload.splits[0]", "Missing": "payload.x", "Null": "payload.none",
+                        "First": "payload.splits[0]", "Missing": "payload.x",
+                        "Null": "payload.none",
                         "Query": "query"}},
             "- From: coach\n- Distance: 8\n- Splits: [4,5]\n- First: 4\n- Query: How was it?",
         ),

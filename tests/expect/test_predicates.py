@@ -78,12 +78,12 @@ def test_a_predicate_that_raises_says_where() -> None:
 
     found = told(MEALS, "satisfies: tests.expect.test_predicates:raises")
 
-    assert found == text("""
+    assert found == text(f"""
         claim E [turn 2]
         `tests.expect.test_predicates:raises` does not hold: it raised IndexError: list index out of range
         at `tests.expect.test_predicates:raises`
         | raised at test_predicates.py:{line} in raises
-    """.replace("{line}", str(line)))  # fmt: skip
+    """)
 
 
 def test_a_predicate_that_is_nowhere_breaks_the_scenario() -> None:

@@ -81,7 +81,7 @@ turns:
         ("{sections: [instructions, current_message]}", True),
         ("{messages: {$has: [{system: Help.}]}}", True),
         ("{messages: {$len: 3}}", False),
-        ("{history: {$absent: true}}", True),
+        ("{history: []}", True),
         ("{tools: {$has: look}}", True),
         ("{agent: helper, turn: 1}", True),
         ("{turn: 2}", False),
@@ -218,10 +218,9 @@ turns:
 
 
 def test_tool_that_is_not_offered_is_told_with_the_nearest() -> None:
-    assert refused("{calls: {log_meals: {food: x}}}") in (
+    assert refused("{function: 'tests.functions:answer_with_typo'}") == (
         "turns[0].replies.helper[0] calls tool 'log_meals', which agent 'helper' is not offered. "
-        "Did you mean `log_meal`? Offered: log_meal, look.",
-        "unknown tool `log_meals`",  # found when the file is read, before anything runs
+        "Did you mean `log_meal`? Offered: log_meal, look."
     )
 
 
@@ -233,7 +232,9 @@ def test_tool_of_a_line_that_a_function_makes_is_checked_when_it_is_served() -> 
 
 
 def test_arguments_that_the_tools_schema_refuses_are_told() -> None:
-    assert refused("[{calls: [look: {}, log_meal: {food: x, kcal: much}]}, Done.]", "{look: 1}") == (
+    assert refused(
+        "[{calls: [look: {}, log_meal: {food: x, kcal: much}]}, Done.]", "{look: 1}"
+    ) == (
         "turns[0].replies.helper[0] calls tool 'log_meal' with arguments that its schema refuses: "
         ".kcal: 'much' is not of type 'integer'. Correct the line, or the tool's `args`."
     )
@@ -407,9 +408,7 @@ MISSING = "{error: {type: ToolMissing}, findings: [RUN-01]}"
         ),
     ],
 )
-def test_tool_that_nobody_answers_ends_the_turn_with_what_to_do(
-    results: str, message: str
-) -> None:
+def test_tool_that_nobody_answers_ends_the_turn_with_what_to_do(results: str, message: str) -> None:
     ran = served("[" + "{calls: {look: {}}}, " * 3 + "Done.]", results, expect=MISSING)
 
     assert ran.error() == ("ToolMissing", message)

@@ -87,7 +87,9 @@ def test_settings_carry_the_output_schema() -> None:
 def test_every_failure_of_the_vocabulary_ends_the_turn_with_its_name(name: str) -> None:
     ran = run_yaml(
         pipeline("{}"),
-        answered(f"{{helper: {{error: {name}}}}}", expect=f"{{error: {{type: {name}}}, reply: null}}"),
+        answered(
+            f"{{helper: {{error: {name}}}}}", expect=f"{{error: {{type: {name}}}, reply: null}}"
+        ),
     )
     error = ran.turn().error
     known = FAILURES[name]
@@ -161,7 +163,8 @@ def test_tools_of_one_message_run_at_once_and_are_heard_in_the_order_asked() -> 
     assert shown(ran.context("helper", call=1).section("run")) == [
         'assistant/helper: Both. [look{"a":1}] [find{}]', "tool/helper: [1]", "tool/helper: found",
     ]  # fmt: skip
-    assert [(m.tool, m.call_id, m.data) for m in ran.view.messages.values() if m.role == "tool"] == [
+    heard = [m for m in ran.view.messages.values() if m.role == "tool"]
+    assert [(m.tool, m.call_id, m.data) for m in heard] == [
         ("look", "call1", [1]), ("find", "call2", None),
     ]  # fmt: skip
     assert [t.fields()["called_at"] for t in ran.turn().tools] == [0, 0]

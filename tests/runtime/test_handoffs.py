@@ -72,7 +72,9 @@ def test_replace_leaves_the_targets_message_under_its_own_name() -> None:
 def test_delegate_comes_back_with_the_targets_output_as_the_result() -> None:
     ran = run_yaml(
         pipeline("mode: delegate"),
-        one_turn("[{text: Asking., handoff: {to: target, query: How far?}}, Eight.]", "{json: {km: 8}}"),
+        one_turn(
+            "[{text: Asking., handoff: {to: target, query: How far?}}, Eight.]", "{json: {km: 8}}"
+        ),
     )  # fmt: skip
 
     assert [r.agent for r in ran.turn().runs] == ["source", "target"]
@@ -94,7 +96,8 @@ def test_delegate_may_be_asked_again_in_the_same_run() -> None:
         one_turn("[{handoff: {to: target}}, {handoff: {to: target}}, Both.]", "[One, Two]"),
     )
 
-    assert [m.content for m in ran.context("source", call=2).section("run") if m.role == "tool"] == [
+    said = ran.context("source", call=2).section("run")
+    assert [m.content for m in said if m.role == "tool"] == [
         "One", "Two",
     ]  # fmt: skip
     assert [h.depth for h in ran.turn().handoffs] == [1, 1]
@@ -166,9 +169,7 @@ def rejected(
     contract: str, handoff: str, expect: str = "{}", then: str = "Alone."
 ) -> tuple[str, Ran]:
     """The reason, where the source is told and then goes on alone."""
-    ran = run_yaml(
-        pipeline(contract), one_turn(f"[{{handoff: {handoff}}}, {then}]", "", expect)
-    )
+    ran = run_yaml(pipeline(contract), one_turn(f"[{{handoff: {handoff}}}, {then}]", "", expect))
     (request,) = ran.turn().handoffs
     assert request.outcome == "rejected"
     return request.reason, ran
@@ -257,7 +258,8 @@ def test_retry_tells_the_source_once_and_ends_with_an_error_the_second_time() ->
     )
     assert ran.error() == (
         "HandoffInvalid",
-        "the handoff from 'source' to 'target' was refused again: payload: 'km' is a required property",
+        "the handoff from 'source' to 'target' was refused again: "
+        "payload: 'km' is a required property",
     )
     assert ran.runs("source")[0].status == "failed"
 
@@ -342,7 +344,7 @@ def test_targets_own_filters_come_after_those_that_travel() -> None:
     text = pipeline(
         "history: [handoffs]",
         "tools: {look: {}}",
-        "{context: [{history: {from: log, filters: [tool_messages, tool_calls]}}, current_message]}",
+        "{context: [{history: {from: log, filters: [tool_messages, tool_calls]}}]}",
     ).replace("{instructions: S.,", "{instructions: S., tools: [look],")
     ran = run_yaml(text, f"turns:{SAID_BEFORE}")
 
@@ -361,6 +363,7 @@ def test_targets_own_filters_come_after_those_that_travel() -> None:
 def test_same_type_from_two_sources_travels_as_each_contract_says() -> None:
     ran = run_yaml(
         """
+defaults: {writes: {messages: ["${run.final_message}"]}}
 agents:
   one: {handoffs: [target]}
   two: {handoffs: [target]}
@@ -370,7 +373,7 @@ contracts:
   - {from: two, to: target, type: t, history: [{agents: {only: [two]}}]}
 channels: {first: {}}
 flow: {handoffs: {start: "${state.first}"}}
-""".replace("agents:\n  one", "defaults: {writes: {messages: ['${run.final_message}']}}\nagents:\n  one"),
+""",
         """
 given:
   state:

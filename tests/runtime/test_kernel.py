@@ -33,8 +33,12 @@ defaults:
     heard: "${agent}"
 agents:
   router: {instructions: R., context: [instructions, history, current_message], writes: {}}
-  a: {instructions: A., context: [instructions, {shared: {from: outputs}}, history, current_message]}
-  b: {instructions: B., context: [instructions, {shared: {from: outputs}}, history, current_message]}
+  a:
+    instructions: A.
+    context: [instructions, {shared: {from: outputs}}, history, current_message]
+  b:
+    instructions: B.
+    context: [instructions, {shared: {from: outputs}}, history, current_message]
   c: {instructions: C., handoffs: [a]}
 flow: {router: {decide: router, to: "${run.output.to}"}}
 """
@@ -79,7 +83,7 @@ def test_router_names_several_agents_in_order_and_each_reads_what_came_before() 
 
 
 def test_reply_is_never_the_routers_decision() -> None:
-    pipeline = ROUTER.replace("A.,", "A., before: [{writes: {heard: rule}}],")
+    pipeline = ROUTER.replace("A.\n", "A.\n    before: [{writes: {heard: rule}}]\n")
     ran = routed("a", pipeline=pipeline)
 
     assert ran.turn().reply is None
@@ -135,7 +139,9 @@ def test_parallel_agents_see_state_and_log_as_they_were_when_the_group_began() -
 
 
 def test_parallel_agents_read_no_sibling_in_the_log_either() -> None:
-    pipeline = ROUTER.replace("history, current_message]", "{history: {from: log}}, current_message]")
+    pipeline = ROUTER.replace(
+        "history, current_message]", "{history: {from: log}}, current_message]"
+    )
     ran = routed(
         "{parallel: [a, b]}",
         pipeline=pipeline,
@@ -403,7 +409,8 @@ turns:
 def test_turns_of_a_scenario_are_limited() -> None:
     ran = run_yaml(
         SIMPLE,
-        "limits: {turns: 1}\nturns:\n  - {user: One, replies: {a: x}}\n  - {user: Two, replies: {a: x}}",
+        "limits: {turns: 1}\n"
+        "turns:\n  - {user: One, replies: {a: x}}\n  - {user: Two, replies: {a: x}}",
     )
     (finished,) = ran.events(RunFinished)
 
@@ -454,7 +461,8 @@ turns:
 def test_scenario_may_replace_the_pipelines_limits() -> None:
     ran = run_yaml(
         f"{SIMPLE}\nlimits: {{turns: 1}}",
-        "limits: {turns: 2}\nturns:\n  - {user: 1, replies: {a: x}}\n  - {user: 2, replies: {a: x}}",
+        "limits: {turns: 2}\n"
+        "turns:\n  - {user: 1, replies: {a: x}}\n  - {user: 2, replies: {a: x}}",
     )
 
     assert len(ran.view.turns) == 2

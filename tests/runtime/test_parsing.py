@@ -17,7 +17,7 @@ PROSE = 'Here it is: {"a": [1, {"b": 2}]} and {"c": 3}.'
     ("parse", "text", "output", "how"),
     [
         ("auto", '{"a": 1}', {"a": 1}, "json"),
-        ("auto", ' \n[1, 2]\n', [1, 2], "json"),
+        ("auto", " \n[1, 2]\n", [1, 2], "json"),
         ("auto", "12", "12", ""),
         ("auto", "true", "true", ""),
         ("auto", "null", "null", ""),

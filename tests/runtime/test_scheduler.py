@@ -15,7 +15,9 @@ START = "2026-01-05T09:00:00+00:00"
 class World:
     """A clock, a scheduler, and what happened when."""
 
-    def __init__(self, limit_ms: int = 1_000_000, picks: Callable[[int], int] | None = None) -> None:
+    def __init__(
+        self, limit_ms: int = 1_000_000, picks: Callable[[int], int] | None = None
+    ) -> None:
         self.clock = VirtualClock(START)
         self.said: list[tuple[int, str]] = []
         self.limit_ms = limit_ms
@@ -100,7 +102,7 @@ def test_error_cancels_the_siblings_and_reaches_whoever_waits() -> None:
     world = World()
     work = [world.work("a", 3, fails=True), world.work("b", 9), world.work("c", 1, 9)]
 
-    with pytest.raises(ValueError, match="^a$"):
+    with pytest.raises(ValueError, match=r"^a$"):
         world.scheduler.run(together(*work))
     assert world.said == [
         (0, "a waits 3"),
@@ -129,7 +131,7 @@ def test_whoever_waits_may_go_on_after_an_error() -> None:
 def test_time_limit_is_raised_inside_the_work_that_would_pass_it() -> None:
     world = World(limit_ms=10)
 
-    with pytest.raises(RuntimeError, match="^too late: 11$"):
+    with pytest.raises(RuntimeError, match=r"^too late: 11$"):
         world.scheduler.run(together(world.work("a", 11), world.work("b", 20)))
     assert world.said[-1] == (11, "b is closed")
 
@@ -175,7 +177,7 @@ def test_error_that_reaches_timed_work_is_raised_inside_it() -> None:
             seen.append(str(problem))
             raise
 
-    with pytest.raises(RuntimeError, match="^too late: 8$"):
+    with pytest.raises(RuntimeError, match=r"^too late: 8$"):
         world.scheduler.run(timed(world, work(), 100))
     assert seen == ["too late: 8"]
 
@@ -190,14 +192,14 @@ def test_timed_work_is_closed_before_the_work_around_it() -> None:
             world.say("around is closed")
             raise
 
-    with pytest.raises(ValueError, match="^a$"):
+    with pytest.raises(ValueError, match=r"^a$"):
         world.scheduler.run(together(around(), world.work("a", 1, fails=True)))
     assert world.said[-2:] == [(1, "inner is closed"), (1, "around is closed")]
 
 
 def test_scheduler_runs_again_after_an_error() -> None:
     world = World()
-    with pytest.raises(ValueError, match="^a$"):
+    with pytest.raises(ValueError, match=r"^a$"):
         world.scheduler.run(together(world.work("a", fails=True), world.work("b", 100)))
 
     assert world.scheduler.run(world.work("c", 1)) == "C"
@@ -224,6 +226,6 @@ def test_error_while_the_time_runs_out_is_raised_inside_the_work_too() -> None:
             world.say(str(problem))
             raise
 
-    with pytest.raises(RuntimeError, match="^too late: 10$"):
+    with pytest.raises(RuntimeError, match=r"^too late: 10$"):
         world.scheduler.run(timed(world, work(), 10))
     assert world.said == [(10, "too late: 10")]

@@ -196,9 +196,7 @@ flow: {router: {decide: router, to: "${run.reply}"}}
 
 
 def test_channel_of_scope_agent_run_reaches_no_other_run_and_no_state() -> None:
-    ran = run_yaml(
-        AGENT_RUN, "turns:\n  - {user: Hi, replies: {router: helper, helper: Hello}}"
-    )
+    ran = run_yaml(AGENT_RUN, "turns:\n  - {user: Hi, replies: {router: helper, helper: Hello}}")
     router, helper = ran.turn().runs
 
     assert router.update == {"phase": "routing", "kept": "seen"}

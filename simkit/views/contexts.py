@@ -1,0 +1,222 @@
+"""Contexts as judges see them: ranges over one log, what was made, what was dropped."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from simkit import events as e
+from simkit.messages import Dropped, Message
+
+
+class StreamView:
+    """What one agent's filters leave of a log: the settled part, growing with every turn."""
+
+    __slots__ = ("cuts", "entries", "found", "id", "sums", "tokens")
+
+    def __init__(self, identity: str) -> None:
+        self.id = identity
+        self.entries: list[Message] = []
+        self.tokens: list[int] = []
+        self.sums: list[int] = [0]
+        """``sums[k]``: the tokens of the first k entries."""
+        self.cuts: list[e.Cut] = []
+        self.found: dict[bytes, tuple[int, list[int]]] = {}
+        """Pattern to how far it was looked for, and the places where it matched."""
+
+
+class MadePart:
+    """A message made for one context, as judges see it."""
+
+    __slots__ = ("message", "of", "pieces", "section", "shown", "tokens")
+
+    def __init__(self, part: e.Made, shown: Sequence[ShownPart] = ()) -> None:
+        self.section, self.tokens, self.of = part.section, part.tokens, part.of
+        self.message, self.pieces = part.message, part.pieces
+        self.shown = shown
+        """The histories that are rendered in its pieces."""
+
+
+class ShownPart:
+    """A range of a filtered history, as judges see it."""
+
+    __slots__ = (
+        "cuts_hi", "hi", "lo", "rendered", "rendered_tokens", "section", "stream",
+        "stream_messages", "summary", "summary_tokens", "tail", "tail_cuts", "tail_tokens",
+    )  # fmt: skip
+
+    def __init__(self, part: e.Shown, stream: StreamView, messages: Mapping[int, Message]) -> None:
+        self.section, self.stream, self.lo = part.section, stream, part.lo
+        self.stream_messages = messages
+        self.hi, self.cuts_hi = len(stream.entries), len(stream.cuts)
+        self.tail: list[Message] = []
+        self.tail_tokens: list[int] = []
+        self.tail_cuts = part.tail_cuts
+        self.summary, self.summary_tokens = part.summary, part.summary_tokens
+        self.rendered, self.rendered_tokens = part.rendered, part.rendered_tokens
+
+    def __len__(self) -> int:
+        """The number of messages in the context."""
+        if self.rendered is not None:
+            return 1
+        return self.hi + len(self.tail) - self.lo + (self.summary is not None)
+
+    def entry(self, place: int) -> Message:
+        """The logged message at a place of settled + tail."""
+        return self.stream.entries[place] if place < self.hi else self.tail[place - self.hi]
+
+    def settled(self, place: int) -> Message:
+        """The settled message at a place of the stream, with its section."""
+        return replace(self.stream.entries[place], section=self.section)
+
+    def entries(self, lo: int | None = None) -> Iterator[Message]:
+        """The logged messages shown, in order, from ``lo`` on."""
+        for place in range(self.lo if lo is None else lo, self.hi + len(self.tail)):
+            yield self.entry(place)
+
+    def message(self, index: int) -> Message:
+        """The message at a place of the context, with its section."""
+        if self.rendered is not None:
+            return self.rendered
+        if self.summary is not None:
+            if index == 0:
+                return self.summary
+            index -= 1
+        return replace(self.entry(self.lo + index), section=self.section)
+
+
+class Messages(Sequence[Message]):
+    """The messages of a context, or of one section of it, made one by one when looked at."""
+
+    __slots__ = ("_parts", "_starts")
+
+    def __init__(self, parts: Sequence[MadePart | ShownPart | list[Message]]) -> None:
+        self._parts = parts
+        self._starts = [0]
+        for part in parts:
+            size = 1 if isinstance(part, MadePart) else len(part)
+            self._starts.append(self._starts[-1] + size)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        place = bisect_left(self._starts, index + 1) - 1
+        part = self._parts[place]
+        if isinstance(part, MadePart):
+            return part.message
+        if isinstance(part, ShownPart):
+            return part.message(index - self._starts[place])
+        return part[index - self._starts[place]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class ContextView:
+    """Exactly what one model call received."""
+
+    __slots__ = ("budget", "parts", "said", "said_tokens", "settings", "tokens", "tools")
+
+    def __init__(self, event: e.ContextBuilt, parts: list[MadePart | ShownPart]) -> None:
+        self.parts = parts
+        self.said: list[Message] = []
+        self.said_tokens: list[int] = []
+        self.tools, self.settings = event.tools, event.settings
+        self.tokens, self.budget = event.tokens, event.budget
+
+    @property
+    def messages(self) -> Messages:
+        """All messages in order."""
+        return Messages([*self.parts, [replace(m, section="run") for m in self.said]])
+
+    @property
+    def sections(self) -> list[str]:
+        """The names of the sections that made something, in order, each once."""
+        names: dict[str, None] = {}
+        for part in self.parts:
+            if isinstance(part, MadePart):
+                for piece in part.pieces:
+                    names[piece.section] = None
+                if not part.pieces:
+                    names[part.section] = None
+            elif len(part):
+                names[part.section] = None
+        if self.said:
+            names["run"] = None
+        return list(names)
+
+    def section(self, name: str) -> Messages:
+        """The messages that one section made; its own piece of a message that several share."""
+        found: list[MadePart | ShownPart | list[Message]] = []
+        for part in self.parts:
+            if isinstance(part, ShownPart):
+                if part.section == name:
+                    found.append(part)
+            elif part.pieces:
+                found += [
+                    [replace(part.message, content=piece.content, section=name, data=None)]
+                    for piece in part.pieces
+                    if piece.section == name
+                ]
+            elif part.section == name:
+                found.append(part)
+        if name == "run" and self.said:
+            found.append([replace(m, section="run") for m in self.said])
+        return Messages(found)
+
+    def dropped(self) -> list[Dropped]:
+        """What history sections read and left out, in the order of the log."""
+        out: list[tuple[int, int, Dropped]] = []
+        for part in self._histories():
+            originals = part.stream_messages
+            cuts = [*part.stream.cuts[: part.cuts_hi], *part.tail_cuts]
+            for order, cut in enumerate(cuts):
+                message = originals[cut.message]
+                out.append((cut.message, order, Dropped(message, cut.what, cut.by)))
+            for place in range(min(part.lo, part.hi + len(part.tail))):
+                shown = part.entry(place)
+                number = int(shown.id[1:])
+                entry = Dropped(originals[number], "message", "window")
+                out.append((number, len(cuts), entry))
+        return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
+
+    def _histories(self) -> Iterator[ShownPart]:
+        for part in self.parts:
+            if isinstance(part, ShownPart):
+                yield part
+            else:
+                yield from part.shown
+
+    def weights(self) -> Iterator[tuple[str, str | None, int]]:
+        """Yields (section, agent, tokens) of every message; linear in the context."""
+        for part in self.parts:
+            if isinstance(part, MadePart):
+                if part.pieces:
+                    for piece in part.pieces:
+                        yield piece.section, None, piece.tokens
+                else:
+                    yield part.section, part.message.agent, part.tokens
+            elif part.rendered is not None:
+                yield part.section, None, part.rendered_tokens
+            else:
+                if part.summary is not None:
+                    yield part.section, part.summary.agent, part.summary_tokens
+                for place in range(part.lo, part.hi):
+                    message = part.stream.entries[place]
+                    yield part.section, message.agent, part.stream.tokens[place]
+                for message, tokens in zip(part.tail, part.tail_tokens, strict=True):
+                    yield part.section, message.agent, tokens
+        for message, tokens in zip(self.said, self.said_tokens, strict=True):
+            yield "run", message.agent, tokens

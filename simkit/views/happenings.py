@@ -1,0 +1,126 @@
+"""Turns, agent runs, model calls, handoffs and tool calls as judges see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simkit import events as e
+from simkit.messages import JsonValue, Message
+from simkit.views.contexts import ContextView
+
+
+class HandoffView:
+    """One request to pass control, and what became of it."""
+
+    __slots__ = ("depth", "event", "id", "outcome", "reason", "turn")
+
+    def __init__(self, event: e.HandoffRequested) -> None:
+        self.id, self.event, self.turn = event.handoff, event, event.turn
+        self.outcome, self.reason, self.depth = "requested", "", 0
+
+    def fields(self) -> dict[str, JsonValue]:
+        """What a claim sees."""
+        event = self.event
+        shown: dict[str, JsonValue] = {
+            "from": event.from_agent,
+            "to": event.to_agent,
+            "type": event.type,
+            "mode": event.mode,
+            "query": event.query,
+            "payload": event.payload,
+            "outcome": self.outcome,
+        }
+        if self.reason:
+            shown["reason"] = self.reason
+        return shown
+
+
+class ToolView:
+    """One tool call and its answer."""
+
+    __slots__ = ("agent", "args", "at", "call_id", "error", "result", "returned_at", "tool")
+
+    def __init__(self, event: e.ToolCalled) -> None:
+        self.agent, self.tool, self.args = event.agent, event.tool, event.args
+        self.call_id, self.at = event.call_id, event.at
+        self.result: JsonValue = None
+        self.error: str | None = None
+        self.returned_at: int | None = None
+
+    def fields(self) -> dict[str, JsonValue]:
+        """What a claim sees."""
+        return {
+            "agent": self.agent,
+            "tool": self.tool,
+            "args": self.args,
+            "result": self.result,
+            "error": self.error,
+            "call_id": self.call_id,
+            "called_at": self.at,
+            "returned_at": self.returned_at,
+        }
+
+
+class CallView:
+    """One model call: a context sent, a reply received."""
+
+    __slots__ = ("agent", "at", "context", "error", "id", "index", "reply", "run", "turn")
+
+    def __init__(self, event: e.ContextBuilt, context: ContextView, index: int) -> None:
+        self.id, self.agent, self.run, self.turn = event.call, event.agent, event.run, event.turn
+        self.index = index
+        """Its place among the agent's calls in the turn, from 0."""
+        self.context, self.at = context, event.at
+        self.reply: Message | None = None
+        self.error: e.ModelFailed | None = None
+
+
+class RunView:
+    """One activation of an agent."""
+
+    __slots__ = (
+        "agent", "at", "calls", "finished", "group", "handoff", "handoff_from", "id", "input",
+        "message", "messages", "output", "received", "status", "turn", "update",
+    )  # fmt: skip
+
+    def __init__(self, event: e.AgentStarted, received: Mapping[str, Any]) -> None:
+        self.id, self.agent, self.turn, self.at = event.run, event.agent, event.turn, event.at
+        self.input, self.handoff, self.group = event.input, event.handoff, event.group
+        self.handoff_from = event.handoff_from
+        self.received = received
+        self.output: Any = None
+        self.update: dict[str, Any] = {}
+        self.message: Message | None = None
+        self.messages: list[Message] = []
+        self.calls: list[CallView] = []
+        self.status = "running"
+        self.finished = False
+
+
+class TurnView:
+    """One user message and all that happened until the pipeline waited again."""
+
+    __slots__ = (
+        "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi", "interrupt",
+        "limits", "lo", "message", "number", "reply", "routes", "runs", "session", "state",
+        "tools", "unused", "updates",
+    )  # fmt: skip
+
+    def __init__(self, event: e.TurnStarted, lo: int, message: Message | None) -> None:
+        self.number, self.session, self.at = event.turn, event.session, event.at
+        self.message, self.lo, self.hi = message, lo, lo
+        self.runs: list[RunView] = []
+        self.calls: list[CallView] = []
+        self.calls_by_agent: dict[str, list[CallView]] = {}
+        self.handoffs: list[HandoffView] = []
+        self.tools: list[ToolView] = []
+        self.routes: list[e.RouteChosen] = []
+        self.limits: list[e.LimitReached] = []
+        self.unused: tuple[e.UnusedLines, ...] = ()
+        self.reply: Any = None
+        self.error: e.ErrorFacts | None = None
+        self.interrupt: Any = None
+        self.state: Mapping[str, Any] = {}
+        self.finished = False
+        self.updates: list[e.StateUpdated] = []

@@ -1,0 +1,315 @@
+"""The view of a whole trace, built event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from simkit import events as e
+from simkit.messages import JsonValue, Message
+from simkit.reducers import BUILT_IN, Reducer, empty_value, reducer_of
+from simkit.views.contexts import ContextView, MadePart, ShownPart, StreamView
+from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView
+
+
+class View:
+    """All views on one trace; ``apply`` takes the next event."""
+
+    def __init__(self) -> None:
+        self.events: list[e.AnyEvent] = []
+        self.pipeline = e.PipelineFacts(name="", agents={})
+        self.started: e.RunStarted | None = None
+        self.turns: list[TurnView] = []
+        self.messages: dict[int, Message] = {}
+        self.tokens: dict[int, int] = {}
+        self.runs: dict[str, RunView] = {}
+        self.calls: dict[str, CallView] = {}
+        self.handoffs: dict[str, HandoffView] = {}
+        self.streams: dict[str, StreamView] = {}
+        self.error: e.ErrorFacts | None = None
+        self.states: dict[str, dict[str, Any]] = {}
+        """Session to its channels' values now."""
+        self._projects: dict[str, str] = {}
+        self._tools: dict[str, ToolView] = {}
+        self._start: dict[str, Any] = {}
+        self._reducers: dict[str, Reducer] = {}
+        """Channels that outlive an agent run, with their reducers."""
+        self._shared: dict[str, str] = {}
+        """Channels that sessions share, with their scopes."""
+        self._of_turn: list[str] = []
+
+    @property
+    def turn(self) -> TurnView:
+        """The turn that is going on, or the last one."""
+        return self.turns[-1]
+
+    def state_at_end(self) -> Mapping[str, Any]:
+        """The last session's channels after the last turn, turn-scoped ones as they were."""
+        return self.turns[-1].state if self.turns else dict(self._start)
+
+    def apply(self, event: e.AnyEvent) -> None:
+        """Takes the next event into account; constant work but for what the event holds."""
+        self.events.append(event)
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    def resolved(self, value: JsonValue) -> Any:
+        """Returns a recorded value with its references to messages followed."""
+        kind = type(value)
+        if kind is dict:
+            if len(value) == 1:
+                if "$message" in value:
+                    return self.messages[value["$message"]]
+                if "$unlogged" in value:
+                    return Message(**value["$unlogged"])
+            resolved = self.resolved
+            return {
+                k: resolved(v) if type(v) is dict or type(v) is list else v
+                for k, v in value.items()
+            }
+        if kind is list:
+            return [self.resolved(item) for item in value]
+        return value
+
+    # The handlers, in the order of a run.
+
+    def _run_started(self, event: e.RunStarted) -> None:
+        self.started, self.pipeline = event, event.pipeline
+        for name, channel in event.pipeline.channels.items():
+            if channel.scope == "agent_run":
+                continue
+            self._start[name] = empty_value(channel.reducer, channel.default)
+            known = channel.reducer if channel.reducer in BUILT_IN else "replace"
+            self._reducers[name] = reducer_of(known, channel.last)
+            if channel.scope in ("project", "global"):
+                self._shared[name] = channel.scope
+            if channel.scope == "turn":
+                self._of_turn.append(name)
+
+    def _session_started(self, event: e.SessionStarted) -> None:
+        self._projects[event.session] = event.project
+        state = dict(self._start)
+        for session, other in self.states.items():
+            same_project = self._projects.get(session) == event.project
+            for name, channel in self.pipeline.channels.items():
+                if channel.scope == "global" or (channel.scope == "project" and same_project):
+                    state[name] = other[name]
+        self.states[event.session] = state
+
+    def _turn_started(self, event: e.TurnStarted) -> None:
+        message = self.messages.get(event.message)
+        self.turns.append(TurnView(event, len(self.events) - 1, message))
+
+    def _message_added(self, event: e.MessageAdded) -> None:
+        number = int(event.message.id[1:])
+        self.messages[number] = event.message
+        self.tokens[number] = event.tokens
+        if event.run:
+            run = self.runs.get(event.run)
+            if run is not None:
+                run.messages.append(event.message)
+        turn = self.turns[-1] if self.turns else None
+        if turn is not None and turn.message is None and event.message.role == "user":
+            turn.message = event.message
+
+    def _route_chosen(self, event: e.RouteChosen) -> None:
+        self.turns[-1].routes.append(event)
+
+    def _agent_started(self, event: e.AgentStarted) -> None:
+        state = self.states.get(event.session, {})
+        if event.channels is not None:
+            state = {name: state[name] for name in event.channels if name in state}
+        run = RunView(event, state)
+        self.runs[event.run] = run
+        self.turns[-1].runs.append(run)
+
+    def _context_built(self, event: e.ContextBuilt) -> None:
+        if event.base:
+            parts = self.calls[event.base].context.parts
+        else:
+            parts = [self._part(part) for part in event.parts]
+        context = ContextView(event, parts)
+        for number in event.said:
+            context.said.append(self.messages[number])
+            context.said_tokens.append(self.tokens[number])
+        turn = self.turns[-1]
+        mine = turn.calls_by_agent.setdefault(event.agent, [])
+        call = CallView(event, context, len(mine))
+        mine.append(call)
+        turn.calls.append(call)
+        self.calls[event.call] = call
+        run = self.runs.get(event.run)
+        if run is not None and run.agent == event.agent:
+            run.calls.append(call)
+
+    def _part(self, part: e.Part) -> MadePart | ShownPart:
+        if type(part) is e.Made:
+            return MadePart(part, [self._history(shown) for shown in part.shown])
+        assert isinstance(part, e.Shown)
+        return self._history(part)
+
+    def _history(self, part: e.Shown) -> ShownPart:
+        stream = self.streams.get(part.stream)
+        if stream is None or part.restarts:
+            stream = self.streams[part.stream] = StreamView(part.stream)
+        if part.kept:
+            edits = _edits(part.cuts)
+            total = stream.sums[-1]
+            for number in part.kept:
+                message, tokens = self._entry(number, edits)
+                total += tokens
+                stream.entries.append(message)
+                stream.tokens.append(tokens)
+                stream.sums.append(total)
+        if part.cuts:
+            stream.cuts.extend(part.cuts)
+        shown = ShownPart(part, stream, self.messages)
+        if part.tail:
+            edits = _edits(part.tail_cuts)
+            for number in part.tail:
+                message, tokens = self._entry(number, edits)
+                shown.tail.append(message)
+                shown.tail_tokens.append(tokens)
+        return shown
+
+    def _entry(self, number: int, edits: Mapping[int, list[e.Cut]]) -> tuple[Message, int]:
+        message, tokens = self.messages[number], self.tokens[number]
+        for cut in edits.get(number, ()) if edits else ():
+            tokens -= cut.saved
+            message = cut.becomes if cut.becomes is not None else replace(message, calls=())
+        return message, tokens
+
+    def _model_replied(self, event: e.ModelReplied) -> None:
+        self.calls[event.call].reply = self.messages.get(event.message)
+
+    def _model_failed(self, event: e.ModelFailed) -> None:
+        self.calls[event.call].error = event
+
+    def _tool_called(self, event: e.ToolCalled) -> None:
+        tool = ToolView(event)
+        self._tools[event.call_id] = tool
+        self.turns[-1].tools.append(tool)
+
+    def _tool_returned(self, event: e.ToolReturned) -> None:
+        tool = self._tools[event.call_id]
+        tool.result, tool.returned_at = event.result, event.at
+
+    def _tool_failed(self, event: e.ToolFailed) -> None:
+        tool = self._tools[event.call_id]
+        tool.error, tool.returned_at = event.error, event.at
+
+    def _handoff_requested(self, event: e.HandoffRequested) -> None:
+        handoff = HandoffView(event)
+        self.handoffs[event.handoff] = handoff
+        self.turns[-1].handoffs.append(handoff)
+
+    def _handoff_rejected(self, event: e.HandoffRejected) -> None:
+        handoff = self.handoffs[event.handoff]
+        handoff.outcome, handoff.reason = "rejected", event.reason
+
+    def _handoff_made(self, event: e.HandoffMade) -> None:
+        handoff = self.handoffs[event.handoff]
+        handoff.outcome, handoff.depth = "made", event.depth
+
+    def _state_updated(self, event: e.StateUpdated) -> None:
+        before = self.states.get(event.session)
+        state = dict(self._start if before is None else before)
+        values, resolved, reducers = event.values, self.resolved, self._reducers
+        update = {}
+        for name, raw in event.update.items():
+            update[name] = delta = resolved(raw)
+            reduce = reducers.get(name)
+            if reduce is None:
+                continue
+            if values is not None and name in values:
+                state[name] = resolved(values[name])
+            else:
+                state[name] = reduce(state.get(name), delta)
+            if name in self._shared:
+                self._share(event.session, name, state[name], self._shared[name])
+        self.states[event.session] = state
+        run = self.runs.get(event.run)
+        if run is not None:
+            run.update = {**run.update, **update} if run.update else update
+        if self.turns:
+            self.turns[-1].updates.append(event)
+
+    def _share(self, session: str, channel: str, value: Any, scope: str) -> None:
+        for other in self.states:
+            near = scope == "global" or self._projects.get(other) == self._projects.get(session)
+            if other != session and near:
+                self.states[other] = {**self.states[other], channel: value}
+
+    def _turn_interrupted(self, event: e.TurnInterrupted) -> None:
+        self.turns[-1].interrupt = event.question
+
+    def _limit_reached(self, event: e.LimitReached) -> None:
+        if self.turns:
+            self.turns[-1].limits.append(event)
+
+    def _agent_finished(self, event: e.AgentFinished) -> None:
+        run = self.runs[event.run]
+        run.output, run.status, run.finished = self.resolved(event.output), event.status, True
+        run.message = self.messages.get(event.message)
+
+    def _turn_finished(self, event: e.TurnFinished) -> None:
+        turn = self.turns[-1]
+        state = self.states.get(event.session, self._start)
+        turn.reply, turn.error, turn.unused = event.reply, event.error, event.unused
+        turn.state, turn.hi, turn.finished = state, len(self.events), True
+        kept = dict(state)
+        for name in self._of_turn:
+            kept[name] = self._start[name]
+        self.states[event.session] = kept
+
+    def _run_finished(self, event: e.RunFinished) -> None:
+        self.error = event.error
+
+
+_NO_EDITS: Mapping[int, list[e.Cut]] = {}
+
+
+def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
+    if not cuts:
+        return _NO_EDITS
+    edits: dict[int, list[e.Cut]] = {}
+    for cut in cuts:
+        if cut.what != "message":
+            edits.setdefault(cut.message, []).append(cut)
+    return edits
+
+
+_HANDLERS: dict[type, Any] = {
+    e.RunStarted: View._run_started,
+    e.SessionStarted: View._session_started,
+    e.TurnStarted: View._turn_started,
+    e.MessageAdded: View._message_added,
+    e.RouteChosen: View._route_chosen,
+    e.AgentStarted: View._agent_started,
+    e.ContextBuilt: View._context_built,
+    e.ModelReplied: View._model_replied,
+    e.ModelFailed: View._model_failed,
+    e.ToolCalled: View._tool_called,
+    e.ToolReturned: View._tool_returned,
+    e.ToolFailed: View._tool_failed,
+    e.HandoffRequested: View._handoff_requested,
+    e.HandoffRejected: View._handoff_rejected,
+    e.HandoffMade: View._handoff_made,
+    e.StateUpdated: View._state_updated,
+    e.TurnInterrupted: View._turn_interrupted,
+    e.LimitReached: View._limit_reached,
+    e.AgentFinished: View._agent_finished,
+    e.TurnFinished: View._turn_finished,
+    e.RunFinished: View._run_finished,
+}
+
+
+def view_of(events: Sequence[e.AnyEvent]) -> View:
+    """Returns the view of a whole trace."""
+    view = View()
+    for event in events:
+        view.apply(event)
+    return view

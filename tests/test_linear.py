@@ -1,0 +1,183 @@
+"""Long conversations cost what they say, not its square: counted in calls and bytes, not time."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+
+from simkit.expect.judge import judge
+from simkit.runtime.functions import function_named
+from simkit.scenario.files import Prepared
+from simkit.session import run, simulate
+from simkit.trace import decoded
+from tests.building import prepared
+
+GROWTH_MAX = 1.10
+"""How much more a turn may cost when the conversation is several times as long."""
+SIZES = (250, 500, 1_000, 2_000)
+SIZES_OF_VARIANTS = (200, 600)
+
+PIPELINE = """
+version: 1
+pipeline: p
+channels:
+  decisions: {reducer: {append: {last: 10}}}
+  outputs: {reducer: merge, scope: turn}
+  total: {reducer: add}
+  log: {reducer: append}
+defaults:
+  context:
+    - instructions
+    - previous_agents: {from: outputs}
+    - history: HISTORY
+    - current_message
+  writes:
+    messages: ["${run.final_message}"]
+    outputs: {"${agent}": "${run}"}
+    total: "${run.took_ms}"
+    log: {agent: "${agent}"}
+agents:
+  router: {instructions: Route., writes: {decisions: ["${run.output}"]}}
+  cook: {instructions: Cook., tools: [look]}
+  coach: {instructions: Train., sees: [coach, cook]}
+  scribe: {instructions: Sum up.}
+tools: {look: {}}
+flow: {router: {decide: router, to: "${run.output.to}"}}
+limits: {turns: 5000, virtual_ms: 100000000}
+"""
+HISTORIES = {
+    "unlimited": "{}",
+    "filtered log": "{from: log, filters: [tool_messages, tool_calls, intermediate_ai]}",
+    "windows": "{from: log, window: {rounds: 20, messages: 30, tokens: 500}}",
+    "handoff filter": "{from: log, filters: [handoffs, {agents: {not: [router]}}]}",
+    "summary": "{window: {rounds: 10}, summary: scribe}",
+}
+
+
+def turn(number: int, history: str) -> str:
+    agent = ("cook", "coach")[number % 2]
+    lines = f"Answer {number} about question {number}."
+    if agent == "cook":
+        lines = f"[{{calls: {{look: {{n: {number}}}}}}}, '{lines}']"
+    scribe = ""
+    if history == "summary" and number > 10:
+        # Every agent has a summary of its own, which it needs from the eleventh round on.
+        scribe = ", scribe: [Sum., Sum.]"
+    return f"""
+  - user: Question {number} of many
+    replies: {{router: {{json: {{to: {agent}}}}}, {agent}: {lines}{scribe}}}
+    tool_results: {{look: {{kcal: {number}}}}}
+    expect:
+      agents: [router, {agent}]
+      reply: {{$contains: Answer {number}}}
+      context:
+        {agent}:
+          includes: [{{user: {{$contains: Question {number} of}}}}]
+          excludes: [{{role: assistant, content: {{$contains: nobody said this}}}}]
+      state: {{decisions: {{$len: {min(10, number)}}}, messages: {{$len: {2 * number}}}}}"""
+
+
+@cache
+def conversation(turns: int, history: str = "unlimited") -> Prepared:
+    pipeline = PIPELINE.replace("HISTORY", HISTORIES[history])
+    claimed = "lints: {RUN-01: lines of the summary are shared by two agents}\n"
+    said = "".join(turn(number, history) for number in range(1, turns + 1))
+    return prepared(pipeline, f"{claimed if history == 'summary' else ''}turns:{said}")
+
+
+class Calls:
+    """Counts the calls of Python functions and of built-in ones, while it is entered."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Calls:
+        gc.disable()  # a collection would run finalizers at any time
+        self._before = sys.getprofile()
+        sys.setprofile(self._seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(self._before)
+        gc.enable()
+
+    def _seen(self, _frame: FrameType, event: str, _arg: object) -> None:
+        if event in ("call", "c_call"):
+            self.count += 1
+
+
+class Cost(NamedTuple):
+    """What one turn costs on average."""
+
+    run: float
+    judge: float
+    read: float
+    bytes: float
+
+
+def counted(work: Callable[[], Any]) -> tuple[Any, int]:
+    with Calls() as calls:
+        result = work()
+    return result, calls.count
+
+
+@cache
+def cost(turns: int, history: str) -> Cost:
+    scenario = conversation(turns, history)
+    trace, ran = counted(lambda: run(scenario))
+    judgement, judged = counted(
+        lambda: judge(scenario.scenario, scenario.document, trace, function_named)
+    )
+    content = trace.encoded()
+    _, read = counted(lambda: decoded(content))
+    assert [f.what for f in judgement.findings] == []
+    assert sum(type(e).__name__ == "TurnFinished" for e in trace.events) == turns
+    return Cost(ran / turns, judged / turns, read / turns, len(content) / turns)
+
+
+def grown(costs: Sequence[Cost]) -> dict[str, list[float]]:
+    """What costs more than it may at one of the sizes."""
+    by_key = {key: [getattr(one, key) for one in costs] for key in Cost._fields}
+    return {key: seen for key, seen in by_key.items() if max(seen) > GROWTH_MAX * min(seen)}
+
+
+def test_a_turn_costs_the_same_however_long_the_conversation_is() -> None:
+    assert grown([cost(turns, "unlimited") for turns in SIZES]) == {}
+
+
+@pytest.mark.parametrize("history", [name for name in HISTORIES if name != "unlimited"])
+def test_a_turn_costs_the_same_whatever_its_history_shows(history: str) -> None:
+    assert grown([cost(turns, history) for turns in SIZES_OF_VARIANTS]) == {}
+
+
+def test_growing_cost_would_be_seen() -> None:
+    # The nearest that fails: every turn looks at all turns before it.
+    def work(turns: int) -> int:
+        return counted(lambda: [len(str(k)) for n in range(turns) for k in range(n)])[1]
+
+    assert grown([Cost(work(n) / n, 1, 1, 1) for n in (50, 100)]) != {}
+
+
+def test_counting_gives_the_same_count_again() -> None:
+    scenario = conversation(250)
+    counted(lambda: run(scenario))  # what is cached is in the cache
+
+    assert counted(lambda: run(scenario))[1] == counted(lambda: run(scenario))[1]
+
+
+def test_nothing_is_ever_copied_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = conversation(250)
+
+    def refuse(*_: object, **__: object) -> Any:
+        raise AssertionError("copy.deepcopy was called")
+
+    monkeypatch.setattr(copy, "deepcopy", refuse)
+
+    assert simulate(scenario).passed
