@@ -14,7 +14,7 @@ from simkit.expect.judge import Judgement, judge
 from simkit.messages import JsonValue
 from simkit.models.script import ScriptedModel, ScriptedTools, call_with
 from simkit.pipeline.model import Limits, Pipeline
-from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.compiled import compiled
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver, UserTurn
 from simkit.scenario.files import Prepared
@@ -70,10 +70,10 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     scenario, pipeline = prepared.scenario, prepared.pipeline
     limits = _limits(pipeline, scenario)
     shared_results, given = _shared(prepared)
-    compiled = CompiledPipeline(pipeline)
-    functions = compiled.functions
+    ready = compiled(pipeline)
+    functions = ready.functions
     driver = NativeDriver(
-        compiled,
+        ready,
         scenario=prepared.item.name,
         seed=scenario.seed,
         start=scenario.start,
@@ -81,8 +81,8 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
         given=given,
         model=ScriptedModel(
             [turn.replies for turn in scenario.turns],
-            compiled.tool_args,
-            compiled.schemas,
+            ready.tool_args,
+            ready.schemas,
             functions.named,
         ),
         tools=ScriptedTools(

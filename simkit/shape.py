@@ -29,6 +29,10 @@ MATCHER_SCHEMA: Final[Mapping[str, Any]] = {"x-matcher": True}
 """Stands for a matcher's JSON Schema until it is put in: pydantic follows no foreign ``$ref``."""
 
 
+_KNOWN: Final[dict[type, tuple[str, ...]]] = {}
+"""A model's keys, looked up for every mapping that is read."""
+
+
 class Written(BaseModel):
     """The base of everything that a user writes: frozen, and strict about keys.
 
@@ -53,7 +57,9 @@ class Written(BaseModel):
     def _check_keys(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        known = cls.known_keys()
+        known = _KNOWN.get(cls)
+        if known is None:
+            known = _KNOWN[cls] = cls.known_keys()
         for key in data:
             if key not in known and not key.startswith("x-"):
                 raise PydanticCustomError(

@@ -51,5 +51,20 @@ def check_schema(schema: Any, registry: Registry | None = None) -> None:
 
 
 def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> list[SchemaError]:
-    """Lists what is wrong with a value; compile the schema where that is asked often."""
-    return list(compile_schema(schema, registry)(value))
+    """Lists what is wrong with a value.
+
+    A schema object is compiled when it is first asked about; whoever asks promises not to change
+    it.
+    """
+    key = id(schema), id(registry)
+    found = _COMPILED.get(key)
+    if found is None or found[0] is not schema or found[1] is not registry:
+        if len(_COMPILED) >= _COMPILED_MAX:
+            _COMPILED.clear()
+        found = _COMPILED[key] = (schema, registry, compile_schema(schema, registry))
+    return list(found[2](value))
+
+
+_COMPILED: Final[dict[tuple[int, int], tuple[Any, Any, Check]]] = {}
+"""Schemas by identity, kept alive so that the identity stays theirs."""
+_COMPILED_MAX: Final = 512

@@ -272,7 +272,7 @@ class Item(Written):
     @property
     def kind(self) -> str:
         """The section's kind."""
-        return next((kind for kind in KINDS if getattr(self, kind) is not None), "custom")
+        return next(key for key in self.model_fields_set if key != "custom_name")
 
     @property
     def options(self) -> Section:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from simkit import events as e
 from simkit.context.assembly import Assembly
@@ -139,6 +140,28 @@ class CompiledPipeline:
             for contract in self.contracts
             if contract.to == target and (source in contract.from_ or "*" in contract.from_)
         ]
+
+
+class _Compiled(threading.local):
+    """What this thread has compiled; user functions report to one run at a time."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, CompiledPipeline] = {}
+
+
+_COMPILED: Final = _Compiled()
+_COMPILED_MAX: Final = 64
+
+
+def compiled(pipeline: Pipeline) -> CompiledPipeline:
+    """Returns a pipeline made ready to run, compiled once for all scenarios that share it."""
+    known = _COMPILED.known
+    found = known.get(id(pipeline))
+    if found is None or found.pipeline is not pipeline:
+        if len(known) >= _COMPILED_MAX:
+            known.clear()
+        found = known[id(pipeline)] = CompiledPipeline(pipeline)
+    return found
 
 
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:

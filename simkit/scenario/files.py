@@ -186,6 +186,8 @@ def _with_references(document: Document, row: int | None, seed: int | None = Non
     data = document.data
     if not isinstance(data, dict):
         raise document.error((), "a document must be a mapping")
+    if not document.mentions("${"):
+        return document
     examples = data.get("examples")
     body = {key: value for key, value in data.items() if key not in ("examples", "pipeline")}
     try:

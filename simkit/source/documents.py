@@ -70,6 +70,10 @@ class Document:
         """Returns the document with other values at the same places (references filled in)."""
         return Document(self.file, self.index, data, self._root, self._text)
 
+    def mentions(self, text: str) -> bool:
+        """Says whether a text stands anywhere in the document's file."""
+        return text in self._text
+
     def position(self, path: SourcePath, key: bool = False) -> str:
         """Returns ``file:line:column``, from 1, of the value at ``path``, or of its key."""
         key_node, node = self._nodes(path)

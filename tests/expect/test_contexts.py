@@ -420,6 +420,23 @@ def test_tools_tokens_share_and_settings_say_what_was_found() -> None:
     """)
 
 
+def test_a_history_in_one_message_is_nobodys_share() -> None:
+    pipeline = PIPELINE.replace("{window: {messages: 2}}", "{as: text, name: older}")
+    talk = MEALS.replace("to: nutrition}}\n      nutrition: Nothing", "to: coach}}\n      coach: Nothing")
+
+    _, shown = judged(
+        with_claims(talk, "context: {coach: {share: {older: {$gt: 0.2}, user: {$lt: 0.2}}}}"),
+        pipeline=pipeline,
+    )
+    _, apart = judged(
+        with_claims(talk, "context: {coach: {share: {older: {$gt: 0.2}, user: {$lt: 0.2}}}}"),
+        pipeline=pipeline.replace("as: text, ", ""),
+    )
+
+    assert shown.findings == ()
+    assert [finding.differences[0].at for finding in apart.findings] == ["user"]
+
+
 def test_an_agent_that_was_not_called_is_reported_with_those_that_were() -> None:
     found = told(MEALS, 'context: {coach: {tokens: 3}, "nutrition[1]": {tokens: 3}}')
 

@@ -45,6 +45,14 @@ def test_a_lint_that_nobody_claims_is_a_finding() -> None:
     """)
 
 
+def test_lints_come_after_the_claims_of_their_turn() -> None:
+    _, judgement = judged(TWO_TURNS + "    expect: {reply: x}\nexpect: {reply: y}")
+
+    assert [(finding.id, finding.turn) for finding in judgement.findings] == [
+        ("claim", 2), ("CTX-10", 2), ("CTX-10", 2), ("claim", 0),
+    ]  # fmt: skip
+
+
 def test_a_claimed_lint_is_noted_and_so_are_others_in_its_turn() -> None:
     found = told(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]")
     noted = told(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]", noted=True)

@@ -317,6 +317,19 @@ def test_a_star_stands_for_every_run() -> None:
     """)
 
 
+def test_the_last_run_of_every_agent_is_named_by_its_place() -> None:
+    talk = GREETING.replace("[greeter, counter, coach]", "[counter, counter, coach]")
+
+    found = told(talk, 'runs: {"*[-1]": {output: {$type: mapping}}}')
+
+    assert found == text("""
+        claim E [turn 1, counter]
+        runs.counter[1].output does not match
+        at `mapping}}}`
+        .: wanted $type: "mapping", found 3
+    """)
+
+
 def test_tool_calls_are_whole_and_in_order() -> None:
     held = told(
         FIRST_MEAL,

@@ -121,4 +121,5 @@ def test_texts_are_required_only_where_they_must_stand_as_they_are() -> None:
     assert required_texts({"role": "tool", "agent": "coach", "content": "x"}) == ("x",)
     assert required_texts({"calls[0].id": "call3", "$regex": "a.c", "$len": 3}) == ()
     assert required_texts({"$either": ["a", "b"]}) == ()
+    assert required_texts({"calls": {"$each": {"args": {"food": "pizza"}}}}) == ()
     assert required_texts({"user": {"url": "a/b", "name": "é", "quote": 'a"b', "n": 8}}) == ()

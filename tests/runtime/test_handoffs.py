@@ -349,7 +349,7 @@ def test_targets_own_filters_come_after_those_that_travel() -> None:
     ran = run_yaml(text, f"turns:{SAID_BEFORE}")
 
     assert ran.history("target") == [
-        "user: One", "assistant/source: Looking.", "assistant/source: First.",
+        "user: One", "assistant/source: Looking.", "assistant/source: First.", "user: Two",
         "assistant/source: Over.",
     ]  # fmt: skip
     assert [(d.what, d.by) for d in ran.context("target").dropped()] == [
