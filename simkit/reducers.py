@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, overload
 
+from simkit.json_schema import equal, is_number, is_object
 from simkit.messages import JsonValue, Message, message_field
+from simkit.paths import as_text
 
 
 class Appended(Sequence[Any]):
@@ -141,9 +143,10 @@ def union(current: Any, update: Any) -> Any:
     """Returns the list with those items of the update that are not in it yet."""
     if update is None:
         return current
-    items = list(current or [])
-    for item in update if isinstance(update, (list, tuple, Appended)) else [update]:
-        if item not in items:
+    items = _items_of(current)
+    for item in _items_of(update):
+        # Python finds True in [1]; what it does not find, nobody does.
+        if item not in items or not any(equal(item, one) for one in items):
             items.append(item)
     return items
 
@@ -152,9 +155,9 @@ def by_id(current: Any, update: Any) -> Any:
     """Returns the list where an item of the update replaces the one of its ``id``, or is added."""
     if update is None:
         return current
-    items = list(current or [])
+    items = _items_of(current)
     places = {_id_of(item): place for place, item in enumerate(items)}
-    for item in update if isinstance(update, (list, tuple, Appended)) else [update]:
+    for item in _items_of(update):
         identity = _id_of(item)
         if identity is not None and identity in places:
             items[places[identity]] = item
@@ -164,10 +167,20 @@ def by_id(current: Any, update: Any) -> Any:
     return items
 
 
+def _items_of(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple, Appended)) else [value]
+
+
 def _id_of(item: Any) -> Any:
+    """What an item is known by: its id, such that ``true`` is not ``1``; None if it has none."""
     if isinstance(item, Message):
         return message_field(item, "id") or None
-    return item.get("id") if isinstance(item, Mapping) else None
+    identity = item.get("id") if isinstance(item, Mapping) else None
+    if identity is None or isinstance(identity, str):
+        return identity
+    return (identity,) if is_number(identity) else (as_text(identity), type(identity).__name__)
 
 
 BUILT_IN: Final[Mapping[str, Reducer]] = {
@@ -194,26 +207,40 @@ def empty_value(reducer: str, default: JsonValue) -> Any:
     """Returns what a channel begins as: its default, else its reducer's empty value."""
     if default is not None:
         if reducer == "append":
-            return Appended(list(default) if isinstance(default, (list, tuple)) else [default])
-        return default
+            return Appended(_items_of(default))
+        return _items_of(default) if reducer in ("union", "by_id") else default
     make = _EMPTY.get(reducer)
     return make() if make else None
 
 
-def problem_of(reducer: str, update: JsonValue) -> str:
-    """Says why a built-in reducer cannot take this update; empty if it can."""
-    if reducer not in _PARTICULAR or update is None or is_reset(update):
+def problem_of(reducer: str, update: JsonValue, current: JsonValue = None) -> str:
+    """Says why a built-in reducer cannot join this update to what is there; empty if it can."""
+    particular = _PARTICULAR.get(reducer)
+    if particular is None or update is None or is_reset(update):
         return ""
-    if reducer == "add":
-        is_number = isinstance(update, (int, float)) and not isinstance(update, bool)
-        return "" if is_number else f"reducer `add` takes a number, not {update!r}"
-    if isinstance(update, Mapping):
-        return ""
-    return f"reducer `{reducer.partition('_')[0]}` takes a mapping, not {update!r}"
+    noun, fits = particular
+    named = reducer.partition("_")[0]
+    if not fits(update):
+        return f"reducer `{named}` takes {noun}, not {_shown(update)}"
+    if current is not None and not fits(current):
+        return f"reducer `{named}` joins {noun} to another, but the channel holds {_shown(current)}"
+    return ""
 
 
-_PARTICULAR: Final = frozenset(("add", "merge", "merge_deep"))
-"""Reducers that cannot take every update."""
+def _shown(update: JsonValue) -> str:
+    if isinstance(update, Message):
+        return f"the message {update.content!r}"
+    if isinstance(update, (list, tuple, Appended)):
+        return f"a list of {len(update)}"
+    return repr(update)
+
+
+_PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "add": ("a number", is_number),
+    "merge": ("a mapping", is_object),
+    "merge_deep": ("a mapping", is_object),
+}
+"""Reducers that cannot take every value, and what they take."""
 
 
 def reducer_of(name: str, last: int = 0) -> Reducer:

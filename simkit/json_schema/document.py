@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, final
 
 from simkit.errors import MatcherError
 from simkit.json_schema.values import is_array
+from simkit.messages import Message
 
 Path: TypeAlias = tuple[str | int, ...]
 SchemaError: TypeAlias = tuple[Path, str]
@@ -129,6 +130,17 @@ def under(key: str | int, errors: Sequence[SchemaError]) -> Iterator[SchemaError
     return (((key, *path), text) for path, text in errors)
 
 
+def _spoken(value: Any) -> Any:
+    """A value whose messages stand as what they say."""
+    if isinstance(value, Message):
+        return {"role": value.role, "content": value.content}
+    if isinstance(value, Mapping):
+        return {key: _spoken(item) for key, item in value.items()}
+    if is_array(value):
+        return [_spoken(item) for item in value]
+    return value
+
+
 def shown(value: Any) -> str:
-    shown = repr(value)
+    shown = repr(_spoken(value))
     return shown if len(shown) <= _SHOWN_MAX else shown[: _SHOWN_MAX - 1] + "…"

@@ -146,7 +146,11 @@ class ScriptedModel:
                 "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
             )
-        return Answer(line.reply(), answer.usage, answer.latency_ms, answer.chunks)
+        made_answer = line.answer()
+        return Answer(
+            made_answer.reply, made_answer.usage or answer.usage,
+            made_answer.latency_ms or answer.latency_ms, made_answer.chunks or answer.chunks,
+        )  # fmt: skip
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: Path) -> None:
         for call in reply.calls:

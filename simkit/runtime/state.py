@@ -129,7 +129,7 @@ class State:
         reduced: dict[str, Any] = {}
         said: Any = None
         for name, delta in update.items():
-            channel = self._channels[name]
+            channel = self._channel(name)
             if name in self._spoken:
                 delta = self._messages(delta, logged)
                 if name == self._conversation:
@@ -143,7 +143,7 @@ class State:
                 if fault:
                     impure = {**(impure or {}), name: fault}
             else:
-                problem = problem_of(channel.reducer, delta)
+                problem = problem_of(channel.reducer, delta, values[name])
                 if problem:
                     raise WriteInvalid(f"channel `{name}`: {problem}")
                 new = channel.reduce(values[name], delta)
@@ -154,6 +154,14 @@ class State:
                 self._share(session, self._channels[name], new)
         self._commit(said)
         return Written(recorded, computed, impure)
+
+    def _channel(self, name: str) -> Channel:
+        """Returns a channel; one whose name was made from references may not be there."""
+        found = self._channels.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._channels))
+            raise WriteInvalid(f"there is no channel {name!r} to write; channels: {known}")
+        return found
 
     def _share(self, session: str, channel: Channel, value: Any) -> None:
         project = self._projects[session]

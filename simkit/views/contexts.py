@@ -15,7 +15,7 @@ from simkit.messages import Dropped, Message
 class StreamView:
     """What one agent's filters leave of a log: the settled part, growing with every turn."""
 
-    __slots__ = ("cuts", "entries", "found", "id", "sums", "tokens")
+    __slots__ = ("cuts", "entries", "id", "sums", "tokens")
 
     def __init__(self, identity: str) -> None:
         self.id = identity
@@ -24,8 +24,6 @@ class StreamView:
         self.sums: list[int] = [0]
         """``sums[k]``: the tokens of the first k entries."""
         self.cuts: list[e.Cut] = []
-        self.found: dict[bytes, tuple[int, list[int]]] = {}
-        """Pattern to how far it was looked for, and the places where it matched."""
 
 
 class MadePart:

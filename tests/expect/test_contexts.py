@@ -6,7 +6,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.expect.judging import FIRST_MEAL, HANDOFFS, MEALS, PARALLEL, text, told
+from tests.expect.judging import (
+    FIRST_MEAL,
+    HANDOFFS,
+    MEALS,
+    PARALLEL,
+    PIPELINE,
+    judged,
+    text,
+    told,
+    with_claims,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,14 +45,17 @@ def test_a_claim_that_holds_says_nothing(claims: str) -> None:
 
 
 def test_a_section_that_differs_says_where_and_what_was_left_out() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         context:
           nutrition:
             history:
               - user: I ate pizza for lunch
               - {role: tool, content: {$contains: kcal}}
               - assistant: Logged your pizza.
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2, nutrition, call 0]
@@ -87,13 +100,16 @@ def test_sections_that_differ_are_reported_in_their_order() -> None:
 
 
 def test_messages_are_the_whole_context_in_order() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         context:
           router:
             messages:
               - system: Choose.
               - user: And now?
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2, router, call 0]
@@ -118,9 +134,7 @@ def test_of_a_long_context_the_first_messages_and_the_last_are_shown() -> None:
         for number in range(20)
     )
 
-    found = told(
-        f"turns:\n{turns}    expect:", "context: {router: {messages: {$len: {$lt: 3}}}}"
-    )
+    found = told(f"turns:\n{turns}    expect:", "context: {router: {messages: {$len: {$lt: 3}}}}")
 
     assert found == text("""
         claim E [turn 20, router, call 0]
@@ -162,13 +176,16 @@ turns:
 
 
 def test_a_missing_message_that_a_filter_dropped_is_named() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         context:
           nutrition:
             includes:
               - And now?
               - {role: tool, content: {$contains: kcal}}
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2, nutrition, call 0]
@@ -215,7 +232,7 @@ def test_an_excluded_text_is_shown_where_it_stands() -> None:
 def test_an_excluded_text_deep_in_a_message_is_cut_out() -> None:
     talk = f"""
 turns:
-  - user: {'so ' * 60}many calories {'and more ' * 30}
+  - user: {"so " * 60}many calories {"and more " * 30}
     replies: {{router: {{json: {{to: nutrition}}}}, nutrition: Yes.}}
     expect:
 """
@@ -259,7 +276,7 @@ def test_excludes_looks_into_the_arguments_of_calls_too() -> None:
     "claim",
     [
         "includes: [{section: plan}, {section: instructions}]",
-        "includes: ['{\"to\":\"coach\"}', You are a workout coach.]",
+        'includes: [\'{"to":"coach"}\', You are a workout coach.]',
         "plan: [{$contains: coach}]",
         "sections: [instructions, plan, current_message]",
         "messages: [{section: instructions}, {user: How was my run?}]",
@@ -294,7 +311,9 @@ def test_what_the_run_said_itself_can_be_excluded_from_its_later_calls() -> None
 
 
 def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
-    holds = told(MEALS, """
+    holds = told(
+        MEALS,
+        """
         context:
           nutrition:
             dropped:
@@ -302,13 +321,17 @@ def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
               - {agent: nutrition, calls: [log_meal: {food: pizza}], by: intermediate_ai}
               - {tool: {kcal: 800}, what: message, by: tool_messages}
               - {assistant: {to: nutrition}, by: intermediate_ai, turn: 2}
-    """)
-    found = told(MEALS, """
+    """,
+    )
+    found = told(
+        MEALS,
+        """
         context:
           nutrition:
             dropped:
               - {tool: {kcal: 800}, what: message, by: tool_messages}
-    """)
+    """,
+    )
 
     assert holds == ""
     assert found == text(r"""
@@ -345,17 +368,23 @@ turns:
     expect:
 """
 
-    holds = told(talk, """
+    holds = told(
+        talk,
+        """
         context:
           coach:
             dropped: [{user: One, by: window}, {assistant: Answer one., by: window}]
-    """)
-    found = told(talk, """
+    """,
+    )
+    found = told(
+        talk,
+        """
         context:
           coach:
             dropped: []
             history: [{assistant: Answer one.}, {user: Two}, {assistant: Answer two.}]
-    """)
+    """,
+    )
 
     assert holds == ""
     assert found == text("""
@@ -384,14 +413,17 @@ turns:
 
 
 def test_tools_tokens_share_and_settings_say_what_was_found() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         context:
           nutrition:
             tools: []
             tokens: {$lt: 5}
             share: {history: 0.1, coach: {$gt: 0}}
             settings: {temperature: 0}
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2, nutrition, call 0]
@@ -422,16 +454,13 @@ def test_tools_tokens_share_and_settings_say_what_was_found() -> None:
 
 def test_a_history_in_one_message_is_nobodys_share() -> None:
     pipeline = PIPELINE.replace("{window: {messages: 2}}", "{as: text, name: older}")
-    talk = MEALS.replace("to: nutrition}}\n      nutrition: Nothing", "to: coach}}\n      coach: Nothing")
+    talk = MEALS.replace(
+        "to: nutrition}}\n      nutrition: Nothing", "to: coach}}\n      coach: Nothing"
+    )
+    claimed = with_claims(talk, "context: {coach: {share: {older: {$gt: 0.2}, user: {$lt: 0.2}}}}")
 
-    _, shown = judged(
-        with_claims(talk, "context: {coach: {share: {older: {$gt: 0.2}, user: {$lt: 0.2}}}}"),
-        pipeline=pipeline,
-    )
-    _, apart = judged(
-        with_claims(talk, "context: {coach: {share: {older: {$gt: 0.2}, user: {$lt: 0.2}}}}"),
-        pipeline=pipeline.replace("as: text, ", ""),
-    )
+    _, shown = judged(claimed, pipeline=pipeline)
+    _, apart = judged(claimed, pipeline=pipeline.replace("as: text, ", ""))
 
     assert shown.findings == ()
     assert [finding.differences[0].at for finding in apart.findings] == ["user"]

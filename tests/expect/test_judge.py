@@ -134,9 +134,7 @@ def test_no_finding_shows_how_values_are_kept(place: tuple[str | int, ...], matc
     judgement = judge(ready.scenario, ready.document, trace(), function_named)
 
     shown = [
-        word
-        for finding in (*judgement.findings, *judgement.warnings)
-        for word in words_of(finding)
+        word for finding in (*judgement.findings, *judgement.warnings) for word in words_of(finding)
     ]
     assert [word for word in shown if INTERNALS.search(word)] == []
     assert [word for word in shown if len(word) > 2_000] == []

@@ -48,11 +48,14 @@ def test_a_handoff_that_does_not_say_its_outcome_must_be_made(claim: str) -> Non
 
 
 def test_a_rejected_handoff_is_shown_with_the_reason() -> None:
-    found = told(HANDOFFS, """
+    found = told(
+        HANDOFFS,
+        """
         handoffs:
           - {to: analyst}
           - {to: analyst}
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 1]
@@ -81,20 +84,26 @@ def test_no_handoff_is_said_so() -> None:
 
 
 def test_state_is_that_of_the_turns_end_before_its_channels_are_cleared() -> None:
-    held = told(MEALS, """
+    held = told(
+        MEALS,
+        """
         state:
           decision: {to: nutrition}
           total: 2
           scratch: {$absent: true}
           messages: {$len: 4}
           messages[-1]: {assistant: Nothing more., agent: nutrition}
-    """)
-    found = told(MEALS, """
+    """,
+    )
+    found = told(
+        MEALS,
+        """
         state:
           total: 2
           decision: {to: coach}
           messages[-1]: {assistant: Bye.}
-    """)
+    """,
+    )
 
     assert held == ""
     assert found == text("""
@@ -121,12 +130,15 @@ def test_a_channel_that_no_state_holds_is_explained() -> None:
 
 
 def test_a_channel_that_nobody_wrote_is_said_so() -> None:
-    talk = "given: {state: {total: 3}}" + """
+    talk = (
+        "given: {state: {total: 3}}"
+        + """
 turns:
   - user: Hi
     replies: {router: {json: {to: coach}}, coach: Hello.}
     expect:
 """
+    )
 
     found = told(talk, "state: {total: 4}")
 
@@ -172,12 +184,15 @@ def test_events_that_hold_say_nothing(claim: str) -> None:
 
 
 def test_events_in_another_order_are_shown_with_their_places() -> None:
-    found = told(FIRST_MEAL, """
+    found = told(
+        FIRST_MEAL,
+        """
         events:
           $in_order:
             - {kind: ToolCalled, tool: log_meal}
             - {kind: AgentStarted, agent: nutrition}
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 1]

@@ -42,11 +42,14 @@ def test_a_predicate_that_returns_true_holds() -> None:
 
 
 def test_a_predicate_may_say_what_is_wrong() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         satisfies:
           - tests.expect.test_predicates:two_turns
           - tests.expect.test_predicates:says_what_is_wrong
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2]
@@ -56,11 +59,14 @@ def test_a_predicate_may_say_what_is_wrong() -> None:
 
 
 def test_any_other_answer_does_not_hold() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         satisfies:
           - tests.expect.test_predicates:says_nothing
           - tests.expect.test_predicates:shows_a_message
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2]
@@ -87,9 +93,12 @@ def test_a_predicate_that_raises_says_where() -> None:
 
 
 def test_a_predicate_that_is_nowhere_breaks_the_scenario() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         satisfies: [tests.expect.test_predicates:nobody, nowhere.at_all:check]
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2] (breaks)

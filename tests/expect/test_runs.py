@@ -194,7 +194,9 @@ def test_a_reply_that_is_a_value_is_held_against_the_value() -> None:
 
 
 def test_what_a_run_got_and_gave_is_compared_part_by_part() -> None:
-    found = told(MEALS, """
+    found = told(
+        MEALS,
+        """
         runs:
           nutrition:
             received: {decision: {to: coach}, scratch: x}
@@ -203,7 +205,8 @@ def test_what_a_run_got_and_gave_is_compared_part_by_part() -> None:
             update: {total: 2}
             reply: Something more.
             messages: []
-    """)
+    """,
+    )
 
     assert found == text("""
         claim E [turn 2, nutrition]
@@ -378,7 +381,9 @@ def test_model_calls_are_counted() -> None:
 
 
 def test_an_error_is_compared_field_by_field() -> None:
-    held = told(LOST, "error: {type: NoRoute, message: {$contains: nobody}, status: {$absent: true}}")
+    held = told(
+        LOST, "error: {type: NoRoute, message: {$contains: nobody}, status: {$absent: true}}"
+    )
     found = told(LOST, "error: {type: ReplyMissing}")
 
     assert held == ""
