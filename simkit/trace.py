@@ -33,6 +33,10 @@ class Header(msgspec.Struct, frozen=True):
 _EVENT_DECODER: Final = msgspec.json.Decoder(AnyEvent)
 
 
+REFERENCES: Final = frozenset(("$message", "$unlogged", "$data"))
+"""Keys under which references stand in the trace; a user's own are put aside under ``$data``."""
+
+
 def canonical(value: Any) -> JsonValue:
     """Returns a fresh JSON value for anything a pipeline may hand over.
 
@@ -43,6 +47,8 @@ def canonical(value: Any) -> JsonValue:
     if kind is str or kind is int or kind is bool or value is None:
         return value
     if kind is dict:
+        if len(value) == 1 and next(iter(value)) in REFERENCES:
+            return {"$data": [[k, canonical(v)] for k, v in value.items()]}
         return {
             (k if type(k) is str else _key(k)): canonical(v)  # keys are texts nearly always
             for k, v in value.items()

@@ -230,7 +230,7 @@ def test_reset_is_a_mapping_of_that_one_key() -> None:
 @pytest.mark.parametrize(
     ("reducer", "update", "problem"),
     [
-        ("merge", [1], "reducer `merge` takes a mapping, not [1]"),
+        ("merge", [1], "reducer `merge` takes a mapping, not a list of 1"),
         ("merge_deep", "x", "reducer `merge` takes a mapping, not 'x'"),
         ("add", "x", "reducer `add` takes a number, not 'x'"),
         ("add", True, "reducer `add` takes a number, not True"),
@@ -246,3 +246,29 @@ def test_updates_that_a_reducer_cannot_take_are_told(
     reducer: str, update: Any, problem: str
 ) -> None:
     assert problem_of(reducer, update) == problem
+
+
+@pytest.mark.parametrize(
+    ("reducer", "current", "update", "problem"),
+    [
+        ("add", "many", 1, "reducer `add` joins a number to another, but the channel holds 'many'"),
+        ("merge", [1], {}, "reducer `merge` joins a mapping to another, "
+         "but the channel holds a list of 1"),
+        ("add", "many", {"$set": 1}, ""),
+        ("add", 2, 1, ""),
+        ("merge", None, {}, ""),
+    ],
+)  # fmt: skip
+def test_updates_that_do_not_fit_what_is_there_are_told(
+    reducer: str, current: Any, update: Any, problem: str
+) -> None:
+    assert problem_of(reducer, update, current) == problem
+
+
+def test_union_and_by_id_tell_true_from_one_as_matching_does() -> None:
+    assert union([1], [True, 1.0]) == [1, True]
+    assert [item["v"] for item in by_id([{"id": 1, "v": "a"}], [{"id": True, "v": "b"}])] == [
+        "a",
+        "b",
+    ]
+    assert by_id([{"id": 1, "v": "a"}], [{"id": 1.0, "v": "b"}]) == [{"id": 1.0, "v": "b"}]

@@ -165,8 +165,14 @@ class _Texts:
 
         return current
 
-    def say_input(self, _item: r.Item) -> Callable[[Root], str]:
-        return lambda root: "" if root["input"] is None else rendering.text_form(root["input"])
+    def say_input(self, item: r.Item) -> Callable[[Root], str]:
+        options = item.options
+
+        def given(root: Root) -> str:
+            shown = rendering.shortened(root["input"], options.preview)
+            return "" if shown is None else rendering.text_form(shown)
+
+        return given
 
     def say_task(self, _item: r.Item) -> Callable[[Root], str]:
         return lambda root: rendering.text_form(root.get("task") or "")

@@ -8,13 +8,14 @@ context. So all contexts of a session together cost what the log holds, not its 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from simkit.context.filters import FilterFunction, filter_named
 from simkit.context.tokens import Counter, tokens_of
+from simkit.errors import FunctionFailed
 from simkit.events import Cut, Shown
 from simkit.messages import Message
 from simkit.pipeline.recipe import Filter, History, Window
@@ -246,7 +247,8 @@ def _filtered_by_user(
     function: Callable[..., Any], name: str, tail: Entries, cuts: list[Cut], count: Counter
 ) -> Entries:
     """Applies the user's filter: a function of the list of messages that returns those to keep."""
-    returned: dict[str, Message] = {m.id: m for m in function([m for m, _ in tail])}
+    given = [message for message, _ in tail]
+    returned = _kept_by_user(function(list(given)), name, given)
     after: Entries = []
     for message, tokens in tail:
         kept = returned.get(message.id)
@@ -260,3 +262,17 @@ def _filtered_by_user(
             cuts.append(Cut(number, name, "content", tokens - size, kept))
             after.append((kept, size))
     return after
+
+
+def _kept_by_user(returned: Any, name: str, given: Sequence[Message]) -> dict[str, Message]:
+    """Returns a user filter's messages by id; raises FunctionFailed if it is no filter."""
+    kept = list(returned) if isinstance(returned, Iterable) else [returned]
+    ids = {message.id for message in given}
+    for one in kept:
+        if not isinstance(one, Message) or one.id not in ids:
+            what = f"message {one.id!r}" if isinstance(one, Message) else type(one).__name__
+            raise FunctionFailed(
+                f"`{name}` is a history filter, so it must return some of the messages that it "
+                f"is given, as they are or edited; it returned {what}"
+            )
+    return {message.id: message for message in kept}

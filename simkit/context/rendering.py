@@ -96,7 +96,7 @@ def handoff_text(root: Root, options: HandoffSection) -> str:
 
 def previous_agents_text(root: Root, options: PreviousAgents) -> str:
     """The other agents' summaries and tool results, in the form of reference system 1."""
-    outputs = root["state"].get(options.from_ or "agent_outputs")
+    outputs = shortened(root["state"].get(options.from_ or "agent_outputs"), options.preview)
     if not isinstance(outputs, Mapping):
         return ""
     parts = []

@@ -31,6 +31,10 @@ IMPLIED_CHANNELS: Final = {
 LOG: Final = "log"
 
 
+WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
+"""Sections that show texts, not values."""
+
+
 def check_pipeline(pipeline: Pipeline, document: Document) -> None:
     """Raises SourceError for the first name that leads nowhere."""
     check = _Check(pipeline, document)
@@ -144,6 +148,7 @@ class _Check:
             )
         check_when(self.document, (*inside, "when"), item.options.when, self.channels)
         self._source(path, inside, item)
+        self._without_effect(inside, item)
         if item.history is not None:
             self._filters((*inside, "filters"), item.history.filters)
             if item.history.summary is not None:
@@ -161,6 +166,30 @@ class _Check:
                 word=implied, known=self.channels,
                 advice="Declare it under `channels:`, or name another with `from:`.",
             )  # fmt: skip
+
+    def _without_effect(self, inside: SourcePath, item: Item) -> None:
+        """Refuses options that could do nothing, instead of passing over them."""
+        options = item.options
+        if item.history is not None and options.format is not None:
+            raise self.document.error(
+                (*inside, "format"), "a history shows messages and takes no `format`",
+                advice="`as: text` renders it; `title` and `after` stand around it.",
+            )  # fmt: skip
+        if item.kind in WHOLE_TEXTS and options.preview is not None:
+            raise self.document.error(
+                (*inside, "preview"), f"section `{item.kind}` has no paths to preview",
+                advice="Paths lead into values: input, shared, handoff, previous_agents, recall.",
+            )  # fmt: skip
+        scopes = getattr(options, "scopes", None)
+        channel = getattr(options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
+        if scopes is not None and channel in self.pipeline.channels:
+            scope = self.pipeline.channels[channel].scope
+            if scope not in scopes:
+                raise self.document.error(
+                    (*inside, "scopes"),
+                    f"channel `{channel}` has scope {scope}, which is not among them: "
+                    "the section could never show anything",
+                )
 
     def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
         for place, one in enumerate(filters):

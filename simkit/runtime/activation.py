@@ -12,7 +12,6 @@ from simkit import messages as m
 from simkit.context.on_demand import ContextMessages
 from simkit.errors import (
     HandoffInvalid,
-    HandoffTimeout,
     ModelError,
     OutputInvalid,
     PipelineError,
@@ -411,13 +410,13 @@ class Activation:
             self._retried = True
 
     def _delegate(self, request: Request, asked: m.ToolCall) -> Steps:
-        steps = chain(self.turn, request.target, request, request.depth)
+        steps = self.turn.chain(request)
         timeout = request.contract.timeout_ms if request.contract is not None else None
         if timeout is None:
             last: Activation = yield from steps
         else:
             try:
-                last = yield from _within(self.turn, steps, timeout)
+                last = yield from bounded(self.turn, steps, timeout)
             except TimedOut:
                 told = f"Handoff to {request.target} timed out after {timeout} ms"
                 self._hear(asked, told)
@@ -440,7 +439,9 @@ class TurnStopped(Exception):
     """A contract's ``stop`` ended the turn, without an error."""
 
 
-def _within(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+    """Runs a turn's work for at most so long; raises TimedOut when it takes longer."""
+
     def closes() -> None:
         turn.closing = "timed_out"
 
@@ -450,49 +451,6 @@ def _within(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
         turn.closing = "cancelled"
         raise
     return result
-
-
-def chain(
-    turn: Turn,
-    agent: str,
-    handoff: Request | None,
-    depth: int,
-    started: Activation | None = None,
-) -> Steps:
-    """Runs an agent, and those it passes control to, and returns the last activation.
-
-    ``started`` is the first activation where it was announced already, with its parallel group.
-    """
-    branch = ""
-    while True:
-        activation = started or Activation(turn, agent, handoff, depth)
-        if started is None:
-            activation.branch = branch
-            activation.start()
-        branch, started = activation.branch, None
-        timeout = _timeout_of(handoff)
-        if timeout is None:
-            yield from activation.steps()
-        else:
-            try:
-                yield from _within(turn, activation.steps(), timeout)
-            except TimedOut:
-                raise HandoffTimeout(
-                    f"agent {agent!r} took longer than the {timeout} ms that the handoff "
-                    f"from {handoff.source if handoff else ''!r} allows"
-                ) from None
-        if activation.onward is None:
-            turn.reply = activation.output
-            return activation
-        handoff = activation.onward
-        agent, depth = handoff.target, handoff.depth
-
-
-def _timeout_of(handoff: Request | None) -> int | None:
-    """A delegate's time is kept by its source, which is told; others' end the turn."""
-    if handoff is None or handoff.contract is None or handoff.mode == "delegate":
-        return None
-    return handoff.contract.timeout_ms
 
 
 def _input_of(handoff: Request) -> Any:

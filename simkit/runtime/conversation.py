@@ -17,13 +17,15 @@ from simkit.runtime.clock import VirtualClock
 
 
 class Numbers:
-    """Counters for ids, one of each for the whole scenario."""
+    """Counters for ids, one of each for the whole scenario, and what messages are known by them."""
 
-    __slots__ = ("calls", "groups", "handoffs", "messages", "model_calls", "runs")
+    __slots__ = ("calls", "groups", "handoffs", "messages", "model_calls", "runs", "sizes")
 
     def __init__(self) -> None:
         self.calls = self.groups = self.handoffs = 0
         self.messages = self.model_calls = self.runs = 0
+        self.sizes: dict[str, tuple[int, int]] = {}
+        """A logged message's id to its number and its tokens; sessions may share a channel."""
 
 
 class Summary(msgspec.Struct):
@@ -54,8 +56,7 @@ class Conversation:
         self.name, self.project, self.values = name, project, values
         self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
         self.log: list[Message] = []
-        self.sizes: dict[str, tuple[int, int]] = {}
-        """A logged message's id to its number and its tokens."""
+        self.sizes = numbers.sizes
         self.turn = 0
         self.starts: dict[str, int] = {}
         """Where the current turn begins in the log and in each list that histories read."""
@@ -67,7 +68,7 @@ class Conversation:
         self.turn = turn
         self.starts = {"log": len(self.log)}
         for channel, value in sources.items():
-            self.starts[channel] = len(value)
+            self.starts[channel] = 0 if value is None else len(value)
 
     def add(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import importlib
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial, wraps
 from pathlib import Path
@@ -96,7 +98,18 @@ def called(
         with guard():
             result = function(*args, **kwargs)
         if inspect.isawaitable(result):
-            result = asyncio.run(awaited(result))
+            result = _finished(awaited(result))
     except Exception as problem:
         raise FunctionFailed(f"`{name}` raised {type(problem).__name__}: {problem}") from problem
     return result
+
+
+def _finished(work: Coroutine[Any, Any, Any]) -> Any:
+    """Runs a coroutine to its end, also where the caller is inside an event loop already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    here = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(here.run, asyncio.run, work).result()

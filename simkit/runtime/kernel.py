@@ -13,11 +13,12 @@ import msgspec
 
 from simkit import events as e
 from simkit.errors import LimitExceeded, ModelError, NoRoute, PipelineError, Unsupported
-from simkit.messages import JsonValue
+from simkit.messages import JsonValue, Message
 from simkit.pipeline.model import Limits
 from simkit.ports import Schedule, Sink, Tools, TurnModel
 from simkit.references import compile as compile_references
-from simkit.runtime.activation import Activation, TurnStopped, chain
+from simkit.runtime.activation import Activation, TurnStopped
+from simkit.runtime.chain import chain
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline, facts_of
 from simkit.runtime.conversation import Conversation, Numbers
@@ -139,18 +140,31 @@ class NativeDriver:
                 given[name] = {"$set": value}
         return given
 
+    def _say_defaults(self, conversation: Conversation) -> None:
+        """Logs what channels that histories read hold by default, so that it is messages too."""
+        unsaid = {
+            name: {"$set": value}
+            for name, value in sorted(conversation.values.items())
+            if name in self._spoken and value and not isinstance(value[0], Message)
+        }
+        if unsaid:
+            self._turn(0, conversation).write(unsaid, "given")
+
     def _turn(self, number: int, conversation: Conversation) -> Turn:
-        return Turn(
+        turn = Turn(
             number, conversation, self.compiled, self._state, self._sink, self.clock,
             self._model, self._tools, self._limits,
         )  # fmt: skip
+        turn.chain = lambda handoff: chain(turn, handoff.target, handoff, handoff.depth)
+        return turn
 
     def _take(self, place: int, said: UserTurn) -> e.ErrorFacts | None:
         conversation = self._conversation(said.session, said.project)
         turn = self._turn(place + 1, conversation)
         self._session, self._number = conversation.name, turn.number
+        self._say_defaults(conversation)
         conversation.begin_turn(
-            turn.number, {name: conversation.values[name] for name in self._spoken}
+            turn.number, {name: conversation.values.get(name) for name in self._spoken}
         )
         self._model.begin_turn(place)
         self._tools.begin_turn(place)
@@ -178,7 +192,7 @@ class NativeDriver:
         try:
             scheduler.run(self._flow.steps(turn))
         except TurnStopped:
-            turn.reply = None
+            return None
         except PipelineError as problem:
             turn.reply = None
             status = problem.status if isinstance(problem, ModelError) else 0

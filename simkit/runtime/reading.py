@@ -63,7 +63,7 @@ class Reading:
                 source = source[: self._log_size]
             anchor: Any = conversation.log
         else:
-            source = anchor = self._state.get(channel, conversation.values.get(channel, ()))
+            source = anchor = self._state.get(channel, conversation.values.get(channel)) or ()
         travels = contract is not None and contract.history != "all"
         owner = self._agent
         if travels and self._handoff is not None:

@@ -139,6 +139,11 @@ class State:
                 continue
             if channel.function is not None:
                 new, fault = _reduced_by_user(channel.function, values[name], delta)
+                if name in self._spoken and not _are_messages(new):
+                    raise WriteInvalid(
+                        f"channel `{name}` is read as history, so its reducer must return a list "
+                        "of the messages that it is given"
+                    )
                 computed = {**(computed or {}), name: canonical(new)}
                 if fault:
                     impure = {**(impure or {}), name: fault}
@@ -208,6 +213,10 @@ def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> 
     if _encoded(again) != _encoded(value):
         return value, "it gives another value when called again"
     return value, ""
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Message) for item in value)
 
 
 def _encoded(value: Any) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from simkit import events as e
@@ -13,6 +13,8 @@ from simkit.ports import Sink, Tools, TurnModel
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation
+from simkit.runtime.handoffs import Request
+from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message
 
 
@@ -41,6 +43,8 @@ class Turn:
         self.input: Any = None
         """The user's message as a value where it has one, else its text."""
         self.reply: Any = None
+        self.chain: Callable[[Request], Steps]
+        """Runs a handoff's target, and those it passes control to; the kernel knows how."""
         self.closing = "cancelled"
         """Why runs are being closed, while they are."""
 

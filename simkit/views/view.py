@@ -65,6 +65,8 @@ class View:
                     return self.messages[value["$message"]]
                 if "$unlogged" in value:
                     return Message(**value["$unlogged"])
+                if "$data" in value:
+                    return {k: self.resolved(v) for k, v in value["$data"]}
             resolved = self.resolved
             return {
                 k: resolved(v) if type(v) is dict or type(v) is list else v

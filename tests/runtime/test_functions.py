@@ -82,3 +82,14 @@ def test_without_a_report_nothing_is_guarded() -> None:
         address = server.getsockname()
 
         called("app:it", lambda: socket.create_connection(address).close())
+
+
+def test_an_async_function_runs_also_where_the_caller_is_in_an_event_loop() -> None:
+    async def answers() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    async def caller() -> object:
+        return called("m:answers", answers)
+
+    assert asyncio.run(caller()) == "done"
