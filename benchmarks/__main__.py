@@ -6,12 +6,13 @@ import argparse
 
 from tabulate import tabulate
 
-from benchmarks import collecting, growth, native, startup
+from benchmarks import collecting, growth, items, native, startup
 
 TABLES = {
     "growth": growth.rows,
     "native": native.rows,
     "collecting": collecting.rows,
+    "items": items.rows,
     "startup": startup.rows,
 }
 

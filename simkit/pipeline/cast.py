@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from simkit.paths import parse
 from simkit.pipeline.model import Pipeline
@@ -17,6 +18,23 @@ SUMMARY_SECTIONS: Final = ("instructions", "summary", "history")
 """What an agent reads that summarises for another."""
 
 
+Found = TypeVar("Found")
+Given = ParamSpec("Given")
+
+
+def _once(
+    find: Callable[Concatenate[Pipeline, Given], Found],
+) -> Callable[Concatenate[Pipeline, Given], Found]:
+    """Finds a thing once for each pipeline, however many scenarios ask."""
+
+    @wraps(find)
+    def found(pipeline: Pipeline, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        return pipeline.remembered((find.__name__, *args), lambda: find(pipeline, *args, **kwargs))
+
+    return found
+
+
+@_once
 def members_of(pipeline: Pipeline) -> dict[str, str]:
     """Returns the name under which each participant runs, with that of its definition.
 
@@ -30,6 +48,7 @@ def members_of(pipeline: Pipeline) -> dict[str, str]:
     return {**nodes, **{name: name for name in pipeline.agents if name not in defined}}
 
 
+@_once
 def channels_of(pipeline: Pipeline) -> tuple[str, ...]:
     """Returns the channels' names; the conversation is one, declared or not."""
     return tuple(dict.fromkeys((*pipeline.channels, pipeline.conversation)))
@@ -41,6 +60,7 @@ def tools_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
     return tools
 
 
+@_once
 def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
     """Returns the sections that an agent's contexts may have."""
     own = [item.name for item in items_of(pipeline.recipe_of(definition))]
@@ -48,6 +68,7 @@ def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *also, RUN_SECTION)))
 
 
+@_once
 def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
     """Returns the agents that summarise another's history."""
     return frozenset(
@@ -58,6 +79,7 @@ def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
     )
 
 
+@_once
 def startable(pipeline: Pipeline) -> frozenset[str]:
     """Returns the participants that the flow can start, directly or through others.
 

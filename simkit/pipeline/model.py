@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from simkit.pipeline.recipe import DEFAULT_RECIPE, Filter, Recipe
@@ -372,6 +380,9 @@ def _version(value: Any) -> Any:
 Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})]
 
 
+Remembered = TypeVar("Remembered")
+
+
 class Pipeline(Written):
     """The system under test: agents and how control moves between them."""
 
@@ -381,7 +392,7 @@ class Pipeline(Written):
     """The pipeline's name."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     """Every piece of state."""
-    defaults: Defaults = Defaults()
+    defaults: Defaults = Field(default_factory=Defaults)
     """What every agent has that does not say otherwise."""
     schemas: dict[str, SchemaValue] = Field(default_factory=dict)
     """JSON Schemas by name."""
@@ -393,12 +404,21 @@ class Pipeline(Written):
     """The handoff types."""
     flow: Annotated[Flow, BeforeValidator(_flow)]
     """How control moves."""
-    limits: Limits = Limits()
+    limits: Limits = Field(default_factory=Limits)
     """The most of everything that repeats."""
     conversation: str = "messages"
     """The channel that gets the user's message when a turn starts."""
-    tokens: Tokens = Tokens()
+    tokens: Tokens = Field(default_factory=Tokens)
     """How budgets and claims count tokens."""
+
+    _memo: dict[tuple[Any, ...], Any] = PrivateAttr(default_factory=dict)
+
+    def remembered(self, key: tuple[Any, ...], find: Callable[[], Remembered]) -> Remembered:
+        """Returns what follows from the pipeline alone, found once for all its scenarios."""
+        if key not in self._memo:
+            self._memo[key] = find()
+        found: Remembered = self._memo[key]
+        return found
 
     def of_agent(self, name: str, key: str) -> Any:
         """An agent's value for a key, or the default's; an agent's own replaces it whole."""

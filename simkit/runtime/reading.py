@@ -63,7 +63,8 @@ class Reading:
                 source = source[: self._log_size]
             anchor: Any = conversation.log
         else:
-            source = anchor = self._state.get(channel, conversation.values.get(channel)) or ()
+            source = self._state.get(channel, conversation.values.get(channel))
+            source = anchor = () if source is None else source
         travels = contract is not None and contract.history != "all"
         owner = self._agent
         if travels and self._handoff is not None:

@@ -81,7 +81,7 @@ class Turn(Written):
     """What each agent's model answers, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What each tool answers."""
-    expect: Expect = Expect()
+    expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 
 
@@ -159,11 +159,11 @@ class Scenario(Written):
     """Files with shared `given`, `tool_results` and `agents`."""
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
-    given: Given = Given()
+    given: Given = Field(default_factory=Given)
     """What is so before the conversation begins."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     """The conversation."""
-    expect: Expect = Expect()
+    expect: Expect = Field(default_factory=Expect)
     """Claims on the whole run."""
     examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
     """A table; the scenario runs once for each row, which `${column.x}` reads."""
@@ -173,7 +173,7 @@ class Scenario(Written):
     """Why it is not run."""
     xfail: Annotated[XFail | None, BeforeValidator(_xfail)] = None
     """It is known to fail."""
-    limits: ScenarioLimits = ScenarioLimits()
+    limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: dict[str, TextValue] = Field(default_factory=dict)
     """Lints that are turned off, each with the reason."""
@@ -198,7 +198,7 @@ class Shared(Written):
     """The format's version: 1."""
     use: tuple[str, ...] = ()
     """Further files."""
-    given: Given = Given()
+    given: Given = Field(default_factory=Given)
     """What is so before the conversation begins."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What tools answer in turns that do not say otherwise."""
