@@ -15,7 +15,9 @@ TURN = """  - user: Where is my order?
     replies: {{triage: {{json: {{to: billing}}}}, billing: It is on its way.}}
     expect: {{agents: [triage, billing], reply: {{$contains: way}}}}
 """
-SCENARIO = "---\nversion: 1\nscenario: number {place}\npipeline: p.pipeline.yaml\nturns:\n" + TURN * 5
+SCENARIO = (
+    "---\nversion: 1\nscenario: number {place}\npipeline: p.pipeline.yaml\nturns:\n" + TURN * 5
+)
 PIPELINE = """version: 1
 pipeline: p
 agents:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from simkit.errors import SimkitError, SourceError
     from simkit.scenario.files import Prepared
-    from simkit.session import Outcome
+    from simkit.session import Outcome, simulate
     from simkit.trace import Trace, read_trace
     from simkit.views import view_of
 
@@ -44,6 +44,7 @@ _HOMES: Final = {
     "SourceError": "simkit.errors",
     "Trace": "simkit.trace",
     "read_trace": "simkit.trace",
+    "simulate": "simkit.session",
     "view_of": "simkit.views",
 }
 
@@ -55,16 +56,6 @@ def load(path: str | Path) -> list[Prepared]:
 
     library = Library()
     return [library.prepared(item) for file in scenario_files(path) for item in items_in(file)]
-
-
-def simulate(prepared: Prepared, seed: int | None = None) -> Outcome:
-    """Runs a scenario and judges it; ``seed`` replaces the scenario's own.
-
-    Raises SourceError where the script cannot be served as it is written.
-    """
-    from simkit.session import simulate as run_and_judge
-
-    return run_and_judge(prepared, seed=seed)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,9 +18,13 @@
         ├── ToolMissing           a tool was called that nobody answers
         ├── ReplyMissing          a model call that no reply line answers
         ├── FunctionFailed        the user's own function raised
+        ├── WriteInvalid          a write that its channel cannot take
+        ├── NetworkRefused        the user's own function reached for the network
         └── LimitExceeded         a named limit was reached
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
+Not here are exceptions that never leave their module's callers, because somebody always catches
+them: ``source.nodes.Fault``, ``runtime.scheduler.TimedOut``, ``runtime.activation.TurnStopped``.
 """
 
 from __future__ import annotations
@@ -89,7 +93,7 @@ class MatcherError(SimkitError):
 
 
 class ReferenceInvalid(SimkitError):
-    """A ``${…}`` that cannot be read."""
+    """A ``${…}`` or path that cannot be read: ``args`` are the sentence and, if known, where."""
 
 
 class TraceError(SimkitError):
@@ -116,6 +120,7 @@ class PipelineError(SimkitError):
 
     @property
     def type(self) -> str:
+        """The name under which ``error: {type: …}`` claims it."""
         return type(self).__name__
 
 
@@ -159,9 +164,27 @@ class FunctionFailed(PipelineError):
     """The user's own function raised."""
 
 
-class LimitExceeded(PipelineError):
-    """A named limit was reached: ``args`` are message, limit, allowed."""
+class WriteInvalid(PipelineError):
+    """A write that its channel's reducer cannot take, or that names no channel."""
 
-    def __init__(self, message: str, limit: str, allowed: int) -> None:
-        super().__init__(message, limit, allowed)
+
+class NetworkRefused(PipelineError):
+    """A user's function reached for the network: ``args`` are message, host, port.
+
+    It is no OSError, so that no client library takes it for an outage and tries again.
+    """
+
+    def __init__(self, message: str, host: str, port: int | None) -> None:
+        super().__init__(message, host, port)
+        self.host, self.port = host, port
+
+
+class LimitExceeded(PipelineError):
+    """A named limit was reached: ``args`` are its name and what it allows."""
+
+    def __init__(self, limit: str, allowed: int) -> None:
+        super().__init__(limit, allowed)
         self.limit, self.allowed = limit, allowed
+
+    def __str__(self) -> str:
+        return f"limit `{self.limit}` reached: {self.allowed} allowed"

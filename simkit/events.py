@@ -150,6 +150,9 @@ class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
     """The parallel group it belongs to: ``g1``, ``g2``, …"""
     channels: tuple[str, ...] | None = None
     """The channels it can read; None is all but those of scope agent_run."""
+    fork: str = ""
+    """The parallel group in one of whose branches it runs: it sees the state as it was when that
+    group began."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -342,7 +345,9 @@ class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
     impure: Mapping[str, str] | None = None
     """Channel to what its reducer did wrong (changed its argument, differs when called again)."""
     group: str = ""
-    """The parallel group of the run that wrote."""
+    """The parallel group in one of whose branches the run was that wrote."""
+    branch: str = ""
+    """The run that opened that branch."""
 
 
 class StoreRead(Event, frozen=True, gc=False, tag="StoreRead"):
@@ -465,3 +470,8 @@ AnyEvent: TypeAlias = (
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)
 """Every event's name, in the order of a run."""
+
+
+def kind_of(event: AnyEvent) -> str:
+    """Returns an event's name, as the trace writes it."""
+    return str(type(event).__struct_config__.tag)

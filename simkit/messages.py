@@ -7,14 +7,12 @@ All values are frozen. A message's ``content`` is always text, as a provider wou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import msgspec
 
 JsonValue: TypeAlias = Any
 """``None``, a bool, a number, a text, a list or a mapping with text keys, of the same."""
-
-Role = Literal["system", "user", "assistant", "tool"]
 
 ROLE_ALIASES: Final[Mapping[str, str]] = {
     "human": "user",
@@ -70,6 +68,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def is_handoff(self) -> bool:
+        """Whether it passes control to another agent."""
         return self.name.startswith(HANDOFF_PREFIX)
 
 
@@ -95,6 +94,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The structured value that ``content`` was made from, where there was one."""
     section: str = ""
     """Inside a context: the section that put it there."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the log, by which events refer to it; 0 for one that is in no log."""
+        return int(self.id[1:]) if self.id else 0
 
 
 class Dropped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -184,7 +188,7 @@ class Fails(msgspec.Struct, frozen=True, gc=False):
     """The provider fails instead of answering."""
 
     kind: str
-    """A name of the shared error vocabulary (``models/failures.py``)."""
+    """A name of ``simkit.failures``, or a type of the scenario's own."""
     status: int
     message: str
     retry_after: float | None = None

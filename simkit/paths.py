@@ -31,6 +31,11 @@ def parse(path: str) -> tuple[Part, ...]:
     return tuple(part for _, part in _steps(path))
 
 
+def head_of(path: str) -> str:
+    """Returns the name that a path begins with; of a text that is no path its first word."""
+    return path.replace("[", ".").split(".")[0]
+
+
 def lookup(root: Any, path: str) -> Any:
     """Returns what a path leads to, or ABSENT; a text that is no path is one key."""
     return getter(path)(root)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -74,13 +74,6 @@ class Tools(Protocol):
         """Returns the tool's reply; raises ToolMissing if nobody answers."""
 
 
-class Clock(Protocol):
-    """Virtual time in milliseconds since the start."""
-
-    def now(self) -> int:
-        """The time."""
-
-
 class Schedule(Protocol):
     """The order in which ready work runs."""
 
@@ -95,5 +88,5 @@ class Driver(Protocol):
 
     name: str
 
-    def run(self, sink: Sink) -> Any:
-        """Runs the whole scenario."""
+    def run(self, sink: Sink) -> None:
+        """Runs the whole scenario; raises ScriptBroken where its script cannot be served."""

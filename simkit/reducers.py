@@ -9,6 +9,9 @@ from simkit.json_schema import equal, is_number, is_object
 from simkit.messages import JsonValue, Message, message_field
 from simkit.paths import as_text
 
+_SPENT_MAX: Final = 64
+"""Items that a list which keeps its last ones may carry along unseen, beside four times these."""
+
 
 class Appended(Sequence[Any]):
     """An immutable list that shares its items with the lists it grew from.
@@ -36,7 +39,7 @@ class Appended(Sequence[Any]):
         items.extend(more)
         if last and len(items) - lo > last:
             lo = len(items) - last
-            if lo > 4 * last + 64:
+            if lo > _SPENT_MAX + 4 * last:
                 return Appended(items[lo:])
         return Appended(items, lo, len(items))
 
@@ -81,8 +84,6 @@ class Appended(Sequence[Any]):
         if isinstance(other, list):
             return list(self) == other
         return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return repr(list(self))
@@ -252,7 +253,7 @@ def reducer_of(name: str, last: int = 0) -> Reducer:
             return append(current, update, last)
 
     def reduced(current: Any, update: Any) -> Any:
-        if type(update) is dict and len(update) == 1 and DECLARED_RESET in update:
+        if is_reset(update):
             return empty_value(name, update[DECLARED_RESET])
         return plain(current, update)
 

@@ -14,6 +14,7 @@ from simkit.expect.judge import Judgement, judge
 from simkit.messages import JsonValue
 from simkit.models.script import ScriptedModel, ScriptedTools, call_with
 from simkit.pipeline.model import Limits, Pipeline
+from simkit.ports import Driver
 from simkit.runtime.compiled import compiled
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver, UserTurn
@@ -36,13 +37,13 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
-    """Runs a scenario and judges it.
+    """Runs a scenario and judges it; ``seed`` replaces the scenario's own.
 
     Raises SourceError where the script cannot be served as it is written.
     """
-    if seed is not None:
-        prepared = prepared.with_seed(seed)
     with _collecting_later():
+        if seed is not None:
+            prepared = prepared.with_seed(seed)
         trace = run(prepared)
         return Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
 
@@ -64,7 +65,7 @@ def _collecting_later() -> Iterator[None]:
 
 
 def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
-    """Runs a scenario without judging it."""
+    """Runs a scenario without judging it; ``seed`` and errors are those of `simulate`."""
     if seed is not None:
         prepared = prepared.with_seed(seed)
     scenario, pipeline = prepared.scenario, prepared.pipeline
@@ -72,7 +73,7 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     shared_results, given = _shared(prepared)
     ready = compiled(pipeline)
     functions = ready.functions
-    driver = NativeDriver(
+    driver: Driver = NativeDriver(
         ready,
         scenario=prepared.item.name,
         seed=scenario.seed,

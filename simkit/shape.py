@@ -323,7 +323,8 @@ def _fault(problem: ValidationError, data: Any) -> _Fault:
         what = f"unknown {context['noun']} `{word}`"
         return _Fault((*path, word), what, word, tuple(context["known"]), key=True)
     if kind == "missing":
-        return _Fault(path, f"key `{first['loc'][-1]}` is missing")
+        key = str(first["loc"][-1])
+        return _Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
     if kind == "literal_error":
         known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
         key = next((step for step in reversed(path) if isinstance(step, str)), "this")
@@ -337,6 +338,9 @@ def _rank(kind: str) -> int:
     """Unknown keys first: a misspelt key is often the reason for a missing one."""
     return 0 if kind == "unknown_key" else 1
 
+
+_ADDED: Final = {"version": "Add the line `version: 1`."}
+"""What to do where a key is missing, if that can be said without knowing the file."""
 
 _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
     "model_type": lambda value: f"must be a mapping, not {_kind(value)}",

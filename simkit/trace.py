@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +20,6 @@ from simkit.errors import TraceError
 from simkit.events import FORMAT, AnyEvent
 from simkit.messages import JsonValue, Message
 from simkit.reducers import Appended
-
-_FLOAT_MAX: Final = 1.7976931348623157e308
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -56,9 +55,9 @@ def canonical(value: Any) -> JsonValue:
     if kind is list or kind is tuple or kind is Appended:
         return [canonical(item) for item in value]
     if kind is Message:
-        return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
+        return {"$message": value.number} if value.id else _unlogged(value)
     if kind is float:
-        if -_FLOAT_MAX <= value <= _FLOAT_MAX:
+        if isfinite(value):
             return value
         return {"$float": "nan" if value != value else ("inf" if value > 0 else "-inf")}
     return _foreign(value)
@@ -97,8 +96,6 @@ def _unlogged(message: Message) -> JsonValue:
 
 
 def _foreign(value: Any) -> JsonValue:
-    if isinstance(value, bool):
-        return bool(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):

@@ -303,3 +303,92 @@ def test_legal_and_unusual_scenario_holds(name: str) -> None:
     ran = run_yaml(*HOLDING[name])
 
     assert [(finding.where, finding.what) for finding in ran.judgement.findings] == []
+
+
+# What a parallel group sees and loses
+
+BRANCHES = """
+    channels: {x: {}, out: {reducer: merge}}
+    agents:
+      r: {instructions: R, writes: {}}
+      c: {instructions: C, handoffs: [d], writes: {CWRITES}}
+      d: {instructions: D, context: [instructions, {shared: {from: out}}], writes: {x: "${run.reply}"}}
+      e: {instructions: E, writes: {x: "${run.reply}", out: {e: 1}}}
+    contracts: [{from: c, to: d, mode: delegate}]
+    flow: {router: {decide: r, to: "${run.output.to}"}}
+"""
+
+
+def branches(c_writes: str, findings: str) -> Any:
+    return run_yaml(
+        BRANCHES.replace("CWRITES", c_writes),
+        f"""
+        turns:
+          - user: hi
+            replies:
+              r: {{json: {{to: {{parallel: [c, e]}}}}}}
+              c: [{{handoff: {{to: d}}, latency_ms: 5}}, c says]
+              d: d says
+              e: e says
+            expect: {{findings: {findings}}}
+        """,
+    )
+
+
+def test_a_write_lost_between_a_branchs_delegate_and_a_sibling_is_found() -> None:
+    ran = branches("", "[{id: STA-01, agent: d, channel: x}]")
+
+    assert ran.judgement.findings == ()
+
+
+def test_a_delegate_and_its_source_are_one_branch() -> None:
+    ran = branches('x: "c too"', "[]")
+
+    lost = [f for f in ran.judgement.findings if f.id == "STA-01"]
+    assert [f.what for f in lost if "'c'" in f.what and "'d'" in f.what] == []
+
+
+def test_a_delegate_of_a_branch_sees_the_state_of_the_fork() -> None:
+    ran = branches("", "[{id: STA-01}]")
+
+    assert ran.runs("d")[0].received["out"] == {}
+    assert "shared" not in ran.context("d").sections
+
+
+def test_an_error_is_claimed_by_its_type_alone() -> None:
+    pipeline = """
+        agents: {r: {instructions: R}, a: {instructions: A}}
+        flow: {router: {decide: r, to: "${run.output.to}"}}
+    """
+
+    ran = run_yaml(
+        pipeline, "turns: [{user: hi, replies: {r: {json: {to: no}}}, expect: {error: NoRoute}}]"
+    )
+
+    assert ran.judgement.findings == ()
+
+
+def test_a_handoffs_format_is_shown_also_without_a_payload() -> None:
+    pipeline = """
+        agents:
+          a: {instructions: A, handoffs: [b]}
+          b: {instructions: B, context: [handoff: {format: "From ${handoff.from}"}]}
+        flow: {handoffs: {start: a}}
+    """
+
+    ran = run_yaml(pipeline, "turns: [{user: hi, replies: {a: {handoff: {to: b}}, b: ok}}]")
+
+    assert [m.content for m in ran.context("b").section("handoff")] == ["From a"]
+
+
+def test_too_many_turns_are_claimed_for_the_whole_run() -> None:
+    ran = run_yaml(
+        one_agent("x: {}", ""),
+        """
+        limits: {turns: 1}
+        turns: [{user: hi, replies: {a: ok}}, {user: hi, replies: {a: ok}}]
+        expect: {error: LimitExceeded, findings: [FLW-01]}
+        """,
+    )
+
+    assert ran.judgement.findings == ()

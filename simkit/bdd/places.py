@@ -41,7 +41,8 @@ class Places:
 
     def document(self, data: dict[str, Any]) -> Document:
         """Returns the data as a document of the feature file."""
-        return Document(self.file, 0, data, self._node(data, (), self._said[()]), self._text)
+        root = self._node(data, (), self._said[()])
+        return Document(self.file, 0, data, lambda: root, self._text)
 
     def _node(self, value: Any, path: SourcePath, lines: Lines) -> Node:
         lines = self._said.get(path, lines)

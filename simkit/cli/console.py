@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from simkit.report.table import TABLE_WIDTH
 from simkit.report.wording import WIDTH, Paint, Tone, plain, short
 
 _STYLES: Final[Mapping[Tone, Mapping[str, Any]]] = {
@@ -19,6 +21,8 @@ _STYLES: Final[Mapping[Tone, Mapping[str, Any]]] = {
     "quiet": {"dim": True},
     "strong": {"bold": True},
 }
+TABLE_WIDTH_LEAST: Final = 96
+"""A narrower table would cut what agents say; on a narrower terminal its lines wrap."""
 PROGRESS_AFTER_S: Final = 0.5
 PROGRESS_EVERY_S: Final = 0.1
 
@@ -35,6 +39,13 @@ def _colored(text: str, tone: Tone) -> str:
 def wants_color() -> bool:
     """Whether stdout is a terminal of somebody who has not set NO_COLOR."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def table_width() -> int:
+    """How wide a table is: what fits on the terminal, if stdout is one, within limits."""
+    if not sys.stdout.isatty():
+        return TABLE_WIDTH
+    return min(TABLE_WIDTH, max(TABLE_WIDTH_LEAST, shutil.get_terminal_size().columns - 4))
 
 
 class Progress:

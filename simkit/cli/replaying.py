@@ -10,19 +10,24 @@ import click
 import msgspec
 
 from simkit import __version__
-from simkit.cli.console import Progress, paint_for, wants_color
+from simkit.cli.console import Progress, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, run_all
-from simkit.cli.selection import Selection, only, paths_of, select
+from simkit.cli.selection import (
+    DEFAULT_PATH,
+    Selection,
+    only,
+    paths_of,
+    paths_or_default,
+    select,
+)
 from simkit.cli.verifying import other_hash_seed, verified
-from simkit.errors import SimkitError
+from simkit.errors import SimkitError, SourceError
 from simkit.expect.findings import Finding
 from simkit.ledger import FOLDER, Entry, Ledger
 from simkit.report.json import json_text
 from simkit.report.results import Result, lints_off, summary_of
 from simkit.report.text import findings_text, summary_lines
-from simkit.scenario.items import Item
-
-DEFAULT_PATH = "scenarios"
+from simkit.scenario.items import PIPELINE_SUFFIX, Item, misnamed
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +73,7 @@ def replay(call: Call) -> int:
 def _selection(call: Call) -> Selection | None:
     """What is to run; None if only failures are asked for and there are none."""
     if not call.failed:
-        selection = select(call.paths or (DEFAULT_PATH,), call.expression)
+        selection = select(paths_or_default(call.paths), call.expression)
     else:
         failing = Ledger(os.environ).failed()
         if failing is None:
@@ -80,14 +85,21 @@ def _selection(call: Call) -> Selection | None:
         if not selection.entries:
             return None
     if not selection.entries:
-        places = ", ".join(call.paths) or DEFAULT_PATH
-        why = (
-            f"none of {selection.deselected} fits -k {call.expression!r}"
-            if call.expression
-            else ("there is no `*.scenario.yaml` file with a scenario")
-        )
-        raise SimkitError(f"{places}: nothing to run: {why}")
+        raise _nothing_to_run(call.paths or (DEFAULT_PATH,), call.expression, selection.deselected)
     return selection
+
+
+def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> SourceError:
+    places = ", ".join(paths)
+    if expression:
+        return SourceError(places, f"nothing to run: none of {deselected} fits -k {expression!r}")
+    if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
+        what = "nothing to run: a pipeline file holds no scenario"
+        return SourceError(places, what, advice=f"Check it with `simkit validate {places}`.")
+    return SourceError(
+        places, "nothing to run: there is no `*.scenario.yaml` file with a scenario",
+        advice=next(filter(None, map(misnamed, paths)), ""),
+    )  # fmt: skip
 
 
 def _job(call: Call, selection: Selection) -> Job:
@@ -99,6 +111,7 @@ def _job(call: Call, selection: Selection) -> Job:
         show="" if call.quiet else call.show,
         turn=call.turn, agent=call.agent,
         color=wants_color() and call.form == "table",
+        width=table_width(),
         keeps_lines=call.verify,
     )  # fmt: skip
 

@@ -28,11 +28,11 @@ from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
 from simkit.report.results import Result
 from simkit.report.states import state_lines
-from simkit.report.table import table
+from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import result_text, title_line, warning_lines
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.report.wording import counted
-from simkit.scenario.files import Library, Prepared
+from simkit.scenario.files import Library, Prepared, check_runnable
 from simkit.scenario.items import Item
 from simkit.session import Outcome, simulate
 from simkit.views import view_of
@@ -52,6 +52,7 @@ class Job(msgspec.Struct, frozen=True):
     turn: int | None = None
     agent: str = ""
     color: bool = False
+    width: int = TABLE_WIDTH
     keeps_lines: bool = False
     """Whether the traces are needed after the run."""
 
@@ -87,6 +88,11 @@ def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]
         raise SimkitError(
             "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
         ) from None
+    except KeyboardInterrupt:
+        # A scenario that runs forever would keep its process, and the pool waits for that.
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -138,6 +144,7 @@ class Runner:
             prepared = self._library.prepared(entry)
             if prepared.scenario.skip is not None:
                 return self._told(_result(entry, "skipped", reason=prepared.scenario.skip), None)
+            check_runnable(prepared.pipeline, prepared.pipeline_document)
             # What a user's function prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome = simulate(prepared, seed=self._job.seed)
@@ -179,7 +186,7 @@ class Runner:
             yield paint(f"    {facts(result)}", "quiet")
             rows = rows_of(view)
             chosen = selected(rows, job.turn, job.agent)
-            yield _indented(table(chosen) or [_nothing_chosen(rows, job)])
+            yield _indented(table(chosen, job.width) or [_nothing_chosen(rows, job)])
         if job.show == "context":
             yield _indented(context_lines(view, job.turn, job.agent, paint))
         elif job.show == "state":

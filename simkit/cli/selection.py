@@ -14,6 +14,8 @@ from simkit.report.results import Result
 from simkit.scenario.items import Item, items_in, scenario_files
 from simkit.source import near
 
+DEFAULT_PATH: Final = "scenarios"
+"""The folder that is meant where a call names none."""
 NAMES_MAX: Final = 12
 """Names that an error lists."""
 
@@ -34,6 +36,16 @@ class Selection(msgspec.Struct, frozen=True):
     def items(self) -> list[Item]:
         """The scenarios that can run."""
         return [entry for entry in self.entries if isinstance(entry, Item)]
+
+
+def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
+    """Returns the paths of a call, or the default; raises SourceError if that is not there."""
+    if not paths and not Path(DEFAULT_PATH).exists():
+        raise SourceError(
+            DEFAULT_PATH, "there is no such folder, and the call names no other",
+            advice="Name files or folders; `.` is this one.",
+        )  # fmt: skip
+    return paths or (DEFAULT_PATH,)
 
 
 def select(paths: Sequence[str], expression: str = "") -> Selection:

@@ -14,10 +14,11 @@ def command(paths: tuple[str, ...]) -> int:
     first problem is printed.
     """
     # Imported here because `simkit validate --help` must not load what reads files.
+    from simkit.cli.selection import paths_or_default
     from simkit.cli.validating import checked
     from simkit.report.wording import counted
 
-    report = checked(paths or ("scenarios",))
+    report = checked(paths_or_default(paths))
     for problem in report.problems:
         click.echo(problem, err=True)
     numbers = f"{counted(report.files, 'file')}, {counted(report.scenarios, 'scenario')}"

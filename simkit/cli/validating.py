@@ -8,8 +8,14 @@ from pathlib import Path
 import msgspec
 
 from simkit.errors import SourceError
-from simkit.scenario.files import Library
-from simkit.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in, scenario_files
+from simkit.scenario.files import Library, check_runnable
+from simkit.scenario.items import (
+    PIPELINE_SUFFIX,
+    SCENARIO_SUFFIX,
+    items_in,
+    misnamed,
+    scenario_files,
+)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -32,6 +38,7 @@ def checked(paths: Sequence[str]) -> Report:
         raise SourceError(
             ", ".join(paths),
             f"there is nothing to check: no `*{SCENARIO_SUFFIX}` and no `*{PIPELINE_SUFFIX}` file",
+            advice=next(filter(None, map(misnamed, paths)), ""),
         )
     library = Library()
     problems: dict[str, None] = {}
@@ -47,6 +54,10 @@ def checked(paths: Sequence[str]) -> Report:
 
 def _files(path: str) -> list[str]:
     place = Path(path)
+    file, parting, _ = path.partition("::")
+    if parting and not place.exists():
+        advice = f"Write `simkit validate {file}`."
+        raise SourceError(path, "files are checked whole", advice=advice)
     if not place.is_dir():
         return scenario_files(path)
     pipelines = (
@@ -69,7 +80,7 @@ def _problems(file: str, library: Library) -> Iterator[str | int]:
             if "scenario" in document.data:
                 continue
             try:
-                library.pipeline(document)
+                check_runnable(library.pipeline(document), document)
             except SourceError as problem:
                 yield str(problem)
     wrong: set[int] = set()

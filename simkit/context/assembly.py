@@ -195,6 +195,9 @@ class _Texts:
     def say_handoff(self, item: r.Item) -> Callable[[Root], str]:
         options = item.options
         assert isinstance(options, r.HandoffSection)
+        if options.format is not None:
+            # The format speaks for the handoff, also where it carries no payload.
+            return lambda root: "" if root.get("handoff") is None else "handoff"
         return lambda root: rendering.handoff_text(root, options)
 
     def say_recall(self, item: r.Item) -> Callable[[Root], str]:

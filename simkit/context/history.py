@@ -182,29 +182,25 @@ class HistoryReader:
             return candidates
         entries: Entries = []
         for message, tokens in candidates:
-            current: Message | None = message
-            number = sizes[message.id][0]
-            edited_by = ""
+            number, edited_by = sizes[message.id][0], ""
             for name, function in filters:
-                before = current
-                current = function(before, committed)  # type: ignore[arg-type]
-                if current is before:
+                after = function(message, committed)
+                if after is message:
                     continue
-                if current is None:
+                if after is None:
                     cuts.append(Cut(number, name))
                     break
-                edited_by = name
-                size = tokens_of(current, self._count)
-                becomes = current if current.calls else None
+                message, edited_by = after, name
+                size = tokens_of(after, self._count)
+                becomes = after if after.calls else None
                 cuts.append(Cut(number, name, "tool_calls", tokens - size, becomes))
                 tokens = size
-            if current is None:
-                continue
-            if edited_by and not current.content and not current.calls:
-                cuts.append(Cut(number, edited_by))
-                continue
-            kept.append(number)
-            entries.append((current, tokens))
+            else:
+                if edited_by and not message.content and not message.calls:
+                    cuts.append(Cut(number, edited_by))
+                    continue
+                kept.append(number)
+                entries.append((message, tokens))
         return entries
 
     def _start(self, stream: Stream, tail: Entries) -> int:
@@ -252,7 +248,7 @@ def _filtered_by_user(
     after: Entries = []
     for message, tokens in tail:
         kept = returned.get(message.id)
-        number = int(message.id[1:])
+        number = message.number
         if kept is None:
             cuts.append(Cut(number, name))
         elif kept == message:

@@ -12,6 +12,7 @@ import msgspec
 
 from simkit.errors import Unsupported
 from simkit.messages import Message
+from simkit.pipeline.model import BUILT_IN_COUNTER
 
 Counter = Callable[[str], int]
 
@@ -28,10 +29,10 @@ def chars_over_four(text: str) -> int:
 
 def counter_named(name: str) -> Counter:
     """Returns the counter; raises Unsupported if it is unknown or its extra is not installed."""
-    if name == "chars/4":
+    if name == BUILT_IN_COUNTER:
         return chars_over_four
     if name not in _BPE:
-        known = ", ".join(("chars/4", *_BPE))
+        known = ", ".join((BUILT_IN_COUNTER, *_BPE))
         raise Unsupported(f"unknown token counter `{name}`. Known: {known}.")
     return _exact(name)
 
@@ -54,7 +55,7 @@ def _exact(name: str) -> Counter:
         if len(text) >= _LENGTH_MAX:
             raise Unsupported(
                 f"token counter `{name}` counts texts of less than {_LENGTH_MAX:,} characters, "
-                f"this one has {len(text):,}. Count with `chars/4`."
+                f"this one has {len(text):,}. Count with `{BUILT_IN_COUNTER}`."
             )
         # Words such as `<|endoftext|>` in a message are text, as a provider reads them.
         return len(tokens_in(text))

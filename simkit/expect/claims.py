@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.expect.findings import Difference, Finding
+from simkit.expect.findings import CLAIM, Difference, Finding
 from simkit.expect.scope import Path
 from simkit.expect.searching import Search
 from simkit.matching import Matcher, Mismatch, compile_matcher
@@ -96,7 +96,7 @@ class Writer:
     ) -> Finding:
         """Returns a finding at a claim; ``at`` leads further, to what inside it does not hold."""
         return Finding(
-            "claim", "E", what, self._document.position((*path, *at)), (*path, *at), turn, agent,
+            CLAIM, "E", what, self._document.position((*path, *at)), (*path, *at), turn, agent,
             call, tuple(differences), tuple(context), self._around(path, at), fix, breaks,
         )  # fmt: skip
 

@@ -35,8 +35,9 @@ def check_endings(
         )  # fmt: skip
     if view.error is not None and (not last or view.turns[-1].error is None):
         told = (_TWINS.get(view.error.type, ""), last) in hits.told
-        if not told and not scenario.expect.has("error"):
-            tells = True
+        is_claimed = scenario.expect.has("error")
+        tells = tells or is_claimed or not told
+        if not told and not is_claimed:
             yield _unclaimed(("turns",), "the run", view.error, 0, left, writer)
     if left and not tells:
         yield _not_run(left, view, writer)

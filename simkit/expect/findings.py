@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from simkit.messages import JsonValue
+
+CLAIM: Final = "claim"
+"""The id of findings that are no lint."""
 
 
 class Difference(msgspec.Struct, frozen=True, gc=False):

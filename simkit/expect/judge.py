@@ -10,7 +10,7 @@ import msgspec
 from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
 from simkit.expect.endings import check_endings, ended_by, turns_left
-from simkit.expect.findings import Finding, Hit
+from simkit.expect.findings import CLAIM, Finding, Hit
 from simkit.expect.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
 from simkit.expect.lints import all_lints, run_lints
 from simkit.expect.moves import check_events, check_handoffs, check_state
@@ -96,9 +96,9 @@ def judge(scenario: Scenario, document: Document, trace: Trace, find: Find) -> J
     )
 
 
-def _in_order(finding: Finding) -> tuple[int, int]:
+def _in_order(finding: Finding) -> tuple[bool, int, bool]:
     """By turn; what speaks of the whole run comes last."""
-    return (finding.turn or 1_000_000_000, 0 if finding.id == "claim" else 1)
+    return finding.turn == 0, finding.turn, finding.id != CLAIM
 
 
 def _scopes(scenario: Scenario, view: View) -> list[Scope]:

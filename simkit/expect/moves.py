@@ -10,6 +10,7 @@ from simkit.expect.claims import LINES_MAX, Writer, first_lines, listed, short
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Scope, event_fields
 from simkit.matching import Mismatch
+from simkit.paths import head_of
 
 _HANDED_ON: Final = (
     "$has", "$in_order", "$unordered", "$each", "$not", "$either", "$all", "$in",
@@ -80,7 +81,7 @@ def _channel(key: str, scope: Scope) -> str:
     """The channel that a claim's key leads into."""
     if key in scope.state or key in scope.pipeline.channels:
         return key
-    return key.replace("[", ".").split(".")[0]
+    return head_of(key)
 
 
 def _writer(update: e.StateUpdated) -> str:
@@ -104,13 +105,9 @@ def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
 def _events_near(scope: Scope) -> Iterator[str]:
     """Yields the events of the kinds that a claim names; where there are none, the kinds."""
     kinds = set(_kinds_in(scope.expect.events))
-    near = [
-        (place, event)
-        for place, event in enumerate(scope.events)
-        if type(event).__struct_config__.tag in kinds
-    ]
+    near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
     if not near:
-        found = dict.fromkeys(str(type(event).__struct_config__.tag) for event in scope.events)
+        found = dict.fromkeys(e.kind_of(event) for event in scope.events)
         yield f"kinds of events {scope.words}: {', '.join(found) or 'none'}"
         return
     yield f"events of these kinds {scope.words}:"
@@ -141,7 +138,7 @@ def _texts(matcher: Any) -> Iterator[str]:
 
 
 def _event_line(event: e.AnyEvent) -> str:
-    words = [str(type(event).__struct_config__.tag)]
+    words = [e.kind_of(event)]
     if isinstance(event, (e.HandoffRequested, e.HandoffMade, e.HandoffRejected)):
         words.append(f"{event.from_agent} → {event.to_agent}")
     elif isinstance(event, e.RouteChosen):

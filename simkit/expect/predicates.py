@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Final
 
 from simkit.errors import SimkitError
 from simkit.expect.claims import Writer, short
@@ -14,7 +14,8 @@ from simkit.expect.scope import Scope
 from simkit.matching.rendering import line
 from simkit.views import View
 
-MESSAGE_MAX = 500
+MESSAGE_MAX: Final = 500
+"""Characters shown of what a predicate says or raises."""
 
 Find = Callable[[str], Callable[..., Any]]
 """Finds a user's function by its name ``module:function``."""

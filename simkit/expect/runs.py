@@ -238,11 +238,14 @@ def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """The error that the turn, or the run, ends with."""
+    """The error that the turn, or the run, ends with; a text alone is its type."""
+    wanted = scope.expect.error
+    if isinstance(wanted, str):
+        wanted = {"type": wanted}
     found = None if scope.error is None else error_fields(scope)
     lines = [f"there was no error {scope.words}" if found is None else _error_line(scope)]
     yield from writer.compare(
-        scope.expect.error, found, (*scope.path, "error"), "error", turn=scope.turn, context=lines
+        wanted, found, (*scope.path, "error"), "error", turn=scope.turn, context=lines
     )
 
 

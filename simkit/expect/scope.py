@@ -99,7 +99,7 @@ class _Span(Sequence[e.AnyEvent]):
 
 def event_fields(event: e.AnyEvent) -> dict[str, Any]:
     """Returns an event as claims see it: its fields by name; empty ids and names are absent."""
-    fields: dict[str, Any] = {"kind": type(event).__struct_config__.tag}
+    fields: dict[str, Any] = {"kind": e.kind_of(event)}
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if isinstance(value, str) and not value:

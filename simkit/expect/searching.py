@@ -67,15 +67,10 @@ class Search:
 
 
 def _in_made(part: MadePart, matcher: Matcher) -> Message | None:
-    found = next((piece for piece in _pieces_of(part) if matcher.holds(piece)), None)
+    found = next((piece for piece in part.piece_messages() if matcher.holds(piece)), None)
     if found is None and matcher.holds(part.message):
         return part.message
     return found
-
-
-def _pieces_of(part: MadePart) -> Iterator[Message]:
-    for piece in part.pieces:
-        yield replace(part.message, content=piece.content, section=piece.section, data=None)
 
 
 class _Stream:

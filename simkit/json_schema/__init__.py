@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simkit.json_schema import general, lists, mappings, sizes
-from simkit.json_schema.document import Check, Document, Path, Registry, SchemaError
+from simkit.json_schema.document import (
+    Check,
+    Document,
+    Path,
+    Registry,
+    SchemaError,
+    place_text,
+)
 from simkit.json_schema.values import TYPES, equal, is_array, is_number, is_object
 
 __all__ = [
@@ -26,6 +33,7 @@ __all__ = [
     "is_array",
     "is_number",
     "is_object",
+    "place_text",
     "schema_errors",
 ]
 

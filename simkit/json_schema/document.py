@@ -130,6 +130,11 @@ def under(key: str | int, errors: Sequence[SchemaError]) -> Iterator[SchemaError
     return (((key, *path), text) for path, text in errors)
 
 
+def place_text(path: Path) -> str:
+    """Returns an error's place as it stands behind a name: ``.items[0].kcal``, or nothing."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+
+
 def _spoken(value: Any) -> Any:
     """A value whose messages stand as what they say."""
     if isinstance(value, Message):

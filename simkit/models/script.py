@@ -8,14 +8,12 @@ from typing import Any
 
 from simkit.errors import FunctionFailed, OutputInvalid, ReplyMissing, ScriptBroken, ToolMissing
 from simkit.events import UnusedLines
-from simkit.json_schema import schema_errors
+from simkit.json_schema import place_text, schema_errors
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structured, Text
 from simkit.ports import ModelRequest, ToolReply
 from simkit.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
-from simkit.source import near, path_text
-
-Path = tuple[str | int, ...]
+from simkit.source import SourcePath, near, path_text
 
 
 class _Line:
@@ -131,7 +129,7 @@ class ScriptedModel:
         return answer
 
     def _computed(
-        self, answer: Answer, reply: Computes, request: ModelRequest, where: Path
+        self, answer: Answer, reply: Computes, request: ModelRequest, where: SourcePath
     ) -> Answer:
         """Asks the user's function for the line; it gets the messages as ``{role, content}``."""
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
@@ -152,7 +150,7 @@ class ScriptedModel:
             made_answer.latency_ms or answer.latency_ms, made_answer.chunks or answer.chunks,
         )  # fmt: skip
 
-    def _check_calls(self, reply: Calls, request: ModelRequest, where: Path) -> None:
+    def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
         for call in reply.calls:
             if call.tool not in request.tools:
                 offered = ", ".join(request.tools) or "none"
@@ -169,12 +167,14 @@ class ScriptedModel:
             for path, text in schema_errors(schema, call.args, self._schemas):
                 raise ScriptBroken(
                     f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
-                    f"schema refuses: {_place(path)}{text}. "
+                    f"schema refuses: {_located(path, text)}. "
                     "Correct the line, or the tool's `args`.",
                     where,
                 )
 
-    def _check_output(self, reply: Text | Structured, request: ModelRequest, where: Path) -> None:
+    def _check_output(
+        self, reply: Text | Structured, request: ModelRequest, where: SourcePath
+    ) -> None:
         if isinstance(reply, Structured):
             value = reply.value
         else:
@@ -185,17 +185,16 @@ class ScriptedModel:
         for path, text in schema_errors(request.output, value, self._schemas):
             raise ScriptBroken(
                 f"{path_text(where)} does not satisfy the output schema of agent "
-                f"{request.agent!r}: {_place(path)}{text}. "
+                f"{request.agent!r}: {_located(path, text)}. "
                 "Correct the line, or the agent's `output`; to send nonsense on purpose write "
                 "`error: malformed_json`.",
                 where,
             )
 
 
-def _place(path: Sequence[Any]) -> str:
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path) + (
-        ": " if path else ""
-    )
+def _located(path: SourcePath, text: str) -> str:
+    """An error of a schema, behind its place in the value unless it is about all of it."""
+    return f"{place_text(path)}: {text}" if path else text
 
 
 def _root_of(request: ModelRequest) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from simkit.shape import (
     refuse,
 )
 
-SCOPES: Final = ("agent_run", "turn", "session", "project", "global")
 REDUCERS: Final = ("replace", "append", "merge", "add", "union", "by_id")
 BUILT_IN_COUNTER: Final = "chars/4"
 
@@ -371,9 +370,11 @@ class Tokens(Written):
 
 def _version(value: Any) -> Any:
     if value != 1 or isinstance(value, bool):
+        quoted = ": remove the quotes" if value == "1" else ""
         raise PydanticCustomError(
-            "version", "version must be 1, the only one that this simkit reads"
-        )
+            "version", "version must be 1, the only one that this simkit reads{quoted}",
+            {"quoted": quoted},
+        )  # fmt: skip
     return value
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from simkit.errors import MatcherError
 from simkit.json_schema import check_schema
+from simkit.paths import head_of
 from simkit.pipeline.cast import channels_of, members_of, names_in
 from simkit.pipeline.model import Agent, Contract, Defaults, GraphFlow, Pipeline, Rule
 from simkit.pipeline.recipe import RESERVED, AgentFilter, FilterSpec, Item, Recipe
@@ -230,7 +231,7 @@ class _Check:
         for place, rule in enumerate(contract.rules):
             for path, key in keys_in(rule, (*at, "rules", place)):
                 if not leads_to(key, HANDOFF_FIELDS):
-                    word = key.replace("[", ".").split(".")[0]
+                    word = head_of(key)
                     self.known(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
 
     # Flow

@@ -166,15 +166,6 @@ class HandoffSection(Section):
     """Label to a path into the handoff (`from, to, type, query, payload`)."""
 
 
-class ScoreRule(Written):
-    """A score for the queries that a matcher holds of."""
-
-    when: MatcherValue = None
-    """Matched against the query; without it the rule always holds."""
-    score: Number
-    """The score."""
-
-
 class Recall(Section):
     """Items of a channel, chosen by scope, tags, age, score and budget."""
 

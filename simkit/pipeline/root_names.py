@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from simkit.errors import ReferenceInvalid
-from simkit.paths import parse
+from simkit.paths import follow, parse
 from simkit.references import references_in
 from simkit.source import Document, SourcePath
 
@@ -42,7 +42,7 @@ def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple
     for path, key in keys_in(matcher, at):
         _check_path(document, path, key, key, channels, key=True)
         if key in ("state", "run", "handoff"):
-            for inner, name in keys_in(_at(document.data, path), path):
+            for inner, name in keys_in(follow(document.data, path), path):
                 full = f"{key}.{name}"
                 _check_path(document, inner, full, full, channels, key=True)
 
@@ -99,7 +99,7 @@ def _check_path(
 
 def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
     """Yields the texts below a place with their paths; a mapping's keys stand before its values."""
-    value = _at(document.data, at)
+    value = follow(document.data, at)
     if isinstance(value, str):
         yield at, value
     elif isinstance(value, Mapping):
@@ -112,14 +112,3 @@ def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str
     elif isinstance(value, (list, tuple)):
         for place in range(len(value)):
             yield from _texts(document, (*at, place))
-
-
-def _at(data: Any, path: SourcePath) -> Any:
-    for step in path:
-        if isinstance(data, Mapping):
-            data = data.get(step)
-        elif isinstance(data, (list, tuple)) and isinstance(step, int) and step < len(data):
-            data = data[step]
-        else:
-            return None
-    return data

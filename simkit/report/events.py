@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,9 +11,9 @@ from simkit import events as e
 from simkit.messages import Message
 from simkit.report.wording import Paint, moment, plain, short, value_text
 
-LINE_MAX = 160
+LINE_MAX: Final = 160
 """Columns of one event; its line in the trace file holds everything."""
-_PLACE = ("at", "session", "turn", "agent", "run")
+_PLACE: Final = ("at", "session", "turn", "agent", "run")
 
 
 def event_lines(
@@ -33,7 +33,7 @@ def event_line(number: int, event: e.AnyEvent, paint: Paint = plain) -> str:
     turn = f"turn {event.turn}" if event.turn else ""
     who = " ".join(part for part in (event.agent, event.run) if part)
     start = f"{number:>5}  {moment(event.at):>8}  {turn:<7}  "
-    kind = type(event).__name__
+    kind = e.kind_of(event)
     said = f"{who + ': ' if who else ''}{_said(event)}".removesuffix(": ")
     room = max(LINE_MAX - len(start) - 20, 20)
     return f"{start}{paint(f'{kind:<18}', 'strong')}  {short(said, room)}".rstrip()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simkit import events as e
+from simkit.json_schema import is_array
 from simkit.report.wording import Paint, counted, plain, value_text, wrapped
 from simkit.views import TurnView, View
 
@@ -68,12 +69,8 @@ def _signed(sign: str, text: str, paint: Paint) -> Iterator[str]:
 
 
 def _has_grown(old: Any, new: Any) -> bool:
-    return _is_list(old) and _is_list(new) and len(new) > len(old) and _begins(new, old)
+    return is_array(old) and is_array(new) and len(new) > len(old) and _begins(new, old)
 
 
 def _begins(whole: Sequence[Any], start: Sequence[Any]) -> bool:
     return list(whole[: len(start)]) == list(start)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))

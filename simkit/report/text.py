@@ -16,12 +16,10 @@ from typing import Final
 
 import msgspec
 
-from simkit.expect.findings import Difference, Finding
+from simkit.expect.findings import CLAIM, Difference, Finding
 from simkit.report.results import OutcomeName, Result, Summary
 from simkit.report.wording import WIDTH, Paint, Tone, counted, plain, short, wrapped
 
-CLAIM: Final = "claim"
-"""The id of findings that are no lint."""
 FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10
 NOTED_MAX: Final = 5

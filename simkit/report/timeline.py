@@ -150,7 +150,9 @@ class _Timeline:
         self._of_run(event).handoffs.append(f"{event.mode} → {event.to_agent}")
 
     def _handoff_rejected(self, event: e.HandoffRejected) -> None:
-        self._of_run(event).handoffs.append(f"rejected → {event.to_agent}")
+        row = self._of_run(event)
+        row.handoffs.append(f"rejected → {event.to_agent}")
+        row.answered.append(event.reason)
 
     def _state_updated(self, event: e.StateUpdated) -> None:
         if event.run:

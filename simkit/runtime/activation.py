@@ -17,7 +17,7 @@ from simkit.errors import (
     PipelineError,
     ScriptBroken,
 )
-from simkit.json_schema import schema_errors
+from simkit.json_schema import place_text, schema_errors
 from simkit.messages import HANDOFF_PREFIX, Message
 from simkit.ports import ModelRequest
 from simkit.runtime.compiled import CompiledRule
@@ -26,7 +26,7 @@ from simkit.runtime.parsing import parsed
 from simkit.runtime.reading import Reading
 from simkit.runtime.scheduler import Steps, TimedOut, within
 from simkit.runtime.tool_use import Heard, ToolUse
-from simkit.runtime.turn import Turn
+from simkit.runtime.turn import Fork, Turn
 from simkit.trace import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
@@ -39,12 +39,17 @@ class Activation:
     """One agent at work in one turn; ``start`` announces it, ``steps`` does it."""
 
     def __init__(
-        self, turn: Turn, agent: str, handoff: Request | None, depth: int, group: str = ""
+        self,
+        turn: Turn,
+        agent: str,
+        handoff: Request | None,
+        depth: int,
+        group: str = "",
+        fork: Fork | None = None,
     ) -> None:
+        """``group`` is the parallel group that it opens a branch of; ``fork`` the one it is in."""
         self.turn, self.agent = turn, turn.compiled.agents[agent]
-        self.handoff, self.depth, self.group = handoff, depth, group
-        self.branch = group
-        """The parallel group that its writes belong to, also where a sibling handed off to it."""
+        self.handoff, self.depth, self.group, self.fork = handoff, depth, group, fork
         self.onward: Request | None = None
         """The handoff that ended this run, by transfer or replace."""
         self.output: Any = None
@@ -70,11 +75,13 @@ class Activation:
         contract = handoff.contract if handoff is not None else None
         carries = contract.carries if contract is not None else None
         values: Mapping[str, Any] = turn.conversation.values
+        if self.group:
+            log_size = len(turn.conversation.log)
+            self.fork = Fork(self.group, self.id, dict(values), log_size)
+        if self.fork is not None:
+            values = self.fork.values
         if carries is not None:
             values = {name: values[name] for name in carries if name in values}
-        elif self.group:
-            values = dict(values)
-        self._log_size = len(turn.conversation.log) if self.group else None
         self.input = turn.input if handoff is None else _input_of(handoff)
         self.root: dict[str, Any] = {
             "state": values,
@@ -90,6 +97,7 @@ class Activation:
                 self.started_at, turn.session, turn.number, self.agent.name, self.id,
                 canonical(self.input), handoff.id if handoff else "",
                 handoff.source if handoff else "", self.group, carries,
+                self.fork.group if self.fork is not None else "",
             )
         )  # fmt: skip
 
@@ -148,7 +156,7 @@ class Activation:
             update = {**update, **ruled}
         if update:
             self.turn.write(
-                update, cause if ruled else "writes", self.agent.name, self.id, self.branch
+                update, cause if ruled else "writes", self.agent.name, self.id, self.fork
             )
         self._end(status, changed)
 
@@ -158,7 +166,7 @@ class Activation:
         self.turn.sink.emit(
             e.AgentFinished(
                 *self._where(), status, canonical(self.output),
-                int(final.id[1:]) if final is not None else 0, changed,
+                final.number if final is not None else 0, changed,
             )
         )  # fmt: skip
 
@@ -213,12 +221,17 @@ class Activation:
     def _converse(self) -> Steps:
         """Asks the model until it answers with text, or passes control."""
         self._reading = reading = Reading(
-            self.turn, self.agent.name, self.id, self.handoff, self.root["state"], self._log_size
+            self.turn,
+            self.agent.name,
+            self.id,
+            self.handoff,
+            self.root["state"],
+            self.fork.log_size if self.fork is not None else None,
         )
         parts, tokens = self.agent.assembly.build(self.root, reading)
         if reading.latency_ms:
             yield reading.latency_ms
-            if self.group:
+            if self.fork is not None:
                 # A sibling may have told meanwhile what this context was about to tell.
                 parts, tokens = self.agent.assembly.build(self.root, reading)
         while True:
@@ -254,28 +267,16 @@ class Activation:
         call = f"c{turn.numbers.model_calls}"
         where = self._where()
         budget = turn.limits.context_tokens or 0
-        if self._base:
-            said = tuple(int(message.id[1:]) for message in self.said)
-            sizes = turn.conversation.sizes
-            total = tokens + sum(sizes[message.id][1] for message in self.said)
-            built = e.ContextBuilt(
-                *where,
-                call,
-                (),
-                self._base,
-                said,
-                agent.tools,
+        base, self._base = self._base, self._base or call
+        sizes = turn.conversation.sizes
+        turn.sink.emit(
+            e.ContextBuilt(
+                *where, call, () if base else tuple(parts), base,
+                tuple(message.number for message in self.said), agent.tools,
                 agent.settings or None,
-                total,
-                budget,
+                tokens + sum(sizes[message.id][1] for message in self.said), budget,
             )
-        else:
-            self._base = call
-            built = e.ContextBuilt(
-                *where, call, tuple(parts), "", (), agent.tools, agent.settings or None, tokens,
-                budget,
-            )  # fmt: skip
-        turn.sink.emit(built)
+        )  # fmt: skip
         self._reading.told()
         turn.sink.emit(e.ModelCalled(*where, call))
         context = ContextMessages(parts, self.said, self._reading.history_of)
@@ -302,7 +303,7 @@ class Activation:
         return message
 
     def _replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
-        self.turn.sink.emit(e.ModelReplied(*self._where(), call, int(message.id[1:]), kind, usage))
+        self.turn.sink.emit(e.ModelReplied(*self._where(), call, message.number, kind, usage))
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
         if isinstance(reply, m.Structured):
@@ -321,7 +322,7 @@ class Activation:
     def _check_output(self) -> None:
         schemas = self.turn.compiled.pipeline.schemas
         for path, text in schema_errors(self.agent.output, self.output, schemas):
-            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+            place = place_text(path)
             raise OutputInvalid(f"the output of agent {self.agent.name!r}{place}: {text}")
 
     def _fail(self, call: str, reply: m.Fails) -> None:
@@ -410,7 +411,7 @@ class Activation:
             self._retried = True
 
     def _delegate(self, request: Request, asked: m.ToolCall) -> Steps:
-        steps = self.turn.chain(request)
+        steps = self.turn.chain(request, self.fork)
         timeout = request.contract.timeout_ms if request.contract is not None else None
         if timeout is None:
             last: Activation = yield from steps

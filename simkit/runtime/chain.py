@@ -6,7 +6,7 @@ from simkit.errors import HandoffTimeout
 from simkit.runtime.activation import Activation, bounded
 from simkit.runtime.handoffs import Request
 from simkit.runtime.scheduler import Steps, TimedOut
-from simkit.runtime.turn import Turn
+from simkit.runtime.turn import Fork, Turn
 
 
 def chain(
@@ -15,18 +15,18 @@ def chain(
     handoff: Request | None,
     depth: int,
     started: Activation | None = None,
+    fork: Fork | None = None,
 ) -> Steps:
     """Runs an agent, and those it passes control to, and returns the last activation.
 
-    ``started`` is the first activation where it was announced already, with its parallel group.
+    ``started`` is the first activation where it was announced already, with its parallel group;
+    ``fork`` is the branch that all of them are in.
     """
-    branch = ""
     while True:
-        activation = started or Activation(turn, agent, handoff, depth)
+        activation = started or Activation(turn, agent, handoff, depth, fork=fork)
         if started is None:
-            activation.branch = branch
             activation.start()
-        branch, started = activation.branch, None
+        fork, started = activation.fork, None
         timeout = _timeout_of(handoff)
         if timeout is None:
             yield from activation.steps()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from simkit.errors import ScriptBroken
-from simkit.json_schema import schema_errors
+from simkit.json_schema import place_text, schema_errors
 from simkit.matching import mismatches
 from simkit.messages import Handoff, JsonValue
 from simkit.pipeline.model import Contract
@@ -105,8 +105,7 @@ def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) 
     if contract.payload is not None:
         schema = schema_of(contract.payload, compiled.pipeline.schemas)
         for path, text in schema_errors(schema, request.payload, compiled.pipeline.schemas):
-            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
-            found.append(f"payload{place}: {text}")
+            found.append(f"payload{place_text(path)}: {text}")
     if contract.query is not None and request.query is not None:
         size, most = len(request.query), contract.query.max_chars
         if size > most:

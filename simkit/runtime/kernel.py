@@ -111,7 +111,8 @@ class NativeDriver:
     def _too_many_turns(self) -> e.ErrorFacts:
         allowed = self._limits.turns
         self._sink.emit(e.LimitReached(self.clock.now(), limit="turns", allowed=allowed))
-        return e.ErrorFacts("LimitExceeded", f"limit `turns` reached: {allowed} allowed")
+        problem = LimitExceeded("turns", allowed)
+        return e.ErrorFacts(problem.type, str(problem))
 
     def _conversation(self, name: str, project: str) -> Conversation:
         found = self._conversations.get(name)
@@ -155,7 +156,9 @@ class NativeDriver:
             number, conversation, self.compiled, self._state, self._sink, self.clock,
             self._model, self._tools, self._limits,
         )  # fmt: skip
-        turn.chain = lambda handoff: chain(turn, handoff.target, handoff, handoff.depth)
+        turn.chain = lambda handoff, fork: chain(
+            turn, handoff.target, handoff, handoff.depth, fork=fork
+        )
         return turn
 
     def _take(self, place: int, said: UserTurn) -> e.ErrorFacts | None:
@@ -188,7 +191,7 @@ class NativeDriver:
         return error
 
     def _run_turn(self, turn: Turn) -> e.ErrorFacts | None:
-        scheduler = Scheduler(self.clock, self._schedule, lambda at: self._check_time(turn, at))
+        scheduler = Scheduler(self.clock, self._schedule, lambda at: turn.limit("virtual_ms", at))
         try:
             scheduler.run(self._flow.steps(turn))
         except TurnStopped:
@@ -198,19 +201,6 @@ class NativeDriver:
             status = problem.status if isinstance(problem, ModelError) else 0
             return e.ErrorFacts(problem.type, str(problem), status=status)
         return None
-
-    def _check_time(self, turn: Turn, at: int) -> None:
-        allowed = self._limits.virtual_ms
-        if at > allowed:
-            self._sink.emit(
-                e.LimitReached(
-                    self.clock.now(), turn.session, turn.number, limit="virtual_ms",
-                    allowed=allowed,
-                )
-            )  # fmt: skip
-            raise LimitExceeded(
-                f"limit `virtual_ms` reached: {allowed} allowed", "virtual_ms", allowed
-            )
 
 
 class Flow(Protocol):

@@ -45,7 +45,7 @@ class Reading:
         handoff = self._handoff
         if handoff is not None and handoff.query is not None:
             return Message("user", handoff.query, turn=self._turn.number), 0
-        return self._turn.user, int(self._turn.user.id[1:])
+        return self._turn.user, self._turn.user.number
 
     def history(self, place: int, omit: str) -> Slice | None:
         """What the recipe's history section shows; None if nothing of it travels."""
@@ -100,14 +100,14 @@ class Reading:
         last = conversation.summaries.get(slice_.shown.stream)
         covered = last.number if last is not None else 0
         start = lo
-        while start and int(slice_.message(start - 1).id[1:]) > covered:
+        while start and slice_.message(start - 1).number > covered:
             start -= 1
         fresh = slice_.messages(start, lo)
         if not fresh:
             return last.message if last is not None and lo else None
         text = self._ask_for_summary(agent, last.message if last else None, fresh)
         message = Message("system", text, agent=agent, section=slice_.shown.section)
-        conversation.summaries[slice_.shown.stream] = Summary(message, int(fresh[-1].id[1:]))
+        conversation.summaries[slice_.shown.stream] = Summary(message, fresh[-1].number)
         return message
 
     def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
@@ -122,8 +122,7 @@ class Reading:
         for message in shown:
             size = tokens_of(message, turn.compiled.count)
             total += size
-            number = int(message.id[1:]) if message.id else 0
-            parts.append(e.Made(message.section, message, size, (), number))
+            parts.append(e.Made(message.section, message, size, (), message.number))
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
         where = (turn.clock.now(), turn.session, turn.number, agent, self._run)
@@ -142,7 +141,7 @@ class Reading:
         if not isinstance(answer.reply, Text):
             raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
         said = turn.conversation.add("assistant", answer.reply.text, agent=agent, run=self._run)
-        turn.sink.emit(e.ModelReplied(*where, call, int(said.id[1:]), "text", answer.usage))
+        turn.sink.emit(e.ModelReplied(*where, call, said.number, "text", answer.usage))
         return answer.reply.text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import PipelineError
+from simkit.errors import WriteInvalid
 from simkit.messages import Message
 from simkit.pipeline.model import Pipeline
 from simkit.reducers import (
@@ -22,10 +22,6 @@ from simkit.reducers import (
 )
 from simkit.runtime.functions import UserFunctions
 from simkit.trace import canonical, copied
-
-
-class WriteInvalid(PipelineError):
-    """A write that its channel's reducer cannot take."""
 
 
 class Channel:

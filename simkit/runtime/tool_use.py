@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from simkit import events as e
-from simkit.json_schema import schema_errors
+from simkit.json_schema import place_text, schema_errors
 from simkit.messages import Calls, JsonValue, ToolCall
 from simkit.ports import ToolReply
 from simkit.runtime.scheduler import Steps
@@ -72,8 +72,7 @@ class ToolUse:
         if schema is None or reply.error is not None:
             return reply
         for path, text in schema_errors(schema, reply.result, self._turn.compiled.schemas):
-            place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
-            error = f"the result of tool {asked.name!r}{place}: {text}"
+            error = f"the result of tool {asked.name!r}{place_text(path)}: {text}"
             return ToolReply(None, error, reply.latency_ms)
         return reply
 

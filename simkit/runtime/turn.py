@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from simkit import events as e
 from simkit.errors import LimitExceeded
 from simkit.messages import Message
@@ -16,6 +18,16 @@ from simkit.runtime.conversation import Conversation
 from simkit.runtime.handoffs import Request
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """Where a parallel group began: what every run in one of its branches sees."""
+
+    group: str
+    branch: str
+    """The run that opened the branch."""
+    values: Mapping[str, Any]
+    log_size: int
 
 
 class Turn:
@@ -43,7 +55,7 @@ class Turn:
         self.input: Any = None
         """The user's message as a value where it has one, else its text."""
         self.reply: Any = None
-        self.chain: Callable[[Request], Steps]
+        self.chain: Callable[[Request, Fork | None], Steps]
         """Runs a handoff's target, and those it passes control to; the kernel knows how."""
         self.closing = "cancelled"
         """Why runs are being closed, while they are."""
@@ -55,10 +67,15 @@ class Turn:
             self.sink.emit(
                 e.LimitReached(self.clock.now(), self.session, self.number, "", "", name, allowed)
             )
-            raise LimitExceeded(f"limit `{name}` reached: {allowed} allowed", name, allowed)
+            raise LimitExceeded(name, allowed)
 
     def write(
-        self, update: Mapping[str, Any], cause: str, agent: str = "", run: str = "", group: str = ""
+        self,
+        update: Mapping[str, Any],
+        cause: str,
+        agent: str = "",
+        run: str = "",
+        fork: Fork | None = None,
     ) -> None:
         """Writes channels, as one event."""
         written = self.state.write(
@@ -67,7 +84,8 @@ class Turn:
         self.sink.emit(
             e.StateUpdated(
                 self.clock.now(), self.session, self.number, agent, run, written.update,
-                written.values, cause, written.impure, group,
+                written.values, cause, written.impure,
+                fork.group if fork is not None else "", fork.branch if fork is not None else "",
             )
         )  # fmt: skip
 

@@ -7,16 +7,17 @@ from typing import Any, Final
 
 from simkit.events import KINDS, AnyEvent
 from simkit.lint_catalogue import LINTS
+from simkit.paths import head_of
 from simkit.pipeline.cast import channels_of, members_of, sections_of, tools_of
 from simkit.pipeline.model import Pipeline
-from simkit.pipeline.recipe import FILTERS
-from simkit.pipeline.root_names import keys_in, leads_to
+from simkit.pipeline.recipe import FILTERS, items_of
+from simkit.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
 from simkit.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims, selected
 from simkit.shape import require
 from simkit.source import Document, SourcePath
 
 EVERY: Final = "*"
-HANDOFF_KEYS: Final = ("from", "to", "type", "mode", "query", "payload", "outcome", "reason")
+HANDOFF_KEYS: Final = (*HANDOFF_FIELDS, "outcome", "reason")
 TOOL_KEYS: Final = (
     "agent", "tool", "args", "result", "error", "call_id", "called_at", "returned_at",
 )  # fmt: skip
@@ -70,7 +71,7 @@ class ClaimNames:
         self._entries(expect.events, (*at, "events"), "field of an event", EVENT_KEYS, {
             "kind": ("event", KINDS), "agent": agent,
         })  # fmt: skip
-        findings = [finding for finding in expect.findings or ()]
+        findings = list(expect.findings or ())
         self._entries(findings, (*at, "findings"), "", (), {
             "id": ("lint", LINTS), "agent": agent,
         })  # fmt: skip
@@ -108,10 +109,9 @@ class ClaimNames:
         """The pipeline's filters that are the user's functions."""
         found: list[str] = []
         for name in self._pipeline.agents:
-            for entry in self._pipeline.recipe_of(name):
-                for item in entry if isinstance(entry, tuple) else (entry,):
-                    filters = item.history.filters if item.history is not None else ()
-                    found += [one for one in filters if isinstance(one, str) and ":" in one]
+            for item in items_of(self._pipeline.recipe_of(name)):
+                filters = item.history.filters if item.history is not None else ()
+                found += [one for one in filters if isinstance(one, str) and ":" in one]
         return tuple(dict.fromkeys(found))
 
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
@@ -123,7 +123,7 @@ class ClaimNames:
         """Checks the channels that a claim on the state names."""
         for path, key in keys_in(matcher, at):
             if not leads_to(key, self._channels):
-                word = key.replace("[", ".").split(".")[0]
+                word = head_of(key)
                 require(self._document, path, "channel", word, self._channels, key=True)
 
     # Matchers
@@ -142,7 +142,7 @@ class ClaimNames:
                 if key.startswith("$"):
                     continue
                 if fields and not leads_to(key, fields):
-                    word = key.replace("[", ".").split(".")[0]
+                    word = head_of(key)
                     require(self._document, (*path, key), noun, word, fields, key=True)
                 if key in values:
                     self._texts(operand, (*path, key), *values[key])

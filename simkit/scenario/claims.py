@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from simkit.pipeline.recipe import RESERVED
 from simkit.shape import (
     MATCHER_SCHEMA,
     Count,
@@ -16,19 +17,16 @@ from simkit.shape import (
     refuse,
 )
 
-SELECTOR: Final = re.compile(r"^(?P<agent>.+?)(?:\[(?P<index>-?\d+|\*)\])?$")
+_SELECTOR: Final = re.compile(r"(?P<agent>.*)\[(?P<index>-?\d+|\*)\]", re.DOTALL)
 
-CONTEXT_CLAIMS: Final = (
-    "sections", "messages", "includes", "excludes", "dropped", "tools", "tokens", "share",
-    "settings",
-)  # fmt: skip
+CONTEXT_CLAIMS: Final = RESERVED
+"""What is claimed of a context beside its sections."""
 
 
 def selected(key: str) -> tuple[str, str]:
     """Splits `agent[2]` into the agent and `2`; without a place it is the first: `0`."""
-    found = SELECTOR.match(key)
-    assert found is not None
-    return found["agent"], found["index"] or "0"
+    found = _SELECTOR.fullmatch(key)
+    return (found["agent"], found["index"]) if found else (key, "0")
 
 
 class ContextClaims(Written):

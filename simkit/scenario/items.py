@@ -54,9 +54,22 @@ def scenario_files(path: str | Path) -> list[str]:
         raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
     if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         raise SourceError(
-            str(path), f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`"
-        )
+            str(path), f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
+            advice=f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
+        )  # fmt: skip
     return [str(path)]
+
+
+def misnamed(path: str | Path) -> str:
+    """Returns what to do with a YAML file of the folder that could be a scenario, if one is there.
+
+    Only endings are looked at: `refund.yaml`, `refund.scenario.yml`.
+    """
+    for found in sorted(Path(path).glob("*.y*ml")):
+        if not found.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+            stem = found.name.split(".")[0]
+            return f"If `{found.name}` is one, name it `{stem}{SCENARIO_SUFFIX}`."
+    return ""
 
 
 def items_in(file: str) -> list[Item]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from simkit.errors import SourceError
 from simkit.lint_catalogue import LINTS
+from simkit.paths import follow
 from simkit.pipeline.cast import channels_of, members_of, sections_of, startable, tools_of
 from simkit.pipeline.model import Pipeline
 from simkit.pipeline.root_names import keys_in, leads_to
@@ -111,7 +112,7 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, pipeline: Pip
 def _check_calls(
     agent: str, line: ReplyLine, document: Document, at: SourcePath, tools: tuple[str, ...]
 ) -> None:
-    for path, tool in _calls_of(_value_at(document.data, (*at, "calls")), (*at, "calls")):
+    for path, tool in _calls_of(follow(document.data, (*at, "calls")), (*at, "calls")):
         if tool not in tools:
             raise document.error(
                 path, f"agent `{agent}` has no tool `{tool}`", word=tool, known=tools,
@@ -127,17 +128,6 @@ def _calls_of(written: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
     elif isinstance(written, list):
         for place, call in enumerate(written):
             yield from _calls_of(call, (*at, place))
-
-
-def _value_at(data: Any, path: SourcePath) -> Any:
-    for step in path:
-        if isinstance(data, Mapping):
-            data = data.get(step)
-        elif isinstance(data, list) and isinstance(step, int):
-            data = data[step]
-        else:
-            return None
-    return data
 
 
 def _check_results(

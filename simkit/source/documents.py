@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,27 +53,39 @@ class Document:
     alias, places are those of its anchor.
     """
 
-    __slots__ = ("_lines", "_root", "_text", "data", "file", "index")
+    __slots__ = ("_lines", "_root_of", "_span", "_text", "data", "file", "index")
 
-    def __init__(self, file: str, index: int, data: Any, root: Node, text: str) -> None:
+    def __init__(
+        self,
+        file: str,
+        index: int,
+        data: Any,
+        root: Callable[[], Node],
+        text: str,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """``root`` finds the document's node, but only when a place is asked for.
+
+        ``span`` is where the document stands in ``text``; without it, it is all of it.
+        """
         self.file = file
         """The file's path as the user gave it."""
         self.index = index
         """The document's place in its file, from 0; empty documents are not counted."""
         self.data = data
         """Mappings, lists, texts, numbers, booleans and None."""
-        self._root = root
+        self._root_of = root
         self._text = text
+        self._span = span or (0, len(text))
         self._lines: list[str] = []
-        """The text's lines, once an excerpt was asked for."""
 
     def with_data(self, data: Any) -> Document:
         """Returns the document with other values at the same places (references filled in)."""
-        return Document(self.file, self.index, data, self._root, self._text)
+        return Document(self.file, self.index, data, self._root_of, self._text, self._span)
 
     def mentions(self, text: str) -> bool:
-        """Says whether a text stands anywhere in the document's file."""
-        return text in self._text
+        """Says whether a text stands anywhere in the document."""
+        return self._text.find(text, *self._span) >= 0
 
     def position(self, path: SourcePath, key: bool = False) -> str:
         """Returns ``file:line:column``, from 1, of the value at ``path``, or of its key."""
@@ -127,7 +140,7 @@ class Document:
     def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
         """Returns the key's node, if the value lies in a mapping, and the value's node."""
         key_node: Node | None = None
-        node = self._root
+        node = self._root_of()
         for step in path:
             found = child(node, step)
             if found is None:
@@ -144,10 +157,32 @@ def load(path: str | Path) -> list[Document]:
 def load_text(text: str, file: str) -> list[Document]:
     """Returns the documents of ``text``, which errors say comes from ``file``."""
     text = text.removeprefix("\ufeff")
+    nodes = _Nodes(text, file)
     return [
-        Document(file, index, made(file, root, construct), root, text)
+        Document(
+            file, index, made(file, root, construct), partial(nodes.root, index), text,
+            (root.start_mark.index, root.end_mark.index),
+        )
         for index, root in enumerate(roots(text, file))
-    ]
+    ]  # fmt: skip
+
+
+class _Nodes:
+    """A file's nodes, composed again when a place is asked for.
+
+    Nodes and their marks outweigh the values manifold. Most files are read, run and never asked
+    for a place, so keeping the nodes would only feed the garbage collector.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        self._text, self._file = text, file
+        self._roots: list[Node] = []
+
+    def root(self, index: int) -> Node:
+        """Returns the node of a document."""
+        if not self._roots:
+            self._roots = list(roots(self._text, self._file))
+        return self._roots[index]
 
 
 def heads(path: str | Path) -> list[Head]:

@@ -169,6 +169,8 @@ def _flow(scene: _Scene) -> _Said:
     if scene.found == ":" and _TEXT_WITH_COLON.search(scene.before):
         return scene.mark, f"an unquoted text inside {kind} cannot contain `: `", QUOTE
     what = f"a `,` or `{closer}` is missing before this"
+    if scene.found == "{" and scene.before.endswith("$"):
+        return scene.mark, f"a reference inside {kind} needs quotes", 'write `"${path}"`'
     since = f"the `{scene.opened}` on line {scene.start.line + 1} is still open"
     return scene.mark, what, f"{since}: close it; or {QUOTE}"
 
@@ -200,6 +202,9 @@ def _line_that_does_not_fit(scene: _Scene) -> _Said:
         return scene.mark, "the document has ended before this", "start another one with `---`"
     if scene.found == ":":
         return scene.mark, "a key is missing before the `:`", QUOTE
+    if scene.found.isspace():
+        # Copied from a web page or a word processor; YAML's own spaces never get here.
+        return scene.mark, f"the character U+{ord(scene.found):04X} cannot indent", TAB[1]
     kind = "list" if "collection" in scene.context else "mapping"
     what = f"this does not fit into the {kind} that starts on line {scene.start.line + 1}"
     return scene.mark, what, f"{_INDENT}; if it belongs to a text, quote the whole text"

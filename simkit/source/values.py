@@ -24,6 +24,10 @@ _NUMBER: Final = re.compile(
 """Integers, in group 1, and floats of YAML 1.2's core schema (section 10.3.2)."""
 _NUMBER_STARTS: Final = frozenset("-+.0123456789")
 _KEEP_AS_TEXT: Final = "quote it to keep it as text"
+_SHOWN_MAX: Final = 40
+"""Characters shown of a number that cannot be read."""
+_DIGITS_MAX: Final = 19
+"""Digits of the largest integer of 64 bits."""
 
 
 class SourceInt(int):
@@ -124,7 +128,7 @@ def _plain(node: ScalarNode) -> Any:
 def _integer(node: Node, text: str) -> int:
     digits = text.lstrip("+-").lstrip("0") or "0"
     # int() refuses texts of some thousand digits, so their length is looked at first.
-    number = int(digits) if len(digits) < 20 else 2**64
+    number = int(digits) if len(digits) <= _DIGITS_MAX else 2**64
     number = -number if text[0] == "-" else number
     if not -(2**63) <= number < 2**63:
         raise Fault(node, f"the integer {_cut(text)} does not fit into 64 bits", _KEEP_AS_TEXT)
@@ -132,4 +136,4 @@ def _integer(node: Node, text: str) -> int:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}…"
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"

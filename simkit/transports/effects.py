@@ -15,10 +15,6 @@ from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-EFFECTS: Final = (
-    "network", "os.urandom", "process", "random", "secrets", "sleep", "thread", "time", "uuid",
-)  # fmt: skip
-
 Condition = Callable[[Mapping[str, Any]], bool]
 """Whether a call with these arguments is an effect."""
 

@@ -29,22 +29,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from simkit.errors import PipelineError
+from simkit.errors import NetworkRefused
 from simkit.transports.effects import BUILTINS, FUNCTIONS, WHOEVER_CALLS
 
 Report = Callable[[str, str], None]
 """Gets an effect's name and where user code caused it, ``file.py:line in function``."""
-
-
-class NetworkRefused(PipelineError):
-    """A user's function reached for the network: ``args`` are message, host, port.
-
-    It is no OSError, so that no client library takes it for an outage and tries again.
-    """
-
-    def __init__(self, message: str, host: str, port: int | None) -> None:
-        super().__init__(message, host, port)
-        self.host, self.port = host, port
 
 
 class Guard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ class StreamView:
         self.cuts: list[e.Cut] = []
 
 
+@final
 class MadePart:
     """A message made for one context, as judges see it."""
 
@@ -37,7 +38,13 @@ class MadePart:
         self.shown = shown
         """The histories that are rendered in its pieces."""
 
+    def piece_messages(self) -> Iterator[Message]:
+        """Yields the part of each section that shares the message, as a message of its own."""
+        for piece in self.pieces:
+            yield replace(self.message, content=piece.content, section=piece.section, data=None)
 
+
+@final
 class ShownPart:
     """A range of a filtered history, as judges see it."""
 
@@ -119,8 +126,6 @@ class Messages(Sequence[Message]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 class ContextView:
     """Exactly what one model call received."""
@@ -163,11 +168,7 @@ class ContextView:
                 if part.section == name:
                     found.append(part)
             elif part.pieces:
-                found += [
-                    [replace(part.message, content=piece.content, section=name, data=None)]
-                    for piece in part.pieces
-                    if piece.section == name
-                ]
+                found += [[one] for one in part.piece_messages() if one.section == name]
             elif part.section == name:
                 found.append(part)
         if name == "run" and self.said:
@@ -185,7 +186,7 @@ class ContextView:
                 out.append((cut.message, order, Dropped(message, cut.what, cut.by)))
             for place in range(min(part.lo, part.hi + len(part.tail))):
                 shown = part.entry(place)
-                number = int(shown.id[1:])
+                number = shown.number
                 entry = Dropped(originals[number], "message", "window")
                 out.append((number, len(cuts), entry))
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]

@@ -39,6 +39,8 @@ class View:
         self._shared: dict[str, str] = {}
         """Channels that sessions share, with their scopes."""
         self._of_turn: list[str] = []
+        self._forks: dict[str, dict[str, Any]] = {}
+        """Parallel group to the state when it began."""
 
     @property
     def turn(self) -> TurnView:
@@ -106,7 +108,7 @@ class View:
         self.turns.append(TurnView(event, len(self.events) - 1, message))
 
     def _message_added(self, event: e.MessageAdded) -> None:
-        number = int(event.message.id[1:])
+        number = event.message.number
         self.messages[number] = event.message
         self.tokens[number] = event.tokens
         if event.run:
@@ -122,6 +124,8 @@ class View:
 
     def _agent_started(self, event: e.AgentStarted) -> None:
         state = self.states.get(event.session, {})
+        if event.fork:
+            state = self._forks.setdefault(event.fork, state)
         if event.channels is not None:
             state = {name: state[name] for name in event.channels if name in state}
         run = RunView(event, state)
@@ -148,9 +152,8 @@ class View:
             run.calls.append(call)
 
     def _part(self, part: e.Part) -> MadePart | ShownPart:
-        if type(part) is e.Made:
+        if isinstance(part, e.Made):
             return MadePart(part, [self._history(shown) for shown in part.shown])
-        assert isinstance(part, e.Shown)
         return self._history(part)
 
     def _history(self, part: e.Shown) -> ShownPart:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from simkit.cli import console
-from simkit.cli.console import Progress, paint_for, wants_color
+from simkit.cli.console import Progress, paint_for, table_width, wants_color
 
 
 class Terminal(io.StringIO):
@@ -74,3 +74,20 @@ def test_nothing_is_shown_where_nobody_looks_or_for_a_single_scenario(
         progress.clear()
 
     assert (pipe.getvalue(), terminal.getvalue()) == ("", "")
+
+
+@pytest.mark.parametrize(("columns", "width"), [(200, 120), (110, 106), (80, 96)])
+def test_a_table_fits_on_the_terminal_within_limits(
+    monkeypatch: pytest.MonkeyPatch, columns: int, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "stdout", Terminal())
+
+    assert table_width() == width
+
+
+def test_a_table_that_nobody_looks_at_has_one_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+
+    assert table_width() == 120

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,6 +93,16 @@ def test_an_unknown_option_is_a_wrong_call(simkit: Call) -> None:
 
 def test_a_path_that_is_not_there_is_an_error_without_a_traceback(simkit: Call) -> None:
     assert simkit("replay", "nowhere") == Done(2, "", "nowhere: there is no such file or folder\n")
+
+
+@pytest.mark.parametrize("command", ["replay", "validate"])
+def test_a_call_without_a_path_says_what_it_looked_for(simkit: Call, command: str) -> None:
+    shutil.move("scenarios", "elsewhere")
+
+    assert simkit(command) == Done(
+        2, "", "scenarios: there is no such folder, and the call names no other\n"
+        "  Name files or folders; `.` is this one.\n",
+    )  # fmt: skip
 
 
 def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:

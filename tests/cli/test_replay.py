@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
 
 Call = Callable[..., Done]
+ROOT = Path(__file__).resolve().parents[2]
 
 GOOD_TABLE = """\
     turn  time  agent  sent  tokens  dropped  answered  state written
@@ -204,6 +207,84 @@ def test_nothing_to_run_is_an_error(simkit: Call) -> None:
     assert simkit("replay", "empty") == Done(
         2, "", "empty: nothing to run: there is no `*.scenario.yaml` file with a scenario\n"
     )
+
+
+def test_a_file_with_another_ending_is_told_its_name(simkit: Call) -> None:
+    write("other/refund.scenario.yml", ECHO + GOOD)
+
+    assert simkit("replay", "other") == Done(
+        2, "", "other: nothing to run: there is no `*.scenario.yaml` file with a scenario\n"
+        "  If `refund.scenario.yml` is one, name it `refund.scenario.yaml`.\n",
+    )  # fmt: skip
+    assert simkit("replay", "other/refund.scenario.yml") == Done(
+        2, "", "other/refund.scenario.yml: is no scenario file: its name must end with "
+        "`.scenario.yaml`\n  Name it `refund.scenario.yaml`.\n",
+    )  # fmt: skip
+
+
+def test_a_pipeline_file_has_nothing_to_run(simkit: Call) -> None:
+    write("echo.pipeline.yaml", ECHO)
+
+    assert simkit("replay", "echo.pipeline.yaml") == Done(
+        2, "", "echo.pipeline.yaml: nothing to run: a pipeline file holds no scenario\n"
+        "  Check it with `simkit validate echo.pipeline.yaml`.\n",
+    )  # fmt: skip
+
+
+GRAPH = "flow: {graph: {nodes: {a: {start: true, exit: true}}, edges: []}}\n"
+REFUSED = """\
+p.pipeline.yaml:4:8: this version cannot run a `graph` flow
+  at flow.graph
+  It runs `router` and `handoffs`.
+"""
+
+
+def test_a_flow_that_cannot_run_is_told_with_its_place(simkit: Call) -> None:
+    write("p.pipeline.yaml", ECHO.replace("flow: {handoffs: {start: a}}\n", GRAPH))
+    write("p.scenario.yaml", GOOD.replace("echo", "p.pipeline.yaml"))
+
+    done = simkit("replay", "p.scenario.yaml")
+
+    assert simkit("validate", ".").err == REFUSED
+    assert (done.code, REFUSED in done.out) == (2, True)
+
+
+FOREVER = """\
+version: 1
+pipeline: forever
+agents: {a: {tools: [spin]}}
+tools: {spin: {function: "spinning:spin"}}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: it never ends
+pipeline: forever
+turns: [{user: hi, replies: {a: {calls: [{spin: {}}]}}}]
+"""
+SPINNING = """\
+import pathlib
+def spin():
+    pathlib.Path("began").touch()
+    while True:
+        pass
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a terminal")
+def test_ctrl_c_ends_processes_that_would_run_forever(project: Path) -> None:
+    write("forever.scenario.yaml", FOREVER)
+    write("spinning.py", SPINNING)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "simkit", "replay", "forever.scenario.yaml", "-j", "2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not Path("began").exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+
+    running.send_signal(signal.SIGINT)
+
+    assert (running.communicate(timeout=20)[1].strip(), running.returncode) == ("stopped", 130)
 
 
 def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:

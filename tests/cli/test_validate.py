@@ -59,3 +59,12 @@ def test_an_empty_folder_is_not_fine(simkit: Call) -> None:
         "",
         "empty: there is nothing to check: no `*.scenario.yaml` and no `*.pipeline.yaml` file\n",
     )
+
+
+def test_a_file_is_checked_whole(simkit: Call) -> None:
+    assert simkit("validate", "scenarios/good.scenario.yaml::it holds") == Done(
+        2,
+        "",
+        "scenarios/good.scenario.yaml::it holds: files are checked whole\n"
+        "  Write `simkit validate scenarios/good.scenario.yaml`.\n",
+    )

@@ -16,18 +16,18 @@ def test_the_table_shows_the_whole_run(view_of_run: Ran) -> None:
     assert (
         lines
         == """\
-turn     time  agent    sent  tokens  dropped  answered                       handoff             state written
-----  -------  -------  ----  ------  -------  -----------------------------  ------------------  -------------
-         0 ms  given                                                                              notes
-   1     0 ms  user                            I ran 8 km                                         messages
-         0 ms  router      2       5        0  {"agent": "coach"}                                 decision
+turn     time  agent    sent  tokens  dropped  answered                              handoff             state written
+----  -------  -------  ----  ------  -------  ------------------------------------  ------------------  -------------
+         0 ms  given                                                                                     notes
+   1     0 ms  user                            I ran 8 km                                                messages
+         0 ms  router      2       5        0  {"agent": "coach"}                                        decision
          0 ms  coach       3      10        0  log_run(km: 8) → {"ok": true}
-      1500 ms  coach       5      17        0  Well done.                                         messages
-   2  1500 ms  user                            How was it?                                        messages
-      1500 ms  router      2       5        0  {"agent": "coach"}                                 decision
-      1500 ms  coach       6      21        3                                 rejected → analyst
-      1500 ms  coach       8      51        3                                 transfer → analyst
-      1500 ms  analyst     7      23        9  Faster than last week.                             messages
+      1500 ms  coach       5      17        0  Well done.                                                messages
+   2  1500 ms  user                            How was it?                                               messages
+      1500 ms  router      2       5        0  {"agent": "coach"}                                        decision
+      1500 ms  coach       6      21        3  payload: 'km' is a required property  rejected → analyst
+      1500 ms  coach       8      51        3                                        transfer → analyst
+      1500 ms  analyst     7      23        9  Faster than last week.                                    messages
 """.splitlines()
     )
 

@@ -52,10 +52,13 @@ def test_rows_say_what_each_call_was_sent_and_what_came_of_it(view_of_run: Ran) 
         Row(1, 1500, "coach", 5, 17, 0, "Well done.", wrote=("messages",)),
         Row(2, 1500, "user", answered="How was it?", wrote=("messages",), is_agent=False),
         Row(2, 1500, "router", 2, 5, 0, '{"agent": "coach"}', wrote=("decision",)),
-        Row(2, 1500, "coach", 6, 21, 3, handoff="rejected → analyst"),
+        Row(
+            2, 1500, "coach", 6, 21, 3, "payload: 'km' is a required property",
+            handoff="rejected → analyst",
+        ),
         Row(2, 1500, "coach", 8, 51, 3, handoff="transfer → analyst"),
         Row(2, 1500, "analyst", 7, 23, 9, "Faster than last week.", wrote=("messages",)),
-    ]
+    ]  # fmt: skip
 
 
 def test_agents_that_run_at_once_are_marked(view_of_run: Ran) -> None:

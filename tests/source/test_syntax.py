@@ -99,6 +99,9 @@ SYNTAX = [
         "2:2: a `,` or `}` is missing before this",
         f"the `{{` on line 1 is still open: close it; or {QUOTE}",
     ),
+    ("a: {to: ${b.c}}", "1:10: a reference inside {…} needs quotes", 'write `"${path}"`'),
+    ("a: [${b}]", "1:6: a reference inside […] needs quotes", 'write `"${path}"`'),
+    ("a:\n  b: 1\n \u00a0c: 2", "3:2: the character U+00A0 cannot indent", "use spaces"),
     (
         "a: b\n c: d",
         "2:3: a key cannot stand here",

@@ -26,7 +26,8 @@ from uuid import uuid4
 
 import pytest
 
-from simkit.transports.guards import NetworkRefused, guarded
+from simkit.errors import NetworkRefused
+from simkit.transports.guards import guarded
 
 
 def effects_of(function: Callable[[], Any]) -> list[str]:

@@ -9,6 +9,8 @@ from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.views import MadePart, ShownPart, View
 
+SHOWN_MAX: Final = 60
+"""Characters shown of instructions."""
 WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
 
@@ -27,9 +29,8 @@ class WrongInstructions:
     id = "CTX-03"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at the first context of each run."""
-        assert isinstance(event, e.ContextBuilt)
         facts = view.pipeline.agents.get(event.agent)
         if event.base or facts is None or "sections" not in view.pipeline.observes:
             return ()
@@ -99,7 +100,7 @@ def _is_spoken_for(part: e.Made) -> bool:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:59]}…")
+    return repr(text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…")
 
 
 class OverBudget:
@@ -111,9 +112,8 @@ class OverBudget:
     id = "CTX-10"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at every context that has a budget."""
-        assert isinstance(event, e.ContextBuilt)
         budget, tokens = event.budget, event.tokens
         if not budget or tokens < WARNED_SHARE * budget:
             return ()
@@ -138,9 +138,8 @@ class CurrentMessageTwice:
     id = "CTX-16"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at the first context of each run: at what is made, and at the current turn."""
-        assert isinstance(event, e.ContextBuilt)
         current = view.turns[-1].message
         if event.base or current is None or not current.id:
             return ()
@@ -153,7 +152,6 @@ class CurrentMessageTwice:
                 if part.tail or (hi > part.lo and part.stream.entries[hi - 1].turn == turn):
                     times += _times_shown(part, identity, turn)
             else:
-                assert isinstance(part, MadePart)
                 if part.message.id == identity or part.of:
                     times += _is_made_of(part, identity)
         if times < 2:

@@ -9,7 +9,7 @@ import msgspec
 
 from simkit import events as e
 from simkit.expect.findings import Hit
-from simkit.expect.lints.handoffs import contract_of
+from simkit.expect.lints.handoffs import HandoffEvent, contract_of
 from simkit.messages import JsonValue, Message
 from simkit.views import CallView, MadePart, ShownPart, View
 
@@ -32,7 +32,7 @@ def first_call_of_target(
     return (run.calls[0], handoff.event) if handoff is not None else None
 
 
-def _data(asked: e.HandoffRequested) -> dict[str, JsonValue]:
+def _data(asked: HandoffEvent) -> dict[str, JsonValue]:
     return {"from": asked.from_agent, "to": asked.to_agent, "type": asked.type}
 
 
@@ -47,9 +47,8 @@ class RequestLost:
     id = "HND-03"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at the first context of each handoff's target."""
-        assert isinstance(event, e.ContextBuilt)
         found = first_call_of_target(event, view)
         if found is None:
             return ()
@@ -81,7 +80,6 @@ def _is_shown(parts: Sequence[MadePart | ShownPart], said: Message | None, query
             if any(piece.section == "task" for piece in part.pieces):
                 return True
         else:
-            assert isinstance(part, ShownPart)
             tail = part.tail[max(0, part.lo - part.hi) :]
             if identity and any(message.id == identity for message in tail):
                 return True
@@ -94,7 +92,6 @@ def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[
         if type(part) is MadePart:
             yield part.message.content
             continue
-        assert isinstance(part, ShownPart)
         if part.rendered is not None:
             yield part.rendered.content
             continue
@@ -114,6 +111,9 @@ SETTLED_MAX: Final = 100
 _PREFIX: Final = 20
 """How much of a long text must reach the context: recipes show previews."""
 
+_LEAF_MIN: Final = 3
+"""Shorter texts and numbers stand in any context by chance."""
+
 _OWN_KEYS: Final = ("source_agent", "handoff_type")
 
 
@@ -130,9 +130,8 @@ class ContextIgnored:
     id = "HND-12"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at the first context of each handoff's target."""
-        assert isinstance(event, e.ContextBuilt)
         found = first_call_of_target(event, view)
         if found is None:
             return ()
@@ -163,12 +162,12 @@ def _recognisable(value: JsonValue) -> Iterator[str]:
             yield from _recognisable(item)
     elif isinstance(value, str):
         begin = value.strip()[:_PREFIX].rstrip()
-        if len(begin) >= 3:
+        if len(begin) >= _LEAF_MIN:
             yield begin
             yield _encode(begin).decode()[1:-1]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         text = _encode(value).decode()
-        if len(text) >= 3:
+        if len(text) >= _LEAF_MIN:
             yield text
 
 
@@ -177,6 +176,10 @@ WHOLE_MIN: Final = 80
 
 CHUNK_MIN: Final = 200
 """A stretch of this many characters is a document's, whatever surrounds it."""
+
+DOCUMENT_MIN: Final = 1000
+DOCUMENT_LINES_MIN: Final = 10
+"""A query with more characters than that, in more lines, is a document on its face."""
 
 
 class DataInQuery:
@@ -197,9 +200,8 @@ class DataInQuery:
         self._read = 0
         self._indexes: dict[str, _Blocks] = {}
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
         """Looks at every handoff that was made with a query."""
-        assert isinstance(event, e.HandoffMade)
         raw = event.query or ""
         if len(raw) < WHOLE_MIN:
             return ()
@@ -213,20 +215,15 @@ class DataInQuery:
         if in_state > size:
             where, size = "the state", in_state
         pasted = f"holds {size} characters of a text that is in {where}"
-        if not size and len(raw) > 1000 and raw.count("\n") > 10:
-            size, pasted = len(raw), f"is itself a document of {size or len(raw)} characters"
+        if not size and len(raw) > DOCUMENT_MIN and raw.count("\n") > DOCUMENT_LINES_MIN:
+            size, pasted = len(raw), f"is itself a document of {len(raw)} characters"
         if not size:
             return ()
         what = (
             f"the query of handoff {event.handoff} from {event.from_agent!r} to "
             f"{event.to_agent!r} in turn {event.turn} {pasted}"
         )
-        data = {
-            "from": event.from_agent,
-            "to": event.to_agent,
-            "type": event.type,
-            "characters": size,
-        }
+        data = {**_data(event), "characters": size}
         return (Hit(self.id, what, event.turn, event.from_agent, data=data),)
 
     def _index_states(self, view: View) -> None:

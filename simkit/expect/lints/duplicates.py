@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
 
 from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.messages import Message
-from simkit.views import MadePart, ShownPart, StreamView, View
+from simkit.views import ShownPart, StreamView, View
+
+IDS_MAX: Final = 5
+"""Messages that a finding names; it holds all of them as data."""
 
 Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
@@ -85,9 +89,8 @@ class DuplicateMessage:
         self._streams: dict[str, _Seen] = {}
         self._reported: set[tuple[str, Pair]] = set()
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at what is made, at the current turn, and at what is new in the settled part."""
-        assert isinstance(event, e.ContextBuilt)
         context = view.calls[event.call].context
         pairs: list[Pair] = []
         here: Here = {}
@@ -97,7 +100,6 @@ class DuplicateMessage:
             if type(part) is ShownPart:
                 shown.append(part)
             elif is_first and part.section != "instructions":
-                assert isinstance(part, MadePart)
                 message = part.message
                 content = message.content
                 if content in here:
@@ -208,8 +210,8 @@ def _named(pairs: Sequence[Pair]) -> str:
     ids = [a if a == b else f"{a} = {b}" for a, _, b, _ in pairs]
     if len(ids) == 1:
         return f"message {ids[0]} twice ({through})"
-    more = ", …" if len(ids) > 5 else ""
-    return f"{len(ids)} messages twice ({through}): {', '.join(ids[:5])}{more}"
+    more = ", …" if len(ids) > IDS_MAX else ""
+    return f"{len(ids)} messages twice ({through}): {', '.join(ids[:IDS_MAX])}{more}"
 
 
 def _join(here: Here, message: Message, section: str, pairs: list[Pair]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from simkit.events import AnyEvent
 from simkit.expect.findings import Hit
@@ -11,13 +11,16 @@ from simkit.views import View
 
 
 class Lint(Protocol):
-    """One invariant. ``look`` costs what is new with the event, not what the trace holds."""
+    """One invariant. ``look`` costs what is new with the event, not what the trace holds.
+
+    It is typed for the kinds of event that the lint names, and is given no other.
+    """
 
     id: str
     kinds: tuple[type, ...]
     """The kinds of event that it looks at."""
 
-    def look(self, event: AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: Any, view: View) -> Iterable[Hit]:
         """Yields what does not hold, given the event, which the view has taken in already."""
 
 

@@ -19,9 +19,8 @@ class LimitPassed:
     id = "FLW-01"
     kinds: tuple[type, ...] = (e.LimitReached,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.LimitReached, view: View) -> Iterable[Hit]:
         """Reports every limit that was reached."""
-        assert isinstance(event, e.LimitReached)
         where = f" in turn {event.turn}" if event.turn else ""
         what = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
         data = {"limit": event.limit, "allowed": event.allowed}
@@ -41,9 +40,8 @@ class UndeclaredEdge:
     id = "FLW-02"
     kinds: tuple[type, ...] = (e.AgentStarted,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Asks every start for its reason."""
-        assert isinstance(event, e.AgentStarted)
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
         if not wrong:
             return ()
@@ -113,9 +111,8 @@ class PingPong:
         self._starts: dict[tuple[str, int, str], list[e.AgentStarted]] = {}
         self._reported: set[str] = set()
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Compares a start with those of the same agent since the last write."""
-        assert isinstance(event, e.AgentStarted)
         turn = view.turns[-1]
         if turn is not self._turn:
             self._turn = turn
@@ -161,9 +158,8 @@ class CallAfterEnd:
     id = "FLW-05"
     kinds: tuple[type, ...] = (e.ModelCalled,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
         """Asks whether the call's turn is over."""
-        assert isinstance(event, e.ModelCalled)
         turns = view.turns
         if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
             return ()

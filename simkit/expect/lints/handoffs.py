@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from simkit import events as e
 from simkit.errors import MatcherError
 from simkit.expect.findings import Hit
-from simkit.json_schema import Check, compile_schema
+from simkit.json_schema import Check, compile_schema, place_text
 from simkit.messages import JsonValue
 from simkit.views import View
 
@@ -16,14 +16,15 @@ HandoffEvent = e.HandoffRequested | e.HandoffMade
 
 def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:
     """Returns the contract of a handoff's pair and type, if there is one."""
+    return next((one for one in _contracts_of(event, facts) if one.type == event.type), None)
+
+
+def _contracts_of(event: HandoffEvent, facts: e.PipelineFacts) -> Iterator[e.ContractFacts]:
+    """Yields the contracts of a handoff's pair."""
     for contract in facts.contracts:
-        if (
-            contract.to_agent == event.to_agent
-            and contract.type == event.type
-            and (event.from_agent in contract.from_agents or "*" in contract.from_agents)
-        ):
-            return contract
-    return None
+        named = event.from_agent in contract.from_agents or "*" in contract.from_agents
+        if named and contract.to_agent == event.to_agent:
+            yield contract
 
 
 def _pair(event: HandoffEvent) -> str:
@@ -53,16 +54,14 @@ class PayloadInvalid:
     def __init__(self) -> None:
         self._checks: dict[tuple[tuple[str, ...], str, str], Check | None] = {}
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
         """Looks at every handoff that was made."""
-        assert isinstance(event, e.HandoffMade)
         problems: list[str] = []
         contract = contract_of(event, view.pipeline)
         if contract is not None and contract.payload is not None:
             check = self._check(contract, view.pipeline.schemas)
             for path, text in check(event.payload) if check is not None else ():
-                place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
-                problems.append(f"payload{place}: {text}")
+                problems.append(f"payload{place_text(path)}: {text}")
         asked = view.handoffs[event.handoff].event.payload
         if isinstance(asked, Mapping):
             given = event.payload if isinstance(event.payload, Mapping) else {}
@@ -97,17 +96,18 @@ class WrongTarget:
     def __init__(self) -> None:
         self._open: dict[str, list[e.HandoffMade]] = {}
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(
+        self, event: e.HandoffMade | e.AgentStarted | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
         """Waits for the start that a handoff announces."""
-        if type(event) is e.HandoffMade:
+        if isinstance(event, e.HandoffMade):
             self._open.setdefault(event.session, []).append(event)
             return ()
         waiting = self._open.get(event.session)
         if not waiting:
             return ()
-        if type(event) is e.AgentStarted:
+        if isinstance(event, e.AgentStarted):
             return self._started(event, waiting)
-        assert isinstance(event, e.TurnFinished)
         lost, waiting[:] = list(waiting), []
         return [] if event.error is not None else [self._hit(made, "nobody") for made in lost]
 
@@ -144,9 +144,9 @@ class DanglingHandoff:
     def __init__(self) -> None:
         self._open: dict[str, dict[str, tuple[str, str]]] = {}
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.MessageAdded | e.TurnFinished, view: View) -> Iterable[Hit]:
         """Remembers calls made beside a handoff until they are answered or the turn ends."""
-        if type(event) is e.MessageAdded:
+        if isinstance(event, e.MessageAdded):
             message = event.message
             if message.call_id:
                 if self._open:
@@ -157,7 +157,6 @@ class DanglingHandoff:
                     if not call.is_handoff:
                         beside[call.id] = (event.agent, call.name)
             return ()
-        assert isinstance(event, e.TurnFinished)
         unanswered = self._open.pop(event.session, {})
         if event.error is not None:
             return ()
@@ -186,20 +185,14 @@ class Unregistered:
     id = "HND-11"
     kinds: tuple[type, ...] = (e.HandoffRequested, e.HandoffMade)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
         """Looks at requests, or where there are no contracts at what was made."""
-        assert isinstance(event, (e.HandoffRequested, e.HandoffMade))
         facts = view.pipeline
-        if bool(facts.contracts) is (type(event) is e.HandoffMade):
+        if bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
             return ()
         if contract_of(event, facts) is not None:
             return ()
-        known = [
-            contract.type
-            for contract in facts.contracts
-            if contract.to_agent == event.to_agent
-            and (event.from_agent in contract.from_agents or "*" in contract.from_agents)
-        ]
+        known = [contract.type for contract in _contracts_of(event, facts)]
         there = f"known for this pair: {', '.join(known)}" if known else "the pair has no contract"
         what = f"{_pair(event)} has type {event.type!r}, which is not registered; {there}"
         return (Hit(self.id, what, event.turn, event.from_agent, data=_data(event)),)

@@ -46,9 +46,8 @@ class IrrelevantShare:
         self._answered: dict[int, frozenset[str]] = {}
         """Turn that is over to the agents that ran in it, without the decider."""
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Adds what is new in the streams to their sums, and compares with the limit."""
-        assert isinstance(event, e.ContextBuilt)
         agent = event.agent
         relevant = self._relevant.get(agent)
         if relevant is None:
@@ -62,7 +61,6 @@ class IrrelevantShare:
             if type(part) is ShownPart:
                 irrelevant += self._of_history(part, agent, relevant, view)
                 continue
-            assert isinstance(part, MadePart)
             if part.pieces:
                 total -= sum(p.tokens for p in part.pieces if p.section in RECALLED)
             elif part.section in RECALLED:
@@ -148,7 +146,6 @@ class IrrelevantShare:
                     if message.agent is not None and message.agent not in relevant:
                         found.add(message.agent)
             else:
-                assert isinstance(part, MadePart)
                 author = part.message.agent
                 if author is not None and author not in relevant and not part.pieces:
                     found.add(author)

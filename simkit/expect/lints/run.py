@@ -23,13 +23,12 @@ class ScriptMismatch:
     def __init__(self) -> None:
         self._missing: list[e.ModelFailed] = []
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.ModelFailed | e.TurnFinished, view: View) -> Iterable[Hit]:
         """Waits for the end of the turn, which tells what was not used."""
-        if type(event) is e.ModelFailed:
+        if isinstance(event, e.ModelFailed):
             if event.error == "no_reply_line":
                 self._missing.append(event)
             return ()
-        assert isinstance(event, e.TurnFinished)
         if not event.unused and not self._missing:
             return ()
         missing, self._missing = self._missing, []
@@ -87,9 +86,8 @@ class Uncontrolled:
     id = "RUN-02"
     kinds: tuple[type, ...] = (e.UncontrolledEffect,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.UncontrolledEffect, view: View) -> Iterable[Hit]:
         """Reports every effect."""
-        assert isinstance(event, e.UncontrolledEffect)
         who = f"agent {event.agent!r}" if event.agent else "the pipeline"
         when = f" in turn {event.turn}" if event.turn else ""
         what = f"{who} reached {event.effect} at {event.where}{when}"

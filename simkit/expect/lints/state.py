@@ -15,7 +15,7 @@ from simkit.views import View
 class LostUpdate:
     """STA-01: every write of parallel branches is in the merged value.
 
-    Lost is a value that another run of the same parallel group overwrites with a different one: in
+    Lost is a value that another branch of the same parallel group overwrites with a different one: in
     a channel that replaces, under one key of a channel that merges, or an item with the same id.
     ``{$set: …}`` declares the overwrite. Channels of scope agent_run are never merged, and what a
     user's own reducer does is its own affair. Seen in langgraph#7580 and adk#5244.
@@ -27,15 +27,15 @@ class LostUpdate:
     def __init__(self) -> None:
         self._writes: dict[str, dict[tuple[str, ...], tuple[str, str, JsonValue]]] = {}
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.StateUpdated | e.TurnFinished, view: View) -> Iterable[Hit]:
         """Compares a write with those of the group's other runs."""
-        if type(event) is e.TurnFinished:
+        if isinstance(event, e.TurnFinished):
             if self._writes:
                 self._writes.clear()
             return ()
-        assert isinstance(event, e.StateUpdated)
         if not event.group:
             return ()
+        branch = event.branch or event.run
         written = self._writes.setdefault(event.group, {})
         hits = []
         for channel, delta in event.update.items():
@@ -44,8 +44,8 @@ class LostUpdate:
                 continue
             for place, value in _slots(facts.reducer, channel, delta):
                 before = written.get(place)
-                written[place] = (event.run, event.agent, value)
-                if before is not None and before[0] != event.run and before[2] != value:
+                written[place] = (branch, event.agent, value)
+                if before is not None and before[0] != branch and before[2] != value:
                     hits.append(self._hit(event, place, before[1], facts.reducer))
         return hits
 
@@ -101,9 +101,8 @@ class ImpureReducer:
     id = "STA-03"
     kinds: tuple[type, ...] = (e.StateUpdated,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Reads what the driver noticed."""
-        assert isinstance(event, e.StateUpdated)
         if not event.impure:
             return ()
         hits = []
@@ -134,17 +133,16 @@ class Shrinking:
         self._facts: e.PipelineFacts | None = None
         self._counters: tuple[str, ...] = ()
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.StateUpdated | e.TurnFinished, view: View) -> Iterable[Hit]:
         """Compares an update, or the new value it brings, with what was there."""
         channels = view.pipeline.channels
-        if type(event) is e.TurnFinished:
+        if isinstance(event, e.TurnFinished):
             if self._sizes:
                 self._forget(
                     key for key in self._sizes
                     if key[0] == event.session and channels[key[1]].scope == "turn"
                 )  # fmt: skip
             return ()
-        assert isinstance(event, e.StateUpdated)
         if self._facts is not view.pipeline:
             self._facts = view.pipeline
             self._counters = tuple(name for name, c in channels.items() if c.reducer == "add")
@@ -196,9 +194,8 @@ class InPlaceChange:
     id = "STA-10"
     kinds: tuple[type, ...] = (e.AgentFinished,)
 
-    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+    def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
         """Reads what the driver noticed."""
-        assert isinstance(event, e.AgentFinished)
         if not event.changed_in_place:
             return ()
         channels = list(event.changed_in_place)
