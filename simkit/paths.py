@@ -106,7 +106,7 @@ def _steps(path: str) -> tuple[tuple[str, Part], ...]:
             found = _BRACKET.match(path, at)
             if found is None:
                 raise ReferenceInvalid(
-                    f"the path {path!r} cannot be read at {path[at:]!r}: "
+                    f"the path `{path}` cannot be read at `{path[at:]}`: "
                     'brackets hold an index or a quoted key, `[0]` or `["a.b"]`'
                 )
             part = _bracketed(found)
@@ -116,7 +116,7 @@ def _steps(path: str) -> tuple[tuple[str, Part], ...]:
             found = _WORD.match(path, at)
             if found is None:
                 raise ReferenceInvalid(
-                    f"the path {path!r} has no key where one should stand; "
+                    f"the path `{path}` has no key where one should stand; "
                     "keys are joined by single dots: `state.count`"
                 )
             part = found.group()

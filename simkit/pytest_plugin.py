@@ -58,8 +58,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if name == WARNINGS
     ]
     if counts:
-        warnings = "1 warning" if sum(counts) == 1 else f"{sum(counts)} warnings"
-        scenarios = "1 scenario" if len(counts) == 1 else f"{len(counts)} scenarios"
+        from simkit.words import counted
+
+        warnings, scenarios = counted(sum(counts), "warning"), counted(len(counts), "scenario")
         terminalreporter.write_line(f"simkit: {warnings} in {scenarios}; -rA shows them")
 
 

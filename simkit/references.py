@@ -87,7 +87,7 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
             pieces.append("${")
         elif found["open"]:
             raise ReferenceInvalid(
-                f"a reference in {text!r} has no end: write `${{path}}`, "
+                f"a reference in `{text}` has no end: write `${{path}}`, "
                 "or `$${` for the two characters themselves",
                 at,
             )

@@ -197,10 +197,8 @@ MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), WithJsonSchema(dict(
 SchemaValue = Annotated[
     Any,
     BeforeValidator(_as_schema),
-    WithJsonSchema(
-        {"anyOf": [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]}
-    ),
-]  # fmt: skip
+    WithJsonSchema({"anyOf": [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]}),
+]
 """A JSON Schema, the name of one as ``{$ref: Name}``, or ``module:Model``."""
 FunctionName = Annotated[
     str,
@@ -255,9 +253,10 @@ def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...]
     for key in value:
         if key not in known and key not in also and not key.startswith("x-"):
             raise PydanticCustomError(
-                "unknown_key", "unknown {noun} `{key}`",
+                "unknown_key",
+                "unknown {noun} `{key}`",
                 {"noun": noun, "key": key, "known": (*known, *also)},
-            )  # fmt: skip
+            )
     if len(found) != 1:
         several = f": {', '.join(found)}" if found else ""
         raise refuse(

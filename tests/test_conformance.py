@@ -312,7 +312,10 @@ BRANCHES = """
     agents:
       r: {instructions: R, writes: {}}
       c: {instructions: C, handoffs: [d], writes: {CWRITES}}
-      d: {instructions: D, context: [instructions, {shared: {from: out}}], writes: {x: "${run.reply}"}}
+      d:
+        instructions: D
+        context: [instructions, {shared: {from: out}}]
+        writes: {x: "${run.reply}"}
       e: {instructions: E, writes: {x: "${run.reply}", out: {e: 1}}}
     contracts: [{from: c, to: d, mode: delegate}]
     flow: {router: {decide: r, to: "${run.output.to}"}}

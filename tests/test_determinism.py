@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,40 @@ def test_a_new_process_with_another_hash_seed_gives_the_same_digests() -> None:
     assert one["hash"] != two["hash"]
     assert one["digests"] == here()
     assert two["digests"] == here()
+
+
+UNDER_XDIST = """
+import json, os
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digests
+
+
+@pytest.mark.parametrize("place", range(2))
+def test_digests(place):
+    found = json.dumps(digests(), sort_keys=True)
+    Path(f"{os.environ['PYTEST_XDIST_WORKER']}.json").write_text(found)
+"""
+
+
+def test_workers_of_xdist_give_the_same_digests(tmp_path: Path) -> None:
+    (tmp_path / "test_here.py").write_text(UNDER_XDIST, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n2", "--dist=each", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    found = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("gw*.json"))]
+    assert done.returncode == 0, done.stdout
+    assert found == [here(), here()]
 
 
 @pytest.mark.parametrize("python", OTHER_PYTHONS)

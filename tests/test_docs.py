@@ -120,9 +120,10 @@ def test_the_page_on_lints_says_what_the_catalogue_says() -> None:
     ]
 
 
-def test_the_kitchen_example_holds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["kitchen.scenario.yaml", "travel.scenario.yaml"])
+def test_the_examples_of_the_page_on_scenarios_hold(tmp_path: Path, file: str) -> None:
     write_files(ROOT / "docs" / "scenarios.md", tmp_path)
 
-    done = simkit("simkit replay kitchen.scenario.yaml", tmp_path)
+    done = simkit(f"simkit replay {file}", tmp_path)
 
     assert done.returncode == 0, done.stdout

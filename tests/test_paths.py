@@ -6,7 +6,7 @@ import pytest
 
 from simkit.errors import ReferenceInvalid
 from simkit.messages import ABSENT, Dropped, Message, ToolCall
-from simkit.paths import as_text, follow, lookup, parse
+from simkit.paths import as_text, follow, head_of, lookup, parse
 
 CALL = ToolCall("call1", "log_meal", {"food": "pizza"})
 MESSAGE = Message("assistant", "Logged.", agent="nutrition", calls=(CALL,), data={"a.b": [1, 2]})
@@ -29,13 +29,27 @@ def test_path_is_read_as_keys_and_indices(path: str, parts: tuple[str | int, ...
     assert parse(path) == parts
 
 
+@pytest.mark.parametrize(
+    ("path", "head"),
+    [
+        ("state", "state"),
+        ("state.a[0]", "state"),
+        ("messages[-1].x", "messages"),
+        ("[0]", ""),
+        ("", ""),
+    ],
+)
+def test_the_head_of_a_path_is_its_first_name(path: str, head: str) -> None:
+    assert head_of(path) == head
+
+
 @pytest.mark.parametrize("path", ["", ".a", "a.", "a..b", "a[0]b", "a]b"])
 def test_path_without_a_key_where_one_should_stand_is_refused(path: str) -> None:
     with pytest.raises(ReferenceInvalid) as error:
         parse(path)
 
     assert str(error.value) == (
-        f"the path {path!r} has no key where one should stand; "
+        f"the path `{path}` has no key where one should stand; "
         "keys are joined by single dots: `state.count`"
     )
 
@@ -46,7 +60,7 @@ def test_brackets_around_something_else_are_refused(path: str, rest: str) -> Non
         parse(path)
 
     assert str(error.value) == (
-        f"the path {path!r} cannot be read at {rest!r}: "
+        f"the path `{path}` cannot be read at `{rest}`: "
         'brackets hold an index or a quoted key, `[0]` or `["a.b"]`'
     )
 

@@ -136,7 +136,7 @@ def test_reference_without_an_end_is_refused_with_its_place() -> None:
         compile({"a": ["x", "hello ${agent"]})
 
     assert error.value.args == (
-        "a reference in 'hello ${agent' has no end: write `${path}`, "
+        "a reference in `hello ${agent` has no end: write `${path}`, "
         "or `$${` for the two characters themselves",
         ("a", 1),
     )
@@ -147,7 +147,7 @@ def test_reference_that_is_no_path_is_refused_with_its_place() -> None:
         compile({"a": "${}"})
 
     assert error.value.args == (
-        "the path '' has no key where one should stand; "
+        "the path `` has no key where one should stand; "
         "keys are joined by single dots: `state.count`",
         ("a",),
     )

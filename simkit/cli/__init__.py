@@ -103,8 +103,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     try:
         code = cli.main(
             list(arguments) if arguments is not None else None,
-            prog_name="simkit", standalone_mode=False,
-        )  # fmt: skip
+            prog_name="simkit",
+            standalone_mode=False,
+        )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SimkitError as problem:

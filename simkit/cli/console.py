@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from simkit.report.table import TABLE_WIDTH
-from simkit.report.wording import WIDTH, Paint, Tone, plain, short
+from simkit.report.wording import WIDTH, Paint, Tone, plain
+from simkit.words import short
 
 _STYLES: Final[Mapping[Tone, Mapping[str, Any]]] = {
     "good": {"fg": "green"},

@@ -25,7 +25,7 @@ from simkit.errors import SimkitError, SourceError
 from simkit.expect.findings import Finding
 from simkit.ledger import FOLDER, Entry, Ledger
 from simkit.report.json import json_text
-from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.results import OutcomeName, Result, lints_off, summary_of
 from simkit.report.text import findings_text, summary_lines
 from simkit.scenario.items import PIPELINE_SUFFIX, Item, misnamed
 
@@ -97,9 +97,10 @@ def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> S
         what = "nothing to run: a pipeline file holds no scenario"
         return SourceError(places, what, advice=f"Check it with `simkit validate {places}`.")
     return SourceError(
-        places, "nothing to run: there is no `*.scenario.yaml` file with a scenario",
+        places,
+        "nothing to run: there is no `*.scenario.yaml` file with a scenario",
         advice=next(filter(None, map(misnamed, paths)), ""),
-    )  # fmt: skip
+    )
 
 
 def _job(call: Call, selection: Selection) -> Job:
@@ -121,14 +122,16 @@ def _verify(
 ) -> list[Result]:
     """Runs everything again; what differs is a finding of its scenario."""
     pairs = [
-        (entry, ran) for entry, ran in zip(selection.entries, rans, strict=True)
+        (entry, ran)
+        for entry, ran in zip(selection.entries, rans, strict=True)
         if isinstance(entry, Item) and ran.result.digest
-    ]  # fmt: skip
+    ]
     found = verified(pairs, call.seed) if pairs else []
     differing = {
         ran.result.id: finding
-        for (_, ran), finding in zip(pairs, found, strict=True) if finding is not None
-    }  # fmt: skip
+        for (_, ran), finding in zip(pairs, found, strict=True)
+        if finding is not None
+    }
     results = [_with(ran.result, differing.get(ran.result.id)) for ran in rans]
     printer.verified(len(pairs), [r for r in results if r.id in differing])
     return results
@@ -137,7 +140,7 @@ def _verify(
 def _with(result: Result, finding: Finding | None) -> Result:
     if finding is None:
         return result
-    outcome = "broken" if result.outcome == "broken" else "failed"
+    outcome: OutcomeName = "broken" if result.outcome == "broken" else "failed"
     return msgspec.structs.replace(result, outcome=outcome, findings=(*result.findings, finding))
 
 

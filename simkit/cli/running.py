@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.context import BaseContext
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -26,16 +26,16 @@ from simkit.expect.findings import Finding
 from simkit.ledger import Ledger
 from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
-from simkit.report.results import Result
+from simkit.report.results import OutcomeName, Result
 from simkit.report.states import state_lines
 from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import result_text, title_line, warning_lines
 from simkit.report.timeline import Row, rows_of, selected
-from simkit.report.wording import counted
 from simkit.scenario.files import Library, Prepared, check_runnable
 from simkit.scenario.items import Item
 from simkit.session import Outcome, simulate
 from simkit.views import view_of
+from simkit.words import counted
 
 BATCH_MAX: Final = 25
 """Scenarios that one process takes at once; those of one file share its reading."""
@@ -199,7 +199,7 @@ def _judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
     """What the judge said, as a result; an expected failure turns it round."""
     item, scenario, judgement = prepared.item, prepared.scenario, outcome.judgement
     findings = judgement.findings
-    name: Literal["held", "failed", "broken", "xfailed"] = "held" if judgement.passed else "failed"
+    name: OutcomeName = "held" if judgement.passed else "failed"
     reason = ""
     if judgement.exit_code == 2:
         name = "broken"
@@ -227,11 +227,8 @@ def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
     )  # fmt: skip
 
 
-def _result(item: Item, outcome: str, **facts: object) -> Result:
-    return msgspec.convert(
-        {"id": item.id, "file": item.file, "line": item.line, "name": item.name,
-         "outcome": outcome, **facts}, Result
-    )  # fmt: skip
+def _result(item: Item, outcome: OutcomeName, **facts: Any) -> Result:
+    return Result(item.id, item.file, item.line, item.name, outcome, **facts)
 
 
 def facts(result: Result) -> str:

@@ -42,9 +42,10 @@ def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
     """Returns the paths of a call, or the default; raises SourceError if that is not there."""
     if not paths and not Path(DEFAULT_PATH).exists():
         raise SourceError(
-            DEFAULT_PATH, "there is no such folder, and the call names no other",
+            DEFAULT_PATH,
+            "there is no such folder, and the call names no other",
             advice="Name files or folders; `.` is this one.",
-        )  # fmt: skip
+        )
     return paths or (DEFAULT_PATH,)
 
 
@@ -56,9 +57,10 @@ def select(paths: Sequence[str], expression: str = "") -> Selection:
     found = list(_unique(entry for path in paths for entry in _at(path)))
     fits = keyword(expression) if expression else None
     kept = tuple(
-        entry for entry in found
+        entry
+        for entry in found
         if fits is None or isinstance(entry, Result) or fits(_searched(entry))
-    )  # fmt: skip
+    )
     by_name = all(parted(path)[1] for path in paths)
     return Selection(kept, len(found) - len(kept), by_name)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from simkit.words import counted
+
 
 @click.command(name="validate", epilog="Exit codes: 0 all fine, 2 at least one is not.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
@@ -16,7 +18,6 @@ def command(paths: tuple[str, ...]) -> int:
     # Imported here because `simkit validate --help` must not load what reads files.
     from simkit.cli.selection import paths_or_default
     from simkit.cli.validating import checked
-    from simkit.report.wording import counted
 
     report = checked(paths_or_default(paths))
     for problem in report.problems:

@@ -61,9 +61,10 @@ def _files(path: str) -> list[str]:
     if not place.is_dir():
         return scenario_files(path)
     pipelines = (
-        str(found) for found in place.rglob(f"*{PIPELINE_SUFFIX}")
+        str(found)
+        for found in place.rglob(f"*{PIPELINE_SUFFIX}")
         if not any(part.startswith(".") for part in found.relative_to(place).parts)
-    )  # fmt: skip
+    )
     return sorted([*scenario_files(path), *pipelines])
 
 

@@ -31,12 +31,16 @@ class Sources(Protocol):
         """The message that the run answers, and its number in the log (0 if it is a query)."""
 
 
+Say: TypeAlias = Callable[[Root], str]
+"""What says a section's text, given the root; empty if it makes nothing here."""
+
+
 class Section:
     """One compiled section: it says its text, given the root."""
 
     __slots__ = ("after", "format", "item", "name", "role", "text", "title", "when")
 
-    def __init__(self, item: r.Item, text: Callable[[Root], str], default_role: str) -> None:
+    def __init__(self, item: r.Item, text: Say, default_role: str) -> None:
         options = item.options
         self.item, self.name, self.text = item, item.name, text
         shown_as = options.as_ in ("text", "json")
@@ -141,81 +145,55 @@ class _Texts:
     ) -> None:
         self._instructions, self._count, self._function = instructions, count, function
 
-    def of(self, item: r.Item) -> Callable[[Root], str]:
+    def of(self, item: r.Item) -> Say:
         """Returns root → text for one section."""
-        make: Callable[[r.Item], Callable[[Root], str]] = getattr(self, f"say_{item.kind}")
-        return make(item)
+        match item.options:
+            case r.Instructions():
+                return self._instructed()
+            case r.History():
+                return lambda _root: "history"
+            case r.CurrentMessage():
+                return _current
+            case r.Input() as given:
+                return lambda root: _input(root, given)
+            case r.Task():
+                return lambda root: rendering.text_form(root.get("task") or "")
+            case r.Upstream() as upstream:
+                return lambda root: _json_of(root.get("upstream"), upstream.preview)
+            case r.PreviousAgents() as agents:
+                return lambda root: rendering.previous_agents_text(root, agents)
+            case r.Shared() as shared:
+                return lambda root: _json_of(root["state"].get(shared.from_), shared.preview)
+            case r.HandoffSection() as handoff:
+                return _handed_over(handoff)
+            case r.Notes() as notes:
+                return self._recalled(notes, "notes", "", rendering.note_line)
+            case r.Memories() as memories:
+                best = {"order": memories.order or "score"}
+                return self._recalled(
+                    memories.model_copy(update=best), "memories", rendering.MEMORIES_HEADING,
+                    rendering.item_line,
+                )  # fmt: skip
+            case r.Recall() as recall:
+                return self._recalled(recall, "items", "", rendering.item_line)
+            case r.Custom() as custom:
+                return self._custom(custom)
+        raise TypeError(f"no section is a {type(item.options).__name__}")
 
-    def say_instructions(self, _item: r.Item) -> Callable[[Root], str]:
+    def _instructed(self) -> Say:
         text = compile_references(self._instructions)
         if text.is_constant:
             constant = str(text.resolve({}))
             return lambda _root: constant
         return lambda root: rendering.text_form(text.resolve(root))
 
-    def say_history(self, _item: r.Item) -> Callable[[Root], str]:
-        return lambda _root: "history"
-
-    def say_current_message(self, _item: r.Item) -> Callable[[Root], str]:
-        def current(root: Root) -> str:
-            handoff = root.get("handoff")
-            if handoff is not None and handoff["query"] is not None:
-                return str(handoff["query"])
-            return rendering.text_form(root["user"])
-
-        return current
-
-    def say_input(self, item: r.Item) -> Callable[[Root], str]:
-        options = item.options
-
-        def given(root: Root) -> str:
-            shown = rendering.shortened(root["input"], options.preview)
-            return "" if shown is None else rendering.text_form(shown)
-
-        return given
-
-    def say_task(self, _item: r.Item) -> Callable[[Root], str]:
-        return lambda root: rendering.text_form(root.get("task") or "")
-
-    def say_upstream(self, item: r.Item) -> Callable[[Root], str]:
-        preview = item.options.preview
-        return lambda root: _json_of(root.get("upstream"), preview)
-
-    def say_previous_agents(self, item: r.Item) -> Callable[[Root], str]:
-        options = item.options
-        assert isinstance(options, r.PreviousAgents)
-        return lambda root: rendering.previous_agents_text(root, options)
-
-    def say_shared(self, item: r.Item) -> Callable[[Root], str]:
-        options = item.options
-        assert isinstance(options, r.Shared)
-        channel, preview = options.from_, options.preview
-        return lambda root: _json_of(root["state"].get(channel), preview)
-
-    def say_handoff(self, item: r.Item) -> Callable[[Root], str]:
-        options = item.options
-        assert isinstance(options, r.HandoffSection)
-        if options.format is not None:
-            # The format speaks for the handoff, also where it carries no payload.
-            return lambda root: "" if root.get("handoff") is None else "handoff"
-        return lambda root: rendering.handoff_text(root, options)
-
-    def say_recall(self, item: r.Item) -> Callable[[Root], str]:
-        return self._recalled(item, "items", "", rendering.item_line)
-
-    def say_notes(self, item: r.Item) -> Callable[[Root], str]:
-        return self._recalled(item, "notes", "", rendering.note_line)
-
-    def say_memories(self, item: r.Item) -> Callable[[Root], str]:
-        return self._recalled(item, "memories", rendering.MEMORIES_HEADING, rendering.item_line)
-
     def _recalled(
-        self, item: r.Item, channel: str, heading: str, line: Callable[[Mapping[str, Any]], str]
-    ) -> Callable[[Root], str]:
-        options = item.options
-        assert isinstance(options, r.Recall)
-        if item.kind == "memories" and options.order is None:
-            options = options.model_copy(update={"order": "score"})
+        self,
+        options: r.Recall,
+        channel: str,
+        heading: str,
+        line: Callable[[Mapping[str, Any]], str],
+    ) -> Say:
         ranges = compile_references(options.time_ranges)
         count = self._count
 
@@ -231,9 +209,7 @@ class _Texts:
 
         return recalled
 
-    def say_custom(self, item: r.Item) -> Callable[[Root], str]:
-        options = item.options
-        assert isinstance(options, r.Custom)
+    def _custom(self, options: r.Custom) -> Say:
         function = self._function(options.function)
 
         def custom(root: Root) -> str:
@@ -241,6 +217,25 @@ class _Texts:
             return "" if made is None else rendering.text_form(made)
 
         return custom
+
+
+def _current(root: Root) -> str:
+    handoff = root.get("handoff")
+    if handoff is not None and handoff["query"] is not None:
+        return str(handoff["query"])
+    return rendering.text_form(root["user"])
+
+
+def _input(root: Root, options: r.Input) -> str:
+    shown = rendering.shortened(root["input"], options.preview)
+    return "" if shown is None else rendering.text_form(shown)
+
+
+def _handed_over(options: r.HandoffSection) -> Say:
+    if options.format is not None:
+        # The format speaks for the handoff, also where it carries no payload.
+        return lambda root: "" if root.get("handoff") is None else "handoff"
+    return lambda root: rendering.handoff_text(root, options)
 
 
 def _json_of(value: Any, preview: Mapping[str, int] | None) -> str:

@@ -12,6 +12,7 @@ from simkit.expect.scope import Path
 from simkit.expect.searching import Search
 from simkit.matching import Matcher, Mismatch, compile_matcher
 from simkit.source import Document, path_text
+from simkit.words import counted
 
 DIFFERENCES_MAX: Final = 12
 NAMES_MAX: Final = 12
@@ -128,17 +129,6 @@ def differences(misses: Sequence[Mismatch]) -> list[Difference]:
         more = counted(len(misses) - DIFFERENCES_MAX, "more difference")
         shown.append(Difference("", "", "", f"and {more}"))
     return shown
-
-
-def short(text: str, most: int = 72) -> str:
-    """Returns a text on one line, cut if it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns a number with its noun: ``1 message``, ``2 messages``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str] | Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simkit.expect.claims import Writer, counted, listed
+from simkit.expect.claims import Writer, listed
 from simkit.expect.findings import Finding
 from simkit.expect.observing import not_observable, unobservable_in_context
 from simkit.expect.provenance import (
@@ -22,6 +22,7 @@ from simkit.expect.provenance import (
 from simkit.expect.scope import Path, Scope
 from simkit.scenario.claims import CONTEXT_CLAIMS, selected
 from simkit.views import CallView
+from simkit.words import counted
 
 
 def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from simkit import events as e
-from simkit.expect.claims import Writer, counted
+from simkit.expect.claims import Writer
 from simkit.expect.findings import Finding, Hit
 from simkit.expect.lint_claims import ERRORS, Sorted
 from simkit.scenario.model import Scenario
 from simkit.views import View
+from simkit.words import counted
 
 _TWINS: Final[Mapping[str, str]] = {error: lint for lint, error in ERRORS.items()}
+UNFINISHED: Final = frozenset(("ToolMissing", "ReplyMissing"))
+"""Errors that say what the scenario lacks; nobody means to claim them."""
 
 
 def check_endings(
@@ -76,7 +79,7 @@ def _unclaimed(
     return writer.finding(
         path, f"{what} ended with error {error.type}: {error.message}", turn=turn,
         context=[left] if left else [],
-        fix=f"If it is meant, claim it: `error: {{type: {error.type}}}`.",
+        fix="" if error.type in UNFINISHED else f"If it is meant, claim it: `error: {error.type}`.",
     )  # fmt: skip
 
 
@@ -87,7 +90,7 @@ def _not_run(left: str, view: View, writer: Writer) -> Finding:
     fix = "Remove the turns, or judge a trace that has them."
     if error is not None:
         fix = (
-            f"Claim the error in turn {number}, `error: {{type: {error.type}}}`: "
+            f"Claim the error in turn {number}, `error: {error.type}`: "
             "then the conversation goes on. Or remove the turns."
         )
     return writer.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
@@ -104,6 +107,7 @@ def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Fin
     if len(view.turns) > len(scenario.turns):
         has, wanted = counted(len(view.turns), "turn"), len(scenario.turns)
         yield writer.finding(
-            ("turns",), f"the trace has {has}, the scenario {wanted}",
+            ("turns",),
+            f"the trace has {has}, the scenario {wanted}",
             fix="Judge the trace of this scenario, or add the turns.",
-        )  # fmt: skip
+        )

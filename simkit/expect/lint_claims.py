@@ -70,7 +70,7 @@ def check_lint_claims(
                 f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
                 turn=scope.turn,
                 context=lines or [_found_instead(here, scope)],
-            )  # fmt: skip
+            )
 
 
 def _found_instead(here: Sequence[Hit], scope: Scope) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit import events as e
-from simkit.expect.claims import LINES_MAX, Writer, first_lines, listed, short
+from simkit.expect.claims import LINES_MAX, Writer, first_lines, listed
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Scope, event_fields
 from simkit.matching import Mismatch
 from simkit.paths import head_of
+from simkit.words import short
 
 _HANDED_ON: Final = (
     "$has", "$in_order", "$unordered", "$each", "$not", "$either", "$all", "$in",

@@ -8,11 +8,12 @@ from traceback import extract_tb
 from typing import Any, Final
 
 from simkit.errors import SimkitError
-from simkit.expect.claims import Writer, short
+from simkit.expect.claims import Writer
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Scope
 from simkit.matching.rendering import line
 from simkit.views import View
+from simkit.words import short
 
 MESSAGE_MAX: Final = 500
 """Characters shown of what a predicate says or raises."""

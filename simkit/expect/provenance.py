@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from simkit.expect.claims import LINES_MAX, Writer, counted, differences, first_lines, short
+from simkit.expect.claims import LINES_MAX, Writer, differences, first_lines
 from simkit.expect.findings import Difference
 from simkit.matching import Matcher, Mismatch, patterns_of
 from simkit.messages import Dropped, Message
 from simkit.paths import as_text, follow
 from simkit.views import ContextView, ShownPart
+from simkit.words import counted, short
 
 NEAREST_MAX: Final = 200
 """Messages among which the nearest one is looked for."""
@@ -175,9 +176,7 @@ def around(message: Message, matcher: Any) -> str:
     """Returns a message on one line, cut around the text that a matcher looks for."""
     calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
     text = " ".join(" ".join([message.content, *calls]).split())
-    place = next(
-        (found for one in patterns_of(matcher) if (found := text.find(one)) >= 0), 0
-    )  # fmt: skip
+    place = next((found for one in patterns_of(matcher) if (found := text.find(one)) >= 0), 0)
     start = max(0, place - _BEFORE) if len(text) > CONTENT_MAX else 0
     shown = f"…{text[start:]}" if start else text
     return f"{speaker(message)}: {short(shown, CONTENT_MAX)}"

@@ -8,13 +8,14 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from simkit.expect.claims import Writer, counted, differences, first_lines, listed, short
+from simkit.expect.claims import Writer, differences, first_lines, listed
 from simkit.expect.findings import Finding
 from simkit.expect.observing import claims_of, not_observable, unobservable_in_run
 from simkit.expect.scope import Path, Scope
 from simkit.matching.values import Said
 from simkit.scenario.claims import selected
 from simkit.views import RunView
+from simkit.words import counted, short
 
 _GROUP: Final = "$unordered"
 """What a nested list is: its agents in any order."""
@@ -123,7 +124,8 @@ def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
     elif scope.reply is None:
         lines.append(f"no run left a reply {scope.words}")
     elif finished:
-        lines.append(f"the last run with an output is {finished[-1].agent}'s")
+        last = max(finished, key=lambda run: run.finished_at)
+        lines.append(f"the last run with an output is {last.agent}'s")
     yield from writer.compare(
         scope.expect.reply, scope.reply, (*scope.path, "reply"), "reply", turn=scope.turn,
         context=lines,
@@ -232,9 +234,10 @@ def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
         yield writer.finding(
             (*scope.path, "model_calls", agent),
             f"agent {agent!r} made {counted(found, 'model call')} {scope.words}, wanted {wanted}",
-            turn=scope.turn, agent=agent,
+            turn=scope.turn,
+            agent=agent,
             context=[f"model calls {scope.words}: {listed(counts)}"],
-        )  # fmt: skip
+        )
 
 
 def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:

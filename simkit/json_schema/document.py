@@ -38,6 +38,7 @@ class Document:
         """The targets of references, by document and pointer; shared by all documents."""
 
     def compile(self, schema: Any, at: Path) -> Check:
+        """Returns the check of one schema; raises MatcherError with the path of what is none."""
         if schema is True:
             return lambda value: HOLDS
         if schema is False:
@@ -109,6 +110,7 @@ Keyword: TypeAlias = Callable[[Document, Any, Path, Mapping[str, Any]], Check | 
 
 
 def all_of(checks: Sequence[Check]) -> Check:
+    """Returns the check that finds what each of several finds, in their order."""
     if len(checks) == 1:
         return checks[0]
 
@@ -123,10 +125,12 @@ def all_of(checks: Sequence[Check]) -> Check:
 
 
 def assertion(holds: Callable[[Any], bool], text: Callable[[Any], str]) -> Check:
+    """Returns the check that finds one error, in these words, where a test does not hold."""
     return lambda value: HOLDS if holds(value) else (((), text(value)),)
 
 
 def under(key: str | int, errors: Sequence[SchemaError]) -> Iterator[SchemaError]:
+    """Returns errors of an inner value as those of the value that holds it under a key."""
     return (((key, *path), text) for path, text in errors)
 
 

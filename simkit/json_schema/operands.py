@@ -12,12 +12,14 @@ from simkit.json_schema.values import is_array, is_integer, is_number
 
 
 def count(operand: Any, at: Path) -> int:
+    """Returns a whole number from 0."""
     if not is_integer(operand) or operand < 0:
         raise MatcherError(at, f"`{at[-1]}` takes a count, not {shown(operand)}")
     return int(operand)
 
 
 def number(operand: Any, at: Path) -> int | float:
+    """Returns a number."""
     if not is_number(operand):
         raise MatcherError(at, f"`{at[-1]}` takes a number, not {shown(operand)}")
     found: int | float = operand
@@ -25,12 +27,14 @@ def number(operand: Any, at: Path) -> int | float:
 
 
 def texts(operand: Any, at: Path) -> list[str]:
+    """Returns a list of texts."""
     if not is_array(operand) or not all(isinstance(text, str) for text in operand):
         raise MatcherError(at, f"`{at[-1]}` takes a list of texts, not {shown(operand)}")
     return list(operand)
 
 
 def pattern(operand: Any, at: Path) -> re.Pattern[str]:
+    """Returns a regular expression, compiled."""
     if not isinstance(operand, str):
         raise MatcherError(at, f"`{at[-1]}` takes a regular expression, not {shown(operand)}")
     try:
@@ -40,12 +44,14 @@ def pattern(operand: Any, at: Path) -> re.Pattern[str]:
 
 
 def schemas(document: Document, operand: Any, at: Path) -> list[Check]:
+    """Returns the checks of a list of schemas, which is not empty."""
     if not is_array(operand) or not operand:
         raise MatcherError(at, f"`{at[-1]}` takes a list of schemas, not {shown(operand)}")
     return [document.compile(schema, (*at, index)) for index, schema in enumerate(operand)]
 
 
 def named_schemas(document: Document, operand: Any, at: Path) -> dict[str, Check]:
+    """Returns the checks of a mapping of schemas, by their keys."""
     if not isinstance(operand, Mapping):
         raise MatcherError(at, f"`{at[-1]}` takes a mapping of schemas, not {shown(operand)}")
     return {name: document.compile(schema, (*at, name)) for name, schema in operand.items()}

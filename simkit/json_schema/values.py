@@ -26,20 +26,24 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
+    """Says whether a value is a mapping."""
     return value.__class__ is dict or isinstance(value, Mapping)
 
 
 def is_array(value: Any) -> bool:
+    """Says whether a value is a list of any kind; texts and bytes are none."""
     return value.__class__ is list or (
         isinstance(value, Sequence) and not isinstance(value, (str, bytes))
     )
 
 
 def is_number(value: Any) -> bool:
+    """Says whether a value is a number; ``true`` is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_integer(value: Any) -> bool:
+    """Says whether a value is a whole number: ``1.0`` is one."""
     return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 

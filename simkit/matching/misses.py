@@ -39,6 +39,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
     note: str | Callable[[], str] = ""
 
     def rendered(self) -> Mismatch:
+        """Returns the mismatch in words."""
         wanted, found = self._words()
         note = self.note if isinstance(self.note, str) else self.note()
         return Mismatch(self.path, wanted, found, note, self.at)

@@ -86,8 +86,10 @@ def size_of(value: Any) -> int | None:
 
 
 def is_list(value: Any) -> bool:
+    """Says whether a value is a list; what was said is none, whatever it says."""
     return is_array(value) and not isinstance(value, Said)
 
 
 def number_of(value: Any) -> int | float | None:
+    """Returns a number, or None; ``true`` is none."""
     return value if is_number(value) else None

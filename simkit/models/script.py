@@ -14,6 +14,7 @@ from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structu
 from simkit.ports import ModelRequest, ToolReply
 from simkit.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
 from simkit.source import SourcePath, near, path_text
+from simkit.words import counted
 
 
 class _Line:
@@ -109,7 +110,7 @@ class ScriptedModel:
                 f"but the scenario has no reply for it{hint}.\n"
                 f"Add one under {where}, or expect another agent to run."
             )
-        has = f"{len(lines)} repl{'y' if len(lines) == 1 else 'ies'}"
+        has = counted(len(lines), "reply", "replies")
         return (
             f"agent {agent!r} made model call #{number} in turn {place + 1}, "
             f"but the scenario has {has} for it.\n"
@@ -259,8 +260,8 @@ class ScriptedTools:
             used.add(place)
             return ToolReply(answer.returns, answer.error, answer.latency_ms)
         if scripted.successive and len(used) == len(scripted.answers):
-            count = len(scripted.answers)
-            what = f" again, but the scenario has {count} result{'' if count == 1 else 's'} for it"
+            count = counted(len(scripted.answers), "result")
+            what = f" again, but the scenario has {count} for it"
         else:
             what = ", but no result's `when` holds for its arguments"
         raise ToolMissing(

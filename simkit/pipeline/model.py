@@ -372,9 +372,10 @@ def _version(value: Any) -> Any:
     if value != 1 or isinstance(value, bool):
         quoted = ": remove the quotes" if value == "1" else ""
         raise PydanticCustomError(
-            "version", "version must be 1, the only one that this simkit reads{quoted}",
+            "version",
+            "version must be 1, the only one that this simkit reads{quoted}",
             {"quoted": quoted},
-        )  # fmt: skip
+        )
     return value
 
 

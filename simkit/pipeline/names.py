@@ -134,9 +134,10 @@ class _Check:
                 self._section(path, item)
                 if item.name in seen:
                     raise self.document.error(
-                        path, f"section `{item.name}` is in this recipe twice",
+                        path,
+                        f"section `{item.name}` is in this recipe twice",
                         advice="Give one of them a `name:` of its own, which claims then use.",
-                    )  # fmt: skip
+                    )
                 # Instructions may be split; they are one claim.
                 if item.name != "instructions":
                     seen.add(item.name)
@@ -173,14 +174,16 @@ class _Check:
         options = item.options
         if item.history is not None and options.format is not None:
             raise self.document.error(
-                (*inside, "format"), "a history shows messages and takes no `format`",
+                (*inside, "format"),
+                "a history shows messages and takes no `format`",
                 advice="`as: text` renders it; `title` and `after` stand around it.",
-            )  # fmt: skip
+            )
         if item.kind in WHOLE_TEXTS and options.preview is not None:
             raise self.document.error(
-                (*inside, "preview"), f"section `{item.kind}` has no paths to preview",
+                (*inside, "preview"),
+                f"section `{item.kind}` has no paths to preview",
                 advice="Paths lead into values: input, shared, handoff, previous_agents, recall.",
-            )  # fmt: skip
+            )
         scopes = getattr(options, "scopes", None)
         channel = getattr(options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
         if scopes is not None and channel in self.pipeline.channels:
@@ -212,10 +215,11 @@ class _Check:
                 first = seen.setdefault((source, contract.to, contract.type), place)
                 if first != place:
                     raise self.document.error(
-                        at, f"there are two contracts from `{source}` to `{contract.to}` of type "
+                        at,
+                        f"there are two contracts from `{source}` to `{contract.to}` of type "
                         f"`{contract.type}`; the first is contracts[{first}]",
                         advice="Give one of them another `type:`, or remove it.",
-                    )  # fmt: skip
+                    )
 
     def _contract(self, at: SourcePath, contract: Contract) -> None:
         source = self.document.data["contracts"][at[1]]["from"]

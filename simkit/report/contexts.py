@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simkit.messages import Message
-from simkit.report.wording import (
-    Paint,
-    call_text,
-    counted,
-    moment,
-    plain,
-    short,
-    value_text,
-    wrapped,
-)
+from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
 from simkit.views import CallView, MadePart, View
+from simkit.words import counted, short
 
 
 def context_lines(

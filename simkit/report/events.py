@@ -9,7 +9,8 @@ import msgspec
 
 from simkit import events as e
 from simkit.messages import Message
-from simkit.report.wording import Paint, moment, plain, short, value_text
+from simkit.report.wording import Paint, moment, plain, value_text
+from simkit.words import short
 
 LINE_MAX: Final = 160
 """Columns of one event; its line in the trace file holds everything."""

@@ -7,8 +7,9 @@ from typing import Any
 
 from simkit import events as e
 from simkit.json_schema import is_array
-from simkit.report.wording import Paint, counted, plain, value_text, wrapped
+from simkit.report.wording import Paint, plain, value_text, wrapped
 from simkit.views import TurnView, View
+from simkit.words import counted
 
 
 def state_lines(view: View, turn: int | None = None, paint: Paint = plain) -> Iterator[str]:

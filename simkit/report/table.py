@@ -9,7 +9,8 @@ from typing import Final
 from tabulate import tabulate
 
 from simkit.report.timeline import Row
-from simkit.report.wording import moment, short
+from simkit.report.wording import moment
+from simkit.words import short
 
 TABLE_WIDTH: Final = 120
 SAID_LEAST: Final = 20

@@ -18,7 +18,8 @@ import msgspec
 
 from simkit.expect.findings import CLAIM, Difference, Finding
 from simkit.report.results import OutcomeName, Result, Summary
-from simkit.report.wording import WIDTH, Paint, Tone, counted, plain, short, wrapped
+from simkit.report.wording import WIDTH, Paint, Tone, plain, wrapped
+from simkit.words import counted, short
 
 FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10
@@ -169,9 +170,10 @@ def summary_lines(
         (summary.broken, "broken"),
         (summary.skipped, "skipped"),
         (summary.xfailed, "failed as expected"),
-        (summary.warnings, "warning" if summary.warnings == 1 else "warnings"),
     ):
         if count:
             parts.append(f"{count} {word}")
+    if summary.warnings:
+        parts.append(counted(summary.warnings, "warning"))
     line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s)"
     yield paint(line, "bad" if summary.exit_code else "good")

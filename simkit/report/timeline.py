@@ -10,8 +10,9 @@ import msgspec
 from simkit import events as e
 from simkit.messages import Message
 from simkit.paths import as_text
-from simkit.report.wording import call_text, short, value_text
+from simkit.report.wording import call_text, value_text
 from simkit.views import CallView, MadePart, View
+from simkit.words import short
 
 SAID_MAX: Final = 400
 """Characters of an answer that a row keeps; a table shows fewer."""
@@ -49,6 +50,7 @@ class _Draft:
         self.is_agent = bool(event.run)
 
     def row(self) -> Row:
+        """Returns the row as it is now."""
         context = self.call.context if self.call else None
         return Row(
             self.turn, self.at, self.agent,
@@ -85,6 +87,7 @@ class _Timeline:
         self._many_sessions = len(view.states) > 1
 
     def rows(self) -> list[Row]:
+        """Looks at every event, and returns the rows."""
         for event in self._view.events:
             handler = _HANDLERS.get(type(event))
             if handler is not None:
@@ -220,6 +223,7 @@ def selected(rows: Sequence[Row], turn: int | None = None, agent: str = "") -> l
         return chosen
     turns = {row.turn for row in chosen if row.agent.removeprefix("∥ ") == agent}
     return [
-        row for row in chosen
+        row
+        for row in chosen
         if row.agent.removeprefix("∥ ") == agent or (row.turn in turns and not row.is_agent)
-    ]  # fmt: skip
+    ]

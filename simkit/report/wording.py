@@ -1,4 +1,4 @@
-"""How reports word values, counts and times: on one line, cut where it is long, the same always."""
+"""How reports word values and times: on one line, the same always."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ def plain(text: str, _tone: Tone) -> str:
     return text
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Returns ``1 scenario``, ``2 scenarios``; ``plural`` is for nouns that do not take an s."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
 def moment(at_ms: int) -> str:
     """Returns a virtual time since the start, with three digits at most where it is long."""
     if at_ms < 10_000:
@@ -37,12 +32,6 @@ def moment(at_ms: int) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def short(text: str, most: int) -> str:
-    """Returns a text on one line, with its white space folded, cut to ``most`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
 
 
 def value_text(value: Any) -> str:

@@ -7,11 +7,12 @@ wait for the user; end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from simkit import events as e
+from simkit.context.rendering import json_text
 from simkit.errors import LimitExceeded, ModelError, NoRoute, PipelineError, Unsupported
 from simkit.messages import JsonValue, Message
 from simkit.pipeline.model import Limits
@@ -222,6 +223,10 @@ def _flow_of(compiled: CompiledPipeline) -> Flow:
     )
 
 
+ANSWER_CHARACTERS_MAX: Final = 120
+"""How much of a router's answer an error quotes."""
+
+
 class RouterFlow:
     """One agent decides; those it names run in order or in parallel."""
 
@@ -236,7 +241,7 @@ class RouterFlow:
         parallel = isinstance(chosen, Mapping) and "parallel" in chosen
         wanted = chosen["parallel"] if isinstance(chosen, Mapping) and parallel else chosen
         targets = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
-        self._check(targets)
+        self._check(targets, activation.output)
         turn.sink.emit(
             e.RouteChosen(
                 turn.clock.now(), turn.session, turn.number, self._decide, activation.id,
@@ -249,19 +254,23 @@ class RouterFlow:
         for target in targets:
             yield from chain(turn, target, None, 0)
 
-    def _check(self, targets: Sequence[Any]) -> None:
-        known = [name for name in self._agents if name != self._decide]
-        for target in targets:
+    def _check(self, targets: Sequence[Any], answer: Any) -> None:
+        for target in targets or [None]:
             if target == self._decide:
-                raise NoRoute(f"router {target!r} chose itself; agents: {', '.join(known)}")
+                raise self._no_route("itself", answer)
+            if target is None:
+                raise self._no_route("nobody", answer)
             if not isinstance(target, str) or target not in self._agents:
-                said = "nobody" if target is None else repr(target)
-                raise NoRoute(
-                    f"router {self._decide!r} chose {said}, which is no agent; "
-                    f"agents: {', '.join(known)}"
-                )
-        if not targets:
-            raise NoRoute(f"router {self._decide!r} chose nobody; agents: {', '.join(known)}")
+                raise self._no_route(f"{target!r}, which is no agent", answer)
+
+    def _no_route(self, chosen: str, answer: Any) -> NoRoute:
+        known = ", ".join(name for name in self._agents if name != self._decide)
+        said = json_text(answer)
+        if len(said) > ANSWER_CHARACTERS_MAX:
+            said = f"{said[: ANSWER_CHARACTERS_MAX - 1]}…"
+        return NoRoute(
+            f"router {self._decide!r} chose {chosen}; it answered {said}; agents: {known}"
+        )
 
 
 class HandoffsFlow:
@@ -272,8 +281,7 @@ class HandoffsFlow:
 
     def steps(self, turn: Turn) -> Steps:
         """Runs the starting agent and whomever it passes control to."""
-        root = {"state": turn.conversation.values, "user": turn.input, "run": None,
-                "handoff": None}  # fmt: skip
+        root = {"state": turn.conversation.values, "user": turn.input, "run": None, "handoff": None}
         first = self._start.resolve(root)
         if not isinstance(first, str) or first not in self._agents:
             said = "nobody" if first is None else repr(first)

@@ -227,8 +227,9 @@ def as_message(item: Any, agent: str | None) -> Message:
         for role in ("user", "assistant", "system", "human", "ai"):
             if role in item and len(item) <= 2:
                 said_by = item.get("agent", agent if role in ("assistant", "ai") else None)
-                return _spoken({"human": "user", "ai": "assistant"}.get(role, role),
-                               item[role], said_by)  # fmt: skip
+                return _spoken(
+                    {"human": "user", "ai": "assistant"}.get(role, role), item[role], said_by
+                )
         if "role" in item:
             return _spoken(str(item["role"]), item.get("content", ""), item.get("agent", agent))
     return _spoken("assistant", item, agent)

@@ -57,8 +57,9 @@ class ToolUse:
         for asked in calls:
             turn.sink.emit(e.ToolCalled(*where(), asked.id, asked.name, asked.args))
         turn.compiled.functions.caller = self._agent
-        replies = [self._valid(one, turn.tools.call(self._agent, one.name, one.args))
-                   for one in calls]  # fmt: skip
+        replies = [
+            self._valid(one, turn.tools.call(self._agent, one.name, one.args)) for one in calls
+        ]
         for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
             wait = began + replies[place].latency_ms - turn.clock.now()
             if wait > 0:

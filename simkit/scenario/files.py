@@ -114,9 +114,10 @@ class Library:
         name = scenario.pipeline
         if ":" in name and not name.endswith(PIPELINE_SUFFIX):
             raise document.error(
-                ("pipeline",), f"this version cannot run `{name}`: pipelines in Python are not "
-                "supported yet", advice=f"Name a `*{PIPELINE_SUFFIX}` file.",
-            )  # fmt: skip
+                ("pipeline",),
+                f"this version cannot run `{name}`: pipelines in Python are not supported yet",
+                advice=f"Name a `*{PIPELINE_SUFFIX}` file.",
+            )
         if name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
             file = str(Path(document.file).parent / name)
             if not Path(file).is_file():

@@ -54,9 +54,10 @@ def scenario_files(path: str | Path) -> list[str]:
         raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
     if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         raise SourceError(
-            str(path), f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
+            str(path),
+            f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
             advice=f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
-        )  # fmt: skip
+        )
     return [str(path)]
 
 
@@ -80,15 +81,16 @@ def items_in(file: str) -> list[Item]:
             found += _items_of(file, head)
         elif "turns" in head.keys:
             raise SourceError(
-                f"{file}:{head.line}:1", "a document with `turns:` is a scenario, "
-                "and needs `scenario:` with its name",
-            )  # fmt: skip
+                f"{file}:{head.line}:1",
+                "a document with `turns:` is a scenario, and needs `scenario:` with its name",
+            )
         elif "pipeline" not in head.values:
             raise SourceError(
-                f"{file}:{head.line}:1", "a document must be a pipeline or a scenario",
+                f"{file}:{head.line}:1",
+                "a document must be a pipeline or a scenario",
                 advice="A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and "
                 "`turns:`.",
-            )  # fmt: skip
+            )
     _refuse_twins(found)
     return found
 

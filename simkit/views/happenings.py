@@ -80,8 +80,8 @@ class RunView:
     """One activation of an agent."""
 
     __slots__ = (
-        "agent", "at", "calls", "finished", "group", "handoff", "handoff_from", "id", "input",
-        "message", "messages", "output", "received", "status", "turn", "update",
+        "agent", "at", "calls", "finished", "finished_at", "group", "handoff", "handoff_from", "id",
+        "input", "message", "messages", "output", "received", "status", "turn", "update",
     )  # fmt: skip
 
     def __init__(self, event: e.AgentStarted, received: Mapping[str, Any]) -> None:
@@ -96,6 +96,8 @@ class RunView:
         self.calls: list[CallView] = []
         self.status = "running"
         self.finished = False
+        self.finished_at = 0
+        """The number of events up to its end: runs in the order in which they finished."""
 
 
 class TurnView:

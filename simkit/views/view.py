@@ -258,6 +258,7 @@ class View:
     def _agent_finished(self, event: e.AgentFinished) -> None:
         run = self.runs[event.run]
         run.output, run.status, run.finished = self.resolved(event.output), event.status, True
+        run.finished_at = len(self.events)
         run.message = self.messages.get(event.message)
 
     def _turn_finished(self, event: e.TurnFinished) -> None:

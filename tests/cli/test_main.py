@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from simkit.cli import validating
-from tests.cli.projects import Done
+from tests.cli.projects import Done, write
 
 Call = Callable[..., Done]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_help_lists_the_commands(simkit: Call) -> None:
@@ -139,6 +143,44 @@ def test_ctrl_c_ends_with_130(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> 
     done = simkit("validate")
 
     assert (done.code, done.out, done.err.strip()) == (130, "", "stopped")
+
+
+FOREVER = """\
+version: 1
+pipeline: forever
+agents: {a: {tools: [spin]}}
+tools: {spin: {function: "spinning:spin"}}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: it never ends
+pipeline: forever
+turns: [{user: hi, replies: {a: {calls: [{spin: {}}]}}}]
+"""
+SPINNING = """\
+import pathlib
+def spin():
+    pathlib.Path("began").touch()
+    while True:
+        pass
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a terminal")
+def test_ctrl_c_ends_processes_that_would_run_forever(project: Path) -> None:
+    write("forever.scenario.yaml", FOREVER)
+    write("spinning.py", SPINNING)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "simkit", "replay", "forever.scenario.yaml", "-j", "2"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not Path("began").exists():
+        assert running.poll() is None
+        time.sleep(0.02)
+
+    running.send_signal(signal.SIGINT)
+
+    assert (running.communicate(timeout=20)[1].strip(), running.returncode) == ("stopped", 130)
 
 
 def test_the_module_runs_as_the_command_does(process: Call, simkit: Call) -> None:

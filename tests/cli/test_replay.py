@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,6 @@ import pytest
 from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
 
 Call = Callable[..., Done]
-ROOT = Path(__file__).resolve().parents[2]
 
 GOOD_TABLE = """\
     turn  time  agent  sent  tokens  dropped  answered  state written
@@ -247,44 +244,6 @@ def test_a_flow_that_cannot_run_is_told_with_its_place(simkit: Call) -> None:
 
     assert simkit("validate", ".").err == REFUSED
     assert (done.code, REFUSED in done.out) == (2, True)
-
-
-FOREVER = """\
-version: 1
-pipeline: forever
-agents: {a: {tools: [spin]}}
-tools: {spin: {function: "spinning:spin"}}
-flow: {handoffs: {start: a}}
----
-version: 1
-scenario: it never ends
-pipeline: forever
-turns: [{user: hi, replies: {a: {calls: [{spin: {}}]}}}]
-"""
-SPINNING = """\
-import pathlib
-def spin():
-    pathlib.Path("began").touch()
-    while True:
-        pass
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of a terminal")
-def test_ctrl_c_ends_processes_that_would_run_forever(project: Path) -> None:
-    write("forever.scenario.yaml", FOREVER)
-    write("spinning.py", SPINNING)
-    running = subprocess.Popen(
-        [sys.executable, "-m", "simkit", "replay", "forever.scenario.yaml", "-j", "2"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while not Path("began").exists():
-        assert running.poll() is None
-        time.sleep(0.02)
-
-    running.send_signal(signal.SIGINT)
-
-    assert (running.communicate(timeout=20)[1].strip(), running.returncode) == ("stopped", 130)
 
 
 def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:

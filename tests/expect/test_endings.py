@@ -34,10 +34,10 @@ def test_an_error_that_nobody_claims_says_which_turns_did_not_run() -> None:
 
     assert found == text("""
         claim E [turn 1]
-        turn 1 ended with error NoRoute: router 'router' chose 'nobody', which is no agent; agents: nutrition, coach, analyst, archivist, greeter, counter
+        turn 1 ended with error NoRoute: router 'router' chose 'nobody', which is no agent; it answered {"to":"nobody"}; agents: nutrition, coach, analyst, archivist, greeter, counter
         at `user: Where am I?`
         | turns 2 to 3 did not run
-        -> If it is meant, claim it: `error: {type: NoRoute}`.
+        -> If it is meant, claim it: `error: NoRoute`.
     """)
 
 
@@ -46,9 +46,9 @@ def test_an_error_of_the_last_turn_is_a_finding_too() -> None:
 
     assert found == text("""
         claim E [turn 1]
-        turn 1 ended with error NoRoute: router 'router' chose 'nobody', which is no agent; agents: nutrition, coach, analyst, archivist, greeter, counter
+        turn 1 ended with error NoRoute: router 'router' chose 'nobody', which is no agent; it answered {"to":"nobody"}; agents: nutrition, coach, analyst, archivist, greeter, counter
         at `user: Where am I?`
-        -> If it is meant, claim it: `error: {type: NoRoute}`.
+        -> If it is meant, claim it: `error: NoRoute`.
     """)
 
 
@@ -72,7 +72,7 @@ def test_an_error_claimed_for_the_whole_run_must_end_it() -> None:
         claim E [turn 2]
         turn 2 did not run: turn 1 ended with error NoRoute
         at `user: And now?`
-        -> Claim the error in turn 1, `error: {type: NoRoute}`: then the conversation goes on. Or remove the turns.
+        -> Claim the error in turn 1, `error: NoRoute`: then the conversation goes on. Or remove the turns.
     """)
 
 
@@ -99,7 +99,6 @@ def test_an_error_does_not_vanish_with_the_lint_that_tells_of_it() -> None:
         Add one under turns[0].replies.coach, or expect another agent to run.
         at `user: Where am I?`
         | turn 2 did not run
-        -> If it is meant, claim it: `error: {type: ReplyMissing}`.
     """)
 
 
@@ -114,7 +113,7 @@ def test_turns_that_a_claimed_lint_kept_from_running_are_a_finding() -> None:
         claim E [turn 2]
         turn 2 did not run: turn 1 ended with error LimitExceeded
         at `user: And now?`
-        -> Claim the error in turn 1, `error: {type: LimitExceeded}`: then the conversation goes on. Or remove the turns.
+        -> Claim the error in turn 1, `error: LimitExceeded`: then the conversation goes on. Or remove the turns.
     """)
 
 
@@ -127,7 +126,7 @@ def test_an_error_is_not_excused_by_a_claim_on_another_lint() -> None:
         claim E [turn 1]
         turn 1 ended with error LimitExceeded: limit `agent_runs_per_turn` reached: 1 allowed
         at `user: Where am I?`
-        -> If it is meant, claim it: `error: {type: LimitExceeded}`.
+        -> If it is meant, claim it: `error: LimitExceeded`.
     """)
 
 
@@ -154,7 +153,7 @@ def test_too_many_turns_do_not_vanish_with_their_lint() -> None:
         the run ended with error LimitExceeded: limit `turns` reached: 1 allowed
         at `- user: And now?`
         | turn 2 did not run
-        -> If it is meant, claim it: `error: {type: LimitExceeded}`.
+        -> If it is meant, claim it: `error: LimitExceeded`.
     """)
 
 

@@ -175,7 +175,7 @@ def test_a_reply_that_an_error_prevented_names_the_error() -> None:
         reply does not match
         at `Here.`
         .: wanted "Here.", found null
-        | the turn ended with error NoRoute: router 'router' chose 'nobody', which is no agent; agents: nutrition, coach, analyst, archivist, greeter, counter
+        | the turn ended with error NoRoute: router 'router' chose 'nobody', which is no agent; it answered {"to":"nobody"}; agents: nutrition, coach, analyst, archivist, greeter, counter
     """)
 
 
@@ -392,7 +392,7 @@ def test_an_error_is_compared_field_by_field() -> None:
         error does not match
         at `ReplyMissing}`
         type: wanted "ReplyMissing", found "NoRoute"
-        | the turn ended with error NoRoute: router 'router' chose 'nobody', which is no agent; agents: nutrition, coach, analyst, archivist, greeter, counter
+        | the turn ended with error NoRoute: router 'router' chose 'nobody', which is no agent; it answered {"to":"nobody"}; agents: nutrition, coach, analyst, archivist, greeter, counter
     """)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.messages import Dropped, Message, ToolCall
-from simkit.report.wording import counted, moment, short, value_text, wrapped
+from simkit.report.wording import moment, value_text, wrapped
 
 
 @pytest.mark.parametrize(
@@ -19,17 +19,6 @@ from simkit.report.wording import counted, moment, short, value_text, wrapped
 )
 def test_a_virtual_time_reads_in_the_unit_of_its_size(at_ms: int, text: str) -> None:
     assert moment(at_ms) == text
-
-
-def test_counts_agree_with_their_nouns() -> None:
-    assert counted(1, "scenario") == "1 scenario"
-    assert counted(2, "scenario") == "2 scenarios"
-    assert counted(0, "reply", "replies") == "0 replies"
-
-
-def test_a_long_text_is_cut_on_one_line() -> None:
-    assert short("one\n  two", 7) == "one two"
-    assert short("one\n  two", 6) == "one t…"
 
 
 def test_values_stand_on_one_line_and_messages_as_they_are_spoken() -> None:

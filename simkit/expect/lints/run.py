@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.views import TurnView, View
+from simkit.words import counted
 
 
 class ScriptMismatch:
@@ -51,24 +52,25 @@ class ScriptMismatch:
         return Hit(self.id, event.message, event.turn, event.agent, index, path=path)
 
     def _of_unused(self, left: e.UnusedLines, turn: TurnView, failed: bool) -> Hit:
-        agent, number, count = left.agent, turn.number, len(left.lines)
-        lines = f"reply line{'' if count == 1 else 's'}"
+        agent, number = left.agent, turn.number
+        lines = counted(len(left.lines), "reply line")
         which = ", ".join(f"[{line}]" for line in left.lines)
-        one = "it" if count == 1 else "them"
+        one = "it" if len(left.lines) == 1 else "them"
         if left.calls:
-            calls = f"{left.calls} model call{'' if left.calls == 1 else 's'}"
+            unused = counted(len(left.lines), "unused reply line")
+            calls = counted(left.calls, "model call")
             what = (
-                f"agent {agent!r} has {count} unused {lines} in turn {number}: {which}. "
+                f"agent {agent!r} has {unused} in turn {number}: {which}. "
                 f"It made {calls}. Remove {one}, or let the agent be asked again."
             )
         elif any(run.agent == agent for run in turn.runs):
             what = (
-                f"agent {agent!r} made no model call in turn {number}, but has {count} {lines}. "
+                f"agent {agent!r} made no model call in turn {number}, but has {lines}. "
                 f"Remove {one}, or let the agent ask a model."
             )
         else:
             what = (
-                f"agent {agent!r} never ran in turn {number}, but has {count} {lines}. "
+                f"agent {agent!r} never ran in turn {number}, but has {lines}. "
                 f"Remove {one}, or route the turn to the agent."
             )
         path = ("turns", number - 1, "replies", agent)

@@ -15,7 +15,7 @@ from simkit.views import View
 class LostUpdate:
     """STA-01: every write of parallel branches is in the merged value.
 
-    Lost is a value that another branch of the same parallel group overwrites with a different one: in
+    Lost is a value that another branch of the same group overwrites with a different one: in
     a channel that replaces, under one key of a channel that merges, or an item with the same id.
     ``{$set: …}`` declares the overwrite. Channels of scope agent_run are never merged, and what a
     user's own reducer does is its own affair. Seen in langgraph#7580 and adk#5244.
@@ -139,9 +139,10 @@ class Shrinking:
         if isinstance(event, e.TurnFinished):
             if self._sizes:
                 self._forget(
-                    key for key in self._sizes
+                    key
+                    for key in self._sizes
                     if key[0] == event.session and channels[key[1]].scope == "turn"
-                )  # fmt: skip
+                )
             return ()
         if self._facts is not view.pipeline:
             self._facts = view.pipeline

@@ -1,0 +1,101 @@
+"""The exception tree: drawn as it is; every exception can travel between processes."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+import re
+from typing import Any
+
+import pytest
+from yaml.error import Mark
+from yaml.nodes import ScalarNode
+
+import simkit
+from simkit import errors
+from simkit.errors import (
+    LimitExceeded,
+    MatcherError,
+    ModelError,
+    NetworkRefused,
+    ReferenceInvalid,
+    ScriptBroken,
+    SimkitError,
+    SourceError,
+)
+from simkit.source.nodes import Fault
+
+NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
+ARGS: dict[type[Exception], tuple[Any, ...]] = {
+    Fault: (NODE, "what", "advice"),
+    LimitExceeded: ("turns", 3),
+    MatcherError: (("a", 0), "what", "word", ("known",), "advice"),
+    ModelError: ("what", "rate_limit", 429),
+    NetworkRefused: ("what", "example.com", 443),
+    ReferenceInvalid: ("what", ("a", 0)),
+    ScriptBroken: ("what", ("turns", 0)),
+    SourceError: ("f.yaml:1:1", "what", "at", "near", ("known",), "advice"),
+}
+"""What each is raised with; the others with one sentence."""
+
+
+def own_exceptions() -> list[type[Exception]]:
+    """Every exception that a module of simkit defines."""
+    found: dict[str, type[Exception]] = {}
+    for module in pkgutil.walk_packages(simkit.__path__, "simkit."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, Exception)
+                and value.__module__.startswith("simkit.")
+            ):
+                found[f"{value.__module__}.{value.__name__}"] = value
+    return [found[name] for name in sorted(found)]
+
+
+def drawn(line: str) -> tuple[int, str]:
+    """The depth and the name of a line of the drawing."""
+    found = re.fullmatch(r"    ((?:[│ ]   |[├└]── )*)(\w+) .*", line)
+    assert found is not None, line
+    return len(found[1]) // 4, found[2]
+
+
+def below(kind: type[Exception], depth: int = 0) -> set[tuple[int, str]]:
+    """The depths and the names of an exception and of all that derive from it."""
+    return {(depth, kind.__name__)}.union(
+        *(below(one, depth + 1) for one in kind.__subclasses__() if one.__module__ != __name__)
+    )
+
+
+@pytest.mark.parametrize("kind", own_exceptions(), ids=lambda kind: kind.__name__)
+def test_every_exception_survives_pickle_with_its_data(kind: type[Exception]) -> None:
+    raised = kind(*ARGS.get(kind, ("what",)))
+
+    copy = pickle.loads(pickle.dumps(raised))
+
+    assert type(copy) is kind
+    if kind is not Fault:  # Nodes of a document are equal only to themselves.
+        assert (copy.args, vars(copy)) == (raised.args, vars(raised))
+        assert str(copy) == str(raised)
+
+
+def test_the_tree_is_drawn_as_it_is() -> None:
+    assert errors.__doc__ is not None
+    drawing = errors.__doc__.partition("::\n\n")[2].partition("\n\n")[0]
+
+    assert {drawn(line) for line in drawing.splitlines()} == below(SimkitError)
+
+
+def test_the_whole_tree_stands_in_one_module() -> None:
+    elsewhere = [
+        kind.__qualname__
+        for kind in own_exceptions()
+        if issubclass(kind, SimkitError) and kind.__module__ != errors.__name__
+    ]
+
+    assert elsewhere == []
+
+
+def test_a_limit_says_its_name_and_what_it_allows() -> None:
+    assert str(LimitExceeded("turns", 3)) == "limit `turns` reached: 3 allowed"
