@@ -8,6 +8,7 @@
     ├── ReferenceInvalid          a `${…}` that cannot be read (becomes a SourceError)
     ├── TraceError                a stored trace that cannot be read
     ├── Unsupported               asked for what this version, or this driver, cannot do
+    │   └── FunctionMissing       a `module:function` that is not there (becomes a SourceError)
     ├── ScriptBroken              the script cannot be served as it is written
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
         ├── NoRoute               no label, agent or edge fits what the router said
@@ -102,6 +103,14 @@ class TraceError(SimkitError):
 
 class Unsupported(SimkitError):
     """Something that this version, or this driver, cannot do."""
+
+
+class FunctionMissing(Unsupported):
+    """A ``module:function`` that is not there; ``name`` is how the file writes it."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(what, name)
+        self.what, self.name = what, name
 
 
 class ScriptBroken(SimkitError):

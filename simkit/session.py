@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import ScriptBroken, SourceError
+from simkit.errors import FunctionMissing, ScriptBroken, SourceError
 from simkit.expect.judge import Judgement, judge
 from simkit.messages import JsonValue
 from simkit.models.script import ScriptedModel, ScriptedTools, call_with
@@ -68,6 +68,17 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
     """Runs a scenario without judging it; ``seed`` and errors are those of `simulate`."""
     if seed is not None:
         prepared = prepared.with_seed(seed)
+    try:
+        return _run(prepared)
+    except FunctionMissing as problem:
+        for document in (prepared.pipeline_document, prepared.document):
+            path = document.path_of(problem.name)
+            if path is not None:
+                raise SourceError(document.position(path), problem.what) from problem
+        raise
+
+
+def _run(prepared: Prepared) -> Trace:
     scenario, pipeline = prepared.scenario, prepared.pipeline
     limits = _limits(pipeline, scenario)
     shared_results, given = _shared(prepared)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from simkit.errors import SourceError
 from simkit.messages import Message
 from tests.building import run_yaml
 
@@ -395,3 +397,15 @@ def test_too_many_turns_are_claimed_for_the_whole_run() -> None:
     )
 
     assert ran.judgement.findings == ()
+
+
+def test_a_function_that_is_not_there_is_told_at_its_place() -> None:
+    pipeline = one_agent("x: {}", "tools: [t]").replace(
+        "flow:", "tools: {t: {function: 'tests.functions:nowhere'}}\n        flow:"
+    )
+
+    with pytest.raises(SourceError) as found:
+        run_yaml(pipeline, "turns: [{user: hi, replies: {a: [{calls: [t: {}]}, ok]}}]")
+
+    assert "nowhere" in str(found.value)
+    assert re.match(r"\S+\.yaml:\d+:\d+: function `tests.functions:nowhere`", str(found.value))

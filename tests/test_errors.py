@@ -15,6 +15,7 @@ from yaml.nodes import ScalarNode
 import simkit
 from simkit import errors
 from simkit.errors import (
+    FunctionMissing,
     LimitExceeded,
     MatcherError,
     ModelError,
@@ -28,6 +29,7 @@ from simkit.source.nodes import Fault
 
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
 ARGS: dict[type[Exception], tuple[Any, ...]] = {
+    FunctionMissing: ("what", "m:f"),
     Fault: (NODE, "what", "advice"),
     LimitExceeded: ("turns", 3),
     MatcherError: (("a", 0), "what", "word", ("known",), "advice"),

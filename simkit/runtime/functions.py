@@ -15,13 +15,13 @@ from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
-from simkit.errors import FunctionFailed, Unsupported
+from simkit.errors import FunctionFailed, FunctionMissing
 from simkit.transports.guards import guarded
 
 
 @lru_cache(maxsize=256)
 def function_named(name: str) -> Callable[..., Any]:
-    """Returns the function; raises Unsupported naming what cannot be found.
+    """Returns the function; raises FunctionMissing naming what cannot be found.
 
     The working directory can be imported from, as with ``python -m``.
     """
@@ -32,19 +32,21 @@ def function_named(name: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
-        raise Unsupported(
+        raise FunctionMissing(
             f"function `{name}`: there is no module {problem.name!r}. "
-            "It is looked for in the working directory and on sys.path."
+            "It is looked for in the working directory and on sys.path.",
+            name,
         ) from None
     except Exception as problem:
-        raise Unsupported(
+        raise FunctionMissing(
             f"function `{name}`: importing {module_name!r} failed: "
-            f"{type(problem).__name__}: {problem}"
+            f"{type(problem).__name__}: {problem}",
+            name,
         ) from None
     found = getattr(module, attribute, None)
     if not callable(found):
-        raise Unsupported(
-            f"function `{name}`: module {module_name!r} has no function {attribute!r}"
+        raise FunctionMissing(
+            f"function `{name}`: module {module_name!r} has no function {attribute!r}", name
         )
     function: Callable[..., Any] = found
     return function
@@ -62,7 +64,7 @@ class UserFunctions:
         self.caller = ""
 
     def named(self, name: str) -> Callable[..., Any]:
-        """Returns the function, guarded; raises Unsupported naming what cannot be found."""
+        """Returns the function, guarded; raises FunctionMissing naming what cannot be found."""
         function = function_named(name)
 
         @wraps(function, updated=())

@@ -83,6 +83,10 @@ class Document:
         """Returns the document with other values at the same places (references filled in)."""
         return Document(self.file, self.index, data, self._root_of, self._text, self._span)
 
+    def path_of(self, text: str) -> SourcePath | None:
+        """Returns the path of the first value that is exactly this text; None if there is none."""
+        return _path_of(self.data, text, ())
+
     def mentions(self, text: str) -> bool:
         """Says whether a text stands anywhere in the document."""
         return self._text.find(text, *self._span) >= 0
@@ -147,6 +151,21 @@ class Document:
                 return None, node
             key_node, node = found
         return key_node, node
+
+
+def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
+    if value == text:
+        return at
+    steps: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        steps = value.items()
+    elif isinstance(value, list):
+        steps = enumerate(value)
+    for step, inner in steps:
+        found = _path_of(inner, text, (*at, step))
+        if found is not None:
+            return found
+    return None
 
 
 def load(path: str | Path) -> list[Document]:
