@@ -45,7 +45,7 @@ TURN = """  - user: "{place} {text}"
 CLAIMS = """    expect:
       agents: [triage, billing, writer]
       context:
-        writer: {{includes: [{{$contains: "billing {place} "}}], excludes: [{{role: tool}}]}}
+        writer: {{includes: [{{$contains: "billing {place} "}}], excludes: [{{agent: triage}}]}}
       state: {{messages: {{$len: {messages}}}}}
 """
 

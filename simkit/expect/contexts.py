@@ -160,7 +160,7 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
 def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
     for place, wanted in enumerate(claim.matcher):
         key, matcher = writer.matchers.of(wanted)
-        if writer.search.first(claim.context, key, matcher) is not None:
+        if writer.search.occurs(claim.context, key, matcher):
             continue
         messages = claim.context.messages
         drops = [drop for drop in claim.context.dropped() if matcher.holds(drop.message)]

@@ -15,6 +15,8 @@ from simkit.views import ContextView, MadePart, ShownPart, StreamView
 
 BLOCK: Final = 256
 """Messages whose texts are searched together, before any of them is looked at."""
+NEW: Final = 8
+"""Settled messages that are looked at with the current turn's."""
 NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
 """Keys of a message whose values are names: they stand in no text."""
 ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
@@ -45,6 +47,33 @@ class Search:
             if matcher.holds(placed):
                 return placed
         return None
+
+    def occurs(self, context: ContextView, key: bytes, matcher: Matcher) -> bool:
+        """Says whether some message of a context matches.
+
+        What is new is looked at before what has settled: a claim mostly speaks of its own turn,
+        and one that each turn makes with words of its own must not read all that was ever said.
+        """
+        for message in context.said:
+            if matcher.holds(replace(message, section="run")):
+                return True
+        shown = [part for part in context.parts if isinstance(part, ShownPart)]
+        for part in context.parts:
+            if isinstance(part, MadePart) and _in_made(part, matcher) is not None:
+                return True
+        if any(self._is_new(part, matcher) for part in shown):
+            return True
+        return any(self._in_shown(part, key, matcher) is not None for part in shown)
+
+    def _is_new(self, part: ShownPart, matcher: Matcher) -> bool:
+        if part.rendered is not None:
+            return False
+        offset = 1 if part.summary is not None else 0
+        end = part.hi + len(part.tail)
+        return any(
+            matcher.holds(part.message(place - part.lo + offset))
+            for place in range(max(part.lo, part.hi - NEW), end)
+        )
 
     def _in_shown(self, part: ShownPart, key: bytes, matcher: Matcher) -> Message | None:
         if part.rendered is not None:
