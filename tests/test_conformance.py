@@ -409,3 +409,12 @@ def test_a_function_that_is_not_there_is_told_at_its_place() -> None:
 
     assert "nowhere" in str(found.value)
     assert re.match(r"\S+\.yaml:\d+:\d+: function `tests.functions:nowhere`", str(found.value))
+
+
+def test_what_ended_a_turn_is_told_before_what_follows_from_it() -> None:
+    ran = run_yaml(
+        one_agent("x: {}", ""),
+        "turns: [{user: hi, replies: {}, expect: {reply: ok}}]",
+    )
+
+    assert [finding.id for finding in ran.judgement.findings] == ["RUN-01", "claim"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
 from simkit.expect.endings import check_endings, ended_by, turns_left
-from simkit.expect.findings import CLAIM, Finding, Hit
+from simkit.expect.findings import CLAIM, Finding
 from simkit.expect.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
 from simkit.expect.lints import all_lints, run_lints
 from simkit.expect.moves import check_events, check_handoffs, check_state
@@ -87,18 +87,23 @@ def judge(scenario: Scenario, document: Document, trace: Trace, find: Find) -> J
         findings += _checked(scope, writer)
         findings += check_satisfies(scope, writer, view, find)
     findings += check_lint_claims(scopes, hits, writer)
-    findings += _failing(sorted_.failing, scenario, view, writer)
+    left = turns_left(scenario, view)
+    ends = [hit for hit in sorted_.failing if ended_by(hit, view)]
+    causes = [as_finding(hit, writer, [left] if left else []) for hit in ends]
+    findings += [as_finding(hit, writer) for hit in sorted_.failing if hit not in ends]
+    ranked = [(_rank(finding, False), finding) for finding in findings]
+    ranked += [(_rank(finding, True), finding) for finding in causes]
     return Judgement(
-        tuple(sorted(findings, key=_in_order)),
+        tuple(finding for _, finding in sorted(ranked, key=lambda row: row[0])),
         tuple(as_finding(hit, writer) for hit in sorted_.warnings),
         tuple(as_finding(hit, writer) for hit in sorted_.noted),
         tuple(scenario.lints.items()),
     )
 
 
-def _in_order(finding: Finding) -> tuple[bool, int, bool]:
-    """By turn; what speaks of the whole run comes last."""
-    return finding.turn == 0, finding.turn, finding.id != CLAIM
+def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
+    """By turn, what ended it before what follows from that; the whole run comes last."""
+    return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
 
 
 def _scopes(scenario: Scenario, view: View) -> list[Scope]:
@@ -129,11 +134,3 @@ def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
             yield not_observable(scope, writer, (*scope.path, name), name, need)
         else:
             yield from check(scope, writer)
-
-
-def _failing(
-    hits: Sequence[Hit], scenario: Scenario, view: View, writer: Writer
-) -> Iterator[Finding]:
-    left = turns_left(scenario, view)
-    for hit in hits:
-        yield as_finding(hit, writer, [left] if left and ended_by(hit, view) else [])
