@@ -81,7 +81,11 @@ def test_without_a_report_nothing_is_guarded() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
 
-        called("app:it", lambda: socket.create_connection(address).close())
+        def connects() -> str:
+            with socket.create_connection(address):
+                return "connected"
+
+        assert called("app:it", connects) == "connected"
 
 
 def test_an_async_function_runs_also_where_the_caller_is_in_an_event_loop() -> None:

@@ -1,0 +1,41 @@
+"""What a reply line's `when` sees of a context is what judges see of it in the trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.messages import Answer
+from simkit.models.script import ScriptedModel
+from simkit.ports import ModelRequest
+from simkit.scenario.files import Library, items_in, scenario_files
+from simkit.session import run
+from simkit.views import view_of
+
+SCENARIOS = Path(__file__).parent.parent.parent / "scenarios"
+
+
+def test_the_script_and_the_judges_see_the_same_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, tuple[list[Any], dict[str, list[Any]]]] = {}
+    answer = ScriptedModel.answer
+
+    def noting(model: ScriptedModel, request: ModelRequest) -> Answer:
+        sections = {name: list(found) for name, found in request.sections().items() if found}
+        asked[request.call] = list(request.messages()), sections
+        return answer(model, request)
+
+    monkeypatch.setattr(ScriptedModel, "answer", noting)
+    library, compared = Library(), 0
+    for file in scenario_files(SCENARIOS):
+        for item in items_in(file):
+            asked.clear()
+            view = view_of(run(library.prepared(item)).events)
+            for call, (messages, sections) in asked.items():
+                context = view.calls[call].context
+                seen = {name: list(context.section(name)) for name in context.sections}
+                compared += 1
+                assert (messages, sections) == (list(context.messages), seen), (item.id, call)
+
+    assert compared > 100
