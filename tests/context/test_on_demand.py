@@ -13,8 +13,32 @@ from simkit.ports import ModelRequest
 from simkit.scenario.files import Library, items_in, scenario_files
 from simkit.session import run
 from simkit.views import view_of
+from tests.building import prepared
 
 SCENARIOS = Path(__file__).parent.parent.parent / "scenarios"
+
+RENDERED = """
+    agents:
+      a:
+        instructions: A
+        tools: [look]
+        context:
+          - - instructions
+            - history: {title: Said before}
+          - history: {name: as_text, as: text}
+          - history: {name: brief, window: {rounds: 0, messages: 1}, summary: s}
+          - current_message
+      s: {instructions: Sum up.}
+    flow: {handoffs: {start: a}}
+"""
+"""Histories in every form: a piece of a message, one text, a summary with what is left."""
+TWO_TURNS = """
+    turns:
+      - user: One
+        replies: {a: [{calls: [look: {}]}, First.]}
+        tool_results: {look: seen}
+      - {user: Two, replies: {a: Second., s: In short.}}
+"""
 
 
 def test_the_script_and_the_judges_see_the_same_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,15 +51,18 @@ def test_the_script_and_the_judges_see_the_same_contexts(monkeypatch: pytest.Mon
         return answer(model, request)
 
     monkeypatch.setattr(ScriptedModel, "answer", noting)
-    library, compared = Library(), 0
-    for file in scenario_files(SCENARIOS):
-        for item in items_in(file):
-            asked.clear()
-            view = view_of(run(library.prepared(item)).events)
-            for call, (messages, sections) in asked.items():
-                context = view.calls[call].context
-                seen = {name: list(context.section(name)) for name in context.sections}
-                compared += 1
-                assert (messages, sections) == (list(context.messages), seen), (item.id, call)
+    library = Library()
+    scenarios = [
+        library.prepared(item) for file in scenario_files(SCENARIOS) for item in items_in(file)
+    ]
+    compared = 0
+    for scenario in [*scenarios, prepared(RENDERED, TWO_TURNS)]:
+        asked.clear()
+        view = view_of(run(scenario).events)
+        for call, (messages, sections) in asked.items():
+            context = view.calls[call].context
+            seen = {name: list(context.section(name)) for name in context.sections}
+            compared += 1
+            assert (messages, sections) == (list(context.messages), seen), (scenario.item.id, call)
 
     assert compared > 100
