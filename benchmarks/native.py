@@ -53,7 +53,8 @@ def langgraph(turns: int, saver: bool) -> Callable[[], object]:
         return lambda state: {"messages": [model.invoke(state["messages"])]}
 
     def run() -> None:
-        graph = StateGraph(_State)
+        # Its types cannot say that a node is any function of the state.
+        graph: Any = StateGraph(_State)
         for name in names:
             graph.add_node(name, node(name))
         for one, other in zip((START, *names), (*names, END), strict=True):

@@ -7,13 +7,16 @@
     ├── MatcherError              a matcher that is none (inside a file; becomes a SourceError)
     ├── ReferenceInvalid          a `${…}` that cannot be read (becomes a SourceError)
     ├── TraceError                a stored trace that cannot be read
+    ├── StoreInvalid              a store that cannot be read, or be written to
     ├── Unsupported               asked for what this version, or this driver, cannot do
     │   └── FunctionMissing       a `module:function` that is not there (becomes a SourceError)
+    ├── ProcessFailed             a process that was to go on with a scenario ended too early
     ├── ScriptBroken              the script cannot be served as it is written
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
         ├── NoRoute               no label, agent or edge fits what the router said
         ├── ModelError            a scripted or real provider error
-        ├── OutputInvalid         a model's output does not satisfy its schema
+        ├── InputInvalid          what an agent is given does not satisfy its schema
+        ├── OutputInvalid         an agent's output does not satisfy its schema
         ├── HandoffInvalid        a handoff was refused and its contract says `retry`
         ├── HandoffTimeout        the target of a handoff took longer than its contract allows
         ├── ToolMissing           a tool was called that nobody answers
@@ -101,6 +104,10 @@ class TraceError(SimkitError):
     """A stored trace that cannot be read."""
 
 
+class StoreInvalid(SimkitError):
+    """A store that cannot be read, or be written to: its file is damaged, foreign or in use."""
+
+
 class Unsupported(SimkitError):
     """Something that this version, or this driver, cannot do."""
 
@@ -122,6 +129,10 @@ class ScriptBroken(SimkitError):
     def __init__(self, what: str, path: tuple[str | int, ...] = ("turns",)) -> None:
         super().__init__(what, path)
         self.what, self.path = what, path
+
+
+class ProcessFailed(SimkitError):
+    """A process that was to go on with a scenario ended before it was done."""
 
 
 class PipelineError(SimkitError):
@@ -149,8 +160,12 @@ class ModelError(PipelineError):
         return self.kind
 
 
+class InputInvalid(PipelineError):
+    """What an agent is given does not satisfy its ``input`` schema, or is not there."""
+
+
 class OutputInvalid(PipelineError):
-    """A model's output does not satisfy the agent's schema."""
+    """An agent's output does not satisfy its ``output`` schema."""
 
 
 class HandoffInvalid(PipelineError):

@@ -150,9 +150,15 @@ class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
     """The parallel group it belongs to: ``g1``, ``g2``, …"""
     channels: tuple[str, ...] | None = None
     """The channels it can read; None is all but those of scope agent_run."""
-    fork: str = ""
-    """The parallel group in one of whose branches it runs: it sees the state as it was when that
-    group began."""
+    branch: str = ""
+    """The run that opened the parallel branch it is in (itself, if it did): it sees the state as
+    it was when that branch began, and what the branch wrote since."""
+    outer: str = ""
+    """For a run that opens a branch: the branch in which its group began."""
+    after: tuple[str, ...] = ()
+    """The runs whose end led to it: on a graph's incoming edges, a supervisor's step before."""
+    task: str = ""
+    """The supervisor's words."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -218,6 +224,37 @@ class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"
 Part: TypeAlias = Made | Shown
 
 
+class LeftOut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="items"):
+    """Items of a channel that a section read and does not show."""
+
+    section: str
+    channel: str
+    by: str
+    """``scopes``, ``since_days``, ``time_ranges``, ``tags``, ``threshold``, ``max`` or ``tokens``:
+    the first of the section's options that speaks against them."""
+    places: tuple[tuple[int, int], ...] = ()
+    """Their places in the channel as ranges: the first one, and the one behind the last."""
+
+
+class Shortened(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="value"):
+    """What a section cut out of a value that it shows."""
+
+    section: str
+    by: str
+    """``tokens``, ``preview`` or ``truncate``."""
+    channel: str = ""
+    """Where the value stands, if in a channel."""
+    path: str = ""
+    """Where in the value it was cut; empty for the whole."""
+    items: int = 0
+    """How many items are missing at the end of a list."""
+    characters: int = 0
+    """How many characters are missing at the end of a text."""
+
+
+Unshown: TypeAlias = LeftOut | Shortened
+
+
 class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
     """One model call's context was put together."""
 
@@ -233,6 +270,9 @@ class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
     tokens: int = 0
     budget: int = 0
     """The most tokens it may have; 0 is no budget."""
+    left_out: tuple[Unshown, ...] = ()
+    """What sections read and do not show, in the order of the recipe; histories say it in their
+    parts. Like ``parts``, only the first call of an agent run tells it."""
 
 
 class ModelCalled(Event, frozen=True, gc=False, tag="ModelCalled"):
@@ -256,6 +296,7 @@ class ReplyParsed(Event, frozen=True, gc=False, tag="ReplyParsed"):
 
     call: str = ""
     how: str = ""
+    """``json``, ``json_in_text``, or ``text``: JSON was looked for in it and none was there."""
     value: JsonValue = None
 
 
@@ -348,18 +389,31 @@ class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
     """The parallel group in one of whose branches the run was that wrote."""
     branch: str = ""
     """The run that opened that branch."""
+    branch_values: Mapping[str, Mapping[str, JsonValue]] | None = None
+    """Branch to channel to its new value there, for reducers that are the user's own functions."""
+
+
+class HistorySummarised(Event, frozen=True, gc=False, tag="HistorySummarised"):
+    """What a window leaves out of a stream was summarised."""
+
+    stream: str = ""
+    text: str = ""
+    covers: int = 0
+    """The last message that the summary covers."""
 
 
 class StoreRead(Event, frozen=True, gc=False, tag="StoreRead"):
-    """A long-lived channel was read from its store."""
+    """A session began with what its store holds of a long-lived channel."""
 
     channel: str = ""
+    scope: str = ""
 
 
 class StoreWritten(Event, frozen=True, gc=False, tag="StoreWritten"):
     """A long-lived channel was written to its store."""
 
     channel: str = ""
+    scope: str = ""
 
 
 class GuardrailTripped(Event, frozen=True, gc=False, tag="GuardrailTripped"):
@@ -431,6 +485,8 @@ class TurnFinished(Event, frozen=True, gc=False, tag="TurnFinished"):
     reply: JsonValue = None
     error: ErrorFacts | None = None
     unused: tuple[UnusedLines, ...] = ()
+    waits_for: str = ""
+    """The run whose question the user answers next; empty where the turn is over."""
 
 
 class FaultInjected(Event, frozen=True, gc=False, tag="FaultInjected"):
@@ -463,9 +519,9 @@ AnyEvent: TypeAlias = (
     RunStarted | SessionStarted | TurnStarted | MessageAdded | RouteChosen | AgentStarted
     | ContextBuilt | ModelCalled | ModelReplied | ReplyParsed | ModelFailed | ModelRetried
     | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
-    | StateUpdated | StoreRead | StoreWritten | GuardrailTripped | TurnInterrupted | TurnResumed
-    | CheckpointSaved | CheckpointRestored | AgentFinished | TurnFinished | FaultInjected
-    | LimitReached | UncontrolledEffect | RunFinished
+    | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
+    | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored | AgentFinished
+    | TurnFinished | FaultInjected | LimitReached | UncontrolledEffect | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

@@ -35,10 +35,32 @@ LINTS: Final[Mapping[str, Entry]] = {
         "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in what was given",
         "Correct the pattern: as it stands, nothing could ever match it.",
     ),
+    "CTX-01": Entry(
+        "E", "orphan-result",
+        "every tool result in a context follows the call that it answers",
+        "Let filters and windows take a call and its result together: `tool_calls` with "
+        "`tool_messages`, `window: {rounds: N}`.",
+    ),
+    "CTX-02": Entry(
+        "E", "orphan-call",
+        "every tool call in a context is answered once, before the conversation goes on",
+        "Answer every call, or filter calls out of the history: `tool_calls`, or `handoffs` for "
+        "those that pass control.",
+    ),
     "CTX-03": Entry(
         "E", "wrong-instructions",
         "a context has exactly one instructions block, and it is the calling agent's",
         "Begin the recipe with `instructions`, once.",
+    ),
+    "CTX-05": Entry(
+        "E", "required-fact-missing",
+        "what an agent `requires` is in each of its contexts",
+        "Add the section that brings the fact, or widen the filter or window that takes it out.",
+    ),
+    "CTX-06": Entry(
+        "E", "private-fact-leaked",
+        "what a channel holds that is `private` to an agent is in no other agent's context",
+        "Filter out the message that carries it, or take the channel out of `private`.",
     ),
     "CTX-07": Entry(
         "W", "duplicate-message",
@@ -55,6 +77,17 @@ LINTS: Final[Mapping[str, Entry]] = {
         "the share of a context's tokens that comes from agents outside `sees` stays under its "
         "limit",
         "Add the filter `agents: {only: […]}` to the agent's history, or a window.",
+    ),
+    "CTX-12": Entry(
+        "E", "illegal-sequence",
+        "no message of a context is empty: each has a text, or calls",
+        "Leave the message out, or say something in it.",
+    ),
+    "CTX-15": Entry(
+        "W", "system-not-first",
+        "instructions, and system messages of a history, come before what was said",
+        "Put `instructions` first in the recipe, and keep system messages out of the "
+        "conversation.",
     ),
     "CTX-16": Entry(
         "E", "current-message-twice",
@@ -82,6 +115,11 @@ LINTS: Final[Mapping[str, Entry]] = {
         "a requested handoff is made or rejected in its turn, and calls made beside it are "
         "answered",
         "Make or reject the handoff in its turn, and answer every call before control passes.",
+    ),
+    "HND-08": Entry(
+        "W", "several-handoffs",
+        "one assistant message asks for one handoff",
+        "Ask for one handoff at a time, or route to several agents in parallel.",
     ),
     "HND-10": Entry(
         "W", "data-in-query",
@@ -114,6 +152,16 @@ LINTS: Final[Mapping[str, Entry]] = {
         "an appending channel never shrinks and a counter never falls, but by a declared reset",
         "Write `{$set: …}` where the reset is meant.",
     ),
+    "STA-06": Entry(
+        "E", "resume-differs",
+        "continuing from a checkpoint equals not having stopped",
+        "Keep in channels whatever a later turn needs: a new process knows nothing else.",
+    ),
+    "STA-08": Entry(
+        "E", "session-bleed",
+        "a session among others is as if it were alone",
+        "Keep what belongs to one session in its channels, not in a module or an object.",
+    ),
     "STA-10": Entry(
         "W", "in-place-change",
         "an agent returns updates, it does not change the state it received",
@@ -129,6 +177,12 @@ LINTS: Final[Mapping[str, Entry]] = {
         "control moves along a declared edge, route or contract",
         "Declare the edge, or correct the route.",
     ),
+    "FLW-03": Entry(
+        "E", "repeated-call",
+        "no agent makes the same call three times in a turn with the same result and no write in "
+        "between",
+        "Use the first result, or end the run when nothing new comes of the call.",
+    ),
     "FLW-04": Entry(
         "E", "ping-pong",
         "no agent runs twice in a turn with the same state and input, reached the same way",
@@ -138,5 +192,20 @@ LINTS: Final[Mapping[str, Entry]] = {
         "E", "call-after-end",
         "no model is called after the turn's reply was made",
         "End the turn with the run that makes the reply.",
+    ),
+    "FLW-06": Entry(
+        "E", "asked-again",
+        "a question is not asked again once answered, and its answer goes to who asked",
+        "Keep the answer in the state, and resume the agent that asked.",
+    ),
+    "FLW-07": Entry(
+        "E", "open-work",
+        "a turn does not end with tool calls that were never answered",
+        "Wait for every tool's answer before the turn ends.",
+    ),
+    "FLW-08": Entry(
+        "W", "ambiguous-route",
+        "of the labels on a decision's ways, one matches",
+        "Choose labels that do not contain each other, or route by `equals`.",
     ),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -70,6 +70,9 @@ class Tools(Protocol):
     def begin_turn(self, place: int) -> None:
         """Takes what belongs to the turn at this place (from 0)."""
 
+    def scripts(self, tool: str) -> bool:
+        """Says whether the turn has an answer of its own for a tool."""
+
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Returns the tool's reply; raises ToolMissing if nobody answers."""
 
@@ -81,6 +84,37 @@ class Schedule(Protocol):
 
     def pick(self, ready: int) -> int:
         """Returns which of ``ready`` tasks runs next, counted from 0 in order of readiness."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, gc=False):
+    """A moment up to which everything is saved."""
+
+    id: str
+    """``k1``, ``k2``, … counted over the whole run."""
+    session: str
+    turn: int
+    agent: str
+    """The agent that had finished; empty at the end of a turn."""
+    place: int
+    """How many entries of the journal it covers."""
+    counters: Mapping[str, int]
+    """The virtual time, and the counters that ids are made from."""
+
+
+class Store(Protocol):
+    """Keeps what outlives a process: one journal of events, only ever added to."""
+
+    def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
+        """Adds entries and the checkpoint that covers them, all or nothing."""
+
+    def journal(self) -> Iterator[bytes]:
+        """Yields every committed entry, in order; raises StoreInvalid if it is damaged."""
+
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        """Returns every checkpoint, oldest first."""
+
+    def close(self) -> None:
+        """Lets go of what it holds open."""
 
 
 class Driver(Protocol):

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 
 from simkit.errors import FunctionMissing, ScriptBroken, SourceError
+from simkit.execution import alone, traced, unbroken
+from simkit.expect.findings import Hit
 from simkit.expect.judge import Judgement, judge
-from simkit.messages import JsonValue
-from simkit.models.script import ScriptedModel, ScriptedTools, call_with
-from simkit.pipeline.model import Limits, Pipeline
-from simkit.ports import Driver
-from simkit.runtime.compiled import compiled
+from simkit.expect.twins import reached_by_others, resumed_differs, session_differs
 from simkit.runtime.functions import function_named
-from simkit.runtime.kernel import NativeDriver, UserTurn
 from simkit.scenario.files import Prepared
-from simkit.scenario.model import Scenario, Turn
-from simkit.scenario.replies import ToolAnswers
-from simkit.trace import Trace, canonical, copied
+from simkit.trace import Trace
+from simkit.views import view_of
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -45,7 +40,31 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
         if seed is not None:
             prepared = prepared.with_seed(seed)
         trace = run(prepared)
-        return Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
+        judgement = judge(
+            prepared.scenario, prepared.document, trace, function_named,
+            list(_compared(prepared, trace)),
+        )  # fmt: skip
+        return Outcome(trace, judgement)
+
+
+def _compared(prepared: Prepared, trace: Trace) -> Iterator[Hit]:
+    """Yields where a run differs from the same without restarts, a session from the same alone."""
+    scenario = prepared.scenario
+    restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
+    sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
+    if (not restarts or "STA-06" in scenario.lints) and (
+        len(sessions) == 1 or "STA-08" in scenario.lints
+    ):
+        return
+    view = view_of(trace.events)
+    if restarts and "STA-06" not in scenario.lints:
+        yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
+    if len(sessions) > 1 and "STA-08" not in scenario.lints:
+        starts = [turn.at for turn in view.turns]
+        for session in sessions:
+            if not reached_by_others(view, session):
+                other = view_of(alone(prepared, session, starts).events)
+                yield from session_differs(view, other, session)
 
 
 @contextmanager
@@ -79,66 +98,8 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
 
 
 def _run(prepared: Prepared) -> Trace:
-    scenario, pipeline = prepared.scenario, prepared.pipeline
-    limits = _limits(pipeline, scenario)
-    shared_results, given = _shared(prepared)
-    ready = compiled(pipeline)
-    functions = ready.functions
-    driver: Driver = NativeDriver(
-        ready,
-        scenario=prepared.item.name,
-        seed=scenario.seed,
-        start=scenario.start,
-        turns=[_user_turn(turn) for turn in scenario.turns],
-        given=given,
-        model=ScriptedModel(
-            [turn.replies for turn in scenario.turns],
-            ready.tool_args,
-            ready.schemas,
-            functions.named,
-        ),
-        tools=ScriptedTools(
-            [turn.tool_results for turn in scenario.turns],
-            shared_results,
-            {name: t.function for name, t in pipeline.tools.items() if t.function},
-            lambda name, args: copied(call_with(functions.named(name), copied(args))),
-        ),
-        limits=limits,
-    )
-    trace = Trace()
     try:
-        driver.run(trace)
+        return traced(prepared)
     except ScriptBroken as problem:
         where = prepared.document.position(problem.path)
         raise SourceError(where, problem.what) from problem
-    return trace
-
-
-def _limits(pipeline: Pipeline, scenario: Scenario) -> Limits:
-    changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
-    return pipeline.limits.model_copy(update=changed) if changed else pipeline.limits
-
-
-def _shared(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str, Any]]:
-    """Tool results and given state, with those of the files under ``use`` beneath."""
-    results: dict[str, ToolAnswers] = {}
-    given: dict[str, Any] = {}
-    for shared in prepared.shared:
-        results.update(shared.tool_results)
-        given.update(shared.given.state)
-    return results, canonical({**given, **prepared.scenario.given.state})
-
-
-def _user_turn(turn: Turn) -> UserTurn:
-    user = turn.user
-    text, value = "", None
-    if user is not None and user.text is not None:
-        text = user.text
-    elif user is not None:
-        value = canonical(user.json_)
-        text = value if isinstance(value, str) else _json(value)
-    return UserTurn(text, value, turn.session, turn.project, turn.expect.has("error"))
-
-
-def _json(value: JsonValue) -> str:
-    return msgspec.json.encode(value).decode()

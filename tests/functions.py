@@ -58,8 +58,17 @@ def shout(root: Root) -> str:
     return str(root["user"]).upper()
 
 
+def shout_and_print(root: Root) -> str:
+    print("{}")
+    return shout(root)
+
+
 def nothing(_root: Root) -> None:
     return None
+
+
+def what_came(root: Root) -> dict[str, Any]:
+    return {key: root[key] for key in ("input", "task", "upstream")}
 
 
 def pass_on(root: Root) -> Handoff:

@@ -52,7 +52,7 @@ class Mutation:
 def mutations() -> tuple[Mutation, ...]:
     """Returns every mutation of every folder, in the order of the files."""
     found: list[Mutation] = []
-    for file in sorted(SCENARIOS.glob("*/mutations.yaml")):
+    for file in sorted(SCENARIOS.glob("*/*mutations.yaml")):
         (document,) = load(file)
         found += [_mutation(entry, file.parent.name) for entry in document.data["mutations"]]
     return tuple(found)

@@ -120,10 +120,64 @@ def test_the_page_on_lints_says_what_the_catalogue_says() -> None:
     ]
 
 
-@pytest.mark.parametrize("file", ["kitchen.scenario.yaml", "travel.scenario.yaml"])
-def test_the_examples_of_the_page_on_scenarios_hold(tmp_path: Path, file: str) -> None:
-    write_files(ROOT / "docs" / "scenarios.md", tmp_path)
+HOLDING = [
+    pytest.param(ROOT / "docs" / page, file, id=f"{page}-{file}")
+    for page in ("scenarios.md", "pipelines.md")
+    for _, text in blocks(ROOT / "docs" / page)
+    for file in FILE_NAME.findall(text)
+    if file.endswith(".scenario.yaml")
+]
+
+
+@pytest.mark.parametrize(("page", "file"), HOLDING)
+def test_the_examples_of_the_pages_hold(tmp_path: Path, page: Path, file: str) -> None:
+    write_files(page, tmp_path)
 
     done = simkit(f"simkit replay {file}", tmp_path)
 
     assert done.returncode == 0, done.stdout
+    assert "warning" not in done.stdout
+
+
+def test_every_yaml_block_of_the_page_on_pipelines_is_a_file_that_loads() -> None:
+    found = [text for kind, text in blocks(ROOT / "docs" / "pipelines.md") if kind == "yaml"]
+
+    assert [text for text in found if not FILE_NAME.match(text)] == []
+
+
+MISTAKES_HEAD = "| instead of | write | and you are told |"
+MISTAKE = re.compile(r"^\| `(.+?)` \| (?:`(.+?)`|—) \| (.+) \|$")
+
+
+def mistakes() -> list[tuple[str, str, str, str]]:
+    """Returns file, what stands in it, what is written instead, and what that is answered with."""
+    found = []
+    file, inside = "", False
+    for line in (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8").splitlines():
+        named = FILE_NAME.match(f"{line}\n")
+        if named and named[1].endswith(".scenario.yaml"):
+            file = named[1]
+        if inside and line.startswith("| "):
+            row = MISTAKE.match(line)
+            assert row, f"no row that this test can read: {line}"
+            found.append((file, row[1], row[2] or "", row[3]))
+        inside = line == MISTAKES_HEAD or (inside and line.startswith("|"))
+    return found
+
+
+def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path: Path) -> None:
+    write_files(ROOT / "docs" / "pipelines.md", tmp_path)
+    rows = mistakes()
+    for place, (file, right, wrong, _) in enumerate(rows):
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert text.count(right) == 1, f"{right!r} is in {file} {text.count(right)} times"
+        name = tmp_path / "mistakes" / f"{place}.scenario.yaml"
+        name.parent.mkdir(exist_ok=True)
+        name.write_text(text.replace(right, wrong), encoding="utf-8")
+
+    printed = simkit("simkit replay mistakes", tmp_path).stdout
+    told = iter(re.split(r"^mistakes/(\d+)\.scenario\.yaml\n", printed, flags=re.MULTILINE)[1:])
+    answers = {int(place): " ".join(text.split()) for place, text in zip(told, told, strict=True)}
+    missing = [row for place, row in enumerate(rows) if row[3] not in answers[place]]
+
+    assert missing == []

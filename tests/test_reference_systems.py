@@ -17,9 +17,12 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 INDEX = DOCS / "reference-systems.md"
 TABLES = {
     "fitness-coach.md": ("fitness_coach", range(1, 72)),
+    "agent-engine.md": ("agent_engine", range(72, 136)),
+    "supervisor-context.md": ("supervisor_context", range(136, 175)),
     "handoff-pattern.md": ("handoff_pattern", range(214, 267)),
 }
 IMPROVEMENTS = "improvements.scenario.yaml"
+ENHANCEMENTS = "enhancements.scenario.yaml"
 
 ASSERTION = re.compile(r"\[(?P<stem>\w+)\]\((?P<link>[^)]+)\) \*(?P<name>[^*]+)\*: (?P<claims>.+)")
 UNSEEN = "not observable:"
@@ -177,9 +180,7 @@ def test_the_index_says_what_each_improvement_saves() -> None:
 
     today = None
     for number, name, *tokens in said:
-        found = unmutated("fitness_coach", f"{IMPROVEMENTS}::{name.strip('*')}")
-        built = [event for event in found.trace.events if isinstance(event, ContextBuilt)]
-        last = [event for event in built if event.turn == built[-1].turn]
+        last = _last_contexts("fitness_coach", f"{IMPROVEMENTS}::{name.strip('*')}")
         coach = sum(event.tokens for event in last if event.agent.endswith("_coach"))
         others = sum(event.tokens for event in last) - coach
         others -= sum(event.tokens for event in last if event.agent == "router")
@@ -187,6 +188,28 @@ def test_the_index_says_what_each_improvement_saves() -> None:
         measured = [str(coach), str(others), str(today - coach - others)]
         assert tokens == measured, f"rule {number}"
     assert {name.strip("*") for _, name, *_ in said} == set(items("fitness_coach", IMPROVEMENTS))
+
+
+def test_the_index_says_what_each_enhancement_saves() -> None:
+    said = lines_of_table(INDEX.read_text(encoding="utf-8"), "enhancement")
+
+    today = 0
+    for enhancement, name, *tokens in said:
+        last = _last_contexts("supervisor_context", f"{ENHANCEMENTS}::{name.strip('*')}")
+        report = sum(event.tokens for event in last if event.agent.endswith("reporting_agent"))
+        spent = sum(event.tokens for event in last)
+        today = spent if enhancement == "–" else today
+        assert tokens == [str(report), str(spent - report), str(today - spent)], name
+    assert sorted(enhancement for enhancement, *_ in said) == [
+        "compression", "filtering", "persistence", "querying", "validation", "–", "–",
+    ]  # fmt: skip
+
+
+def _last_contexts(folder: str, scenario: str) -> list[ContextBuilt]:
+    """What was sent in a scenario's last turn."""
+    events = unmutated(folder, scenario).trace.events
+    built = [event for event in events if isinstance(event, ContextBuilt)]
+    return [event for event in built if event.turn == built[-1].turn]
 
 
 def test_every_anti_pattern_is_caught_where_the_index_says_and_not_in_the_good_handoff() -> None:

@@ -18,6 +18,7 @@ import click
 from simkit.errors import SimkitError
 
 COMMANDS: Final = {
+    "init": "Turn an agent engine's workflow files into a pipeline file.",
     "replay": "Run scenarios; show what every agent was sent, and what does not hold.",
     "schema": "Print the JSON Schema of scenario and pipeline files, for editors.",
     "validate": "Check files without running anything.",

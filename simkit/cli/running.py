@@ -31,7 +31,7 @@ from simkit.report.states import state_lines
 from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import result_text, title_line, warning_lines
 from simkit.report.timeline import Row, rows_of, selected
-from simkit.scenario.files import Library, Prepared, check_runnable
+from simkit.scenario.files import Library, Prepared
 from simkit.scenario.items import Item
 from simkit.session import Outcome, simulate
 from simkit.views import view_of
@@ -144,7 +144,6 @@ class Runner:
             prepared = self._library.prepared(entry)
             if prepared.scenario.skip is not None:
                 return self._told(_result(entry, "skipped", reason=prepared.scenario.skip), None)
-            check_runnable(prepared.pipeline, prepared.pipeline_document)
             # What a user's function prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome = simulate(prepared, seed=self._job.seed)
@@ -186,7 +185,8 @@ class Runner:
             yield paint(f"    {facts(result)}", "quiet")
             rows = rows_of(view)
             chosen = selected(rows, job.turn, job.agent)
-            yield _indented(table(chosen, job.width) or [_nothing_chosen(rows, job)])
+            who = "node" if view.pipeline.flow == "graph" else "agent"
+            yield _indented(table(chosen, job.width, who) or [_nothing_chosen(rows, job)])
         if job.show == "context":
             yield _indented(context_lines(view, job.turn, job.agent, paint))
         elif job.show == "state":

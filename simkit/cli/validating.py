@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from simkit.errors import SourceError
-from simkit.scenario.files import Library, check_runnable
+from simkit.scenario.files import Library
 from simkit.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
@@ -81,7 +81,7 @@ def _problems(file: str, library: Library) -> Iterator[str | int]:
             if "scenario" in document.data:
                 continue
             try:
-                check_runnable(library.pipeline(document), document)
+                library.pipeline(document)
             except SourceError as problem:
                 yield str(problem)
     wrong: set[int] = set()

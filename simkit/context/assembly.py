@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from simkit.context import rendering
 from simkit.context.history import Slice
 from simkit.context.rendering import Root
+from simkit.context.saying import NOTHING, Said, Say, SectionTexts
 from simkit.context.tokens import Counter
-from simkit.events import Made, Part, Piece, Shown
+from simkit.events import Made, Part, Piece, Shown, Unshown
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import Message
 from simkit.pipeline import recipe as r
 from simkit.references import Template
 from simkit.references import compile as compile_references
-from simkit.trace import copied
 
 
 class Sources(Protocol):
@@ -31,8 +31,23 @@ class Sources(Protocol):
         """The message that the run answers, and its number in the log (0 if it is a query)."""
 
 
-Say: TypeAlias = Callable[[Root], str]
-"""What says a section's text, given the root; empty if it makes nothing here."""
+class Put(NamedTuple):
+    """What one entry of a recipe puts into a context."""
+
+    part: Part | None
+    tokens: int = 0
+    left_out: Sequence[Unshown] = ()
+
+
+class Assembled(NamedTuple):
+    """What a recipe makes of the root."""
+
+    parts: list[Part]
+    tokens: int
+    left_out: tuple[Unshown, ...]
+
+
+NO_PART = Put(None)
 
 
 class Section:
@@ -52,16 +67,16 @@ class Section:
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
 
-    def says(self, root: Root) -> str:
+    def says(self, root: Root) -> Said:
         """The section's whole text; empty if it makes nothing here."""
         if self.when is not None and not self.when.holds(root):
-            return ""
-        content = self.text(root)
+            return NOTHING
+        content, left_out = self.text(root)
         if not content:
-            return ""
+            return Said("", left_out)
         if self.format is not None:
             content = rendering.text_form(self.format.resolve(root))
-        return self.framed(content, root)
+        return Said(self.framed(content, root), left_out)
 
     def framed(self, content: str, root: Root) -> str:
         """Puts the section's title above a content, and its closing words below."""
@@ -87,11 +102,13 @@ class Assembly:
         recipe: r.Recipe,
         count: Counter,
         function: Callable[[str], Callable[..., Any]],
+        scopes: Mapping[str, str] = {},
     ) -> None:
+        """``scopes`` has the scope of each channel that is declared."""
         self._count = count
         self.histories: list[tuple[str, r.History]] = []
         self._current: list[Section] = []
-        texts = _Texts(instructions, count, function)
+        texts = SectionTexts(instructions, count, function, scopes)
         self._entries: list[_Entry] = []
         for entry in recipe:
             if isinstance(entry, tuple):
@@ -101,7 +118,7 @@ class Assembly:
             else:
                 self._entries.append(self._single(entry, texts))
 
-    def _single(self, item: r.Item, texts: _Texts, shares: bool = False) -> _Single:
+    def _single(self, item: r.Item, texts: SectionTexts, shares: bool = False) -> _Single:
         if item.kind == "history":
             self.histories.append((item.name, item.history or r.History()))
             return _HistoryEntry(
@@ -112,145 +129,38 @@ class Assembly:
             return _CurrentEntry(section, self._count)
         return _TextEntry(section, self._count, item.kind == "instructions")
 
-    def _section(self, item: r.Item, texts: _Texts) -> Section:
+    def _section(self, item: r.Item, texts: SectionTexts) -> Section:
         section = Section(item, texts.of(item), _DEFAULT_ROLES.get(item.kind, "system"))
         if item.kind == "current_message":
             self._current.append(section)
         return section
 
-    def build(self, root: Root, sources: Sources) -> tuple[list[Part], int]:
-        """Returns the context's parts and its tokens."""
+    def build(self, root: Root, sources: Sources) -> Assembled:
+        """Returns the context's parts, its tokens, and what its sections left out."""
         parts: list[Part] = []
+        left_out: list[Unshown] = []
         tokens = 0
         omits = ""
-        if any(section.says(root) for section in self._current):
+        if any(section.says(root).text for section in self._current):
             message, number = sources.current()
             omits = message.id if number else ""
         for entry in self._entries:
-            made = entry.make(root, sources, omits)
-            if made is not None:
-                parts.append(made[0])
-                tokens += made[1]
-        return parts, tokens
+            put = entry.make(root, sources, omits)
+            left_out += put.left_out
+            if put.part is not None:
+                parts.append(put.part)
+                tokens += put.tokens
+        return Assembled(parts, tokens, tuple(left_out))
 
 
 _DEFAULT_ROLES = {"current_message": "user", "input": "user", "task": "user"}
 
 
-class _Texts:
-    """Finds the function that says a section's text."""
-
-    def __init__(
-        self, instructions: str, count: Counter, function: Callable[[str], Callable[..., Any]]
-    ) -> None:
-        self._instructions, self._count, self._function = instructions, count, function
-
-    def of(self, item: r.Item) -> Say:
-        """Returns root → text for one section."""
-        match item.options:
-            case r.Instructions():
-                return self._instructed()
-            case r.History():
-                return lambda _root: "history"
-            case r.CurrentMessage():
-                return _current
-            case r.Input() as given:
-                return lambda root: _input(root, given)
-            case r.Task():
-                return lambda root: rendering.text_form(root.get("task") or "")
-            case r.Upstream() as upstream:
-                return lambda root: _json_of(root.get("upstream"), upstream.preview)
-            case r.PreviousAgents() as agents:
-                return lambda root: rendering.previous_agents_text(root, agents)
-            case r.Shared() as shared:
-                return lambda root: _json_of(root["state"].get(shared.from_), shared.preview)
-            case r.HandoffSection() as handoff:
-                return _handed_over(handoff)
-            case r.Notes() as notes:
-                return self._recalled(notes, "notes", "", rendering.note_line)
-            case r.Memories() as memories:
-                best = {"order": memories.order or "score"}
-                return self._recalled(
-                    memories.model_copy(update=best), "memories", rendering.MEMORIES_HEADING,
-                    rendering.item_line,
-                )  # fmt: skip
-            case r.Recall() as recall:
-                return self._recalled(recall, "items", "", rendering.item_line)
-            case r.Custom() as custom:
-                return self._custom(custom)
-        raise TypeError(f"no section is a {type(item.options).__name__}")
-
-    def _instructed(self) -> Say:
-        text = compile_references(self._instructions)
-        if text.is_constant:
-            constant = str(text.resolve({}))
-            return lambda _root: constant
-        return lambda root: rendering.text_form(text.resolve(root))
-
-    def _recalled(
-        self,
-        options: r.Recall,
-        channel: str,
-        heading: str,
-        line: Callable[[Mapping[str, Any]], str],
-    ) -> Say:
-        ranges = compile_references(options.time_ranges)
-        count = self._count
-
-        def recalled(root: Root) -> str:
-            chosen = options
-            if not ranges.is_constant:
-                chosen = options.model_copy(update={"time_ranges": ranges.resolve(root)})
-            items = rendering.recalled(root, chosen, options.from_ or channel, count)
-            if not items:
-                return ""
-            lines = [line(rendering.shortened(found, options.preview)) for found in items]
-            return "\n".join([heading, *lines] if heading else lines)
-
-        return recalled
-
-    def _custom(self, options: r.Custom) -> Say:
-        function = self._function(options.function)
-
-        def custom(root: Root) -> str:
-            made = function({key: copied(value) for key, value in root.items()})
-            return "" if made is None else rendering.text_form(made)
-
-        return custom
-
-
-def _current(root: Root) -> str:
-    handoff = root.get("handoff")
-    if handoff is not None and handoff["query"] is not None:
-        return str(handoff["query"])
-    return rendering.text_form(root["user"])
-
-
-def _input(root: Root, options: r.Input) -> str:
-    shown = rendering.shortened(root["input"], options.preview)
-    return "" if shown is None else rendering.text_form(shown)
-
-
-def _handed_over(options: r.HandoffSection) -> Say:
-    if options.format is not None:
-        # The format speaks for the handoff, also where it carries no payload.
-        return lambda root: "" if root.get("handoff") is None else "handoff"
-    return lambda root: rendering.handoff_text(root, options)
-
-
-def _json_of(value: Any, preview: Mapping[str, int] | None) -> str:
-    if value is None or (isinstance(value, (Mapping, Sequence)) and not len(value)):
-        return ""
-    if isinstance(value, str):
-        return value
-    return rendering.json_text(rendering.shortened(value, preview))
-
-
 class _Entry(Protocol):
     section: Section
 
-    def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
-        """Returns the part and its tokens, or None if it makes nothing."""
+    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+        """Returns the part, if it makes one, and what it left out."""
 
 
 class _TextEntry:
@@ -258,22 +168,22 @@ class _TextEntry:
 
     def __init__(self, section: Section, count: Counter, is_instructions: bool) -> None:
         self.section, self._count, self._speaker = section, count, is_instructions
-        self._last: tuple[str, str | None, tuple[Part, int]] | None = None
+        self._last: tuple[str, str | None, Made] | None = None
 
-    def make(self, root: Root, _sources: Sources, _omits: str) -> tuple[Part, int] | None:
-        text = self.section.says(root)
+    def make(self, root: Root, _sources: Sources, _omits: str) -> Put:
+        text, left_out = self.section.says(root)
         if not text:
-            return None
+            return Put(None, 0, left_out)
         agent = root["agent"] if self._speaker else None
         last = self._last
         if last is not None and last[0] == text and last[1] == agent:
-            return last[2]
+            return Put(last[2], last[2].tokens, left_out)
         tokens = self._count(text)
         name = self.section.name
         message = Message(self.section.role, text, agent=agent, section=name)
-        made = Made(name, message, tokens), tokens
+        made = Made(name, message, tokens)
         self._last = (text, agent, made)
-        return made
+        return Put(made, tokens, left_out)
 
 
 class _CurrentEntry:
@@ -282,17 +192,17 @@ class _CurrentEntry:
     def __init__(self, section: Section, count: Counter) -> None:
         self.section, self._count = section, count
 
-    def make(self, root: Root, sources: Sources, _omits: str) -> tuple[Part, int] | None:
-        text = self.section.says(root)
+    def make(self, root: Root, sources: Sources, _omits: str) -> Put:
+        text = self.section.says(root).text
         if not text:
-            return None
+            return NO_PART
         message, number = sources.current()
         shown = Message(
             self.section.role, text, message.id, turn=message.turn, data=message.data,
             section=self.section.name,
         )  # fmt: skip
         tokens = self._count(text)
-        return Made(self.section.name, shown, tokens, (), number), tokens
+        return Put(Made(self.section.name, shown, tokens, (), number), tokens)
 
 
 class _Shared:
@@ -304,15 +214,16 @@ class _Shared:
         self._entries, self._count = entries, count
         self.section = entries[0].section
 
-    def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
+    def make(self, root: Root, sources: Sources, omits: str) -> Put:
         pieces: list[Piece] = []
         shown: list[Shown] = []
+        left_out: list[Unshown] = []
         number, identity, turn, agent = 0, "", 0, None
         for entry in self._entries:
-            made = entry.make(root, sources, omits)
-            if made is None:
+            part, tokens, unshown = entry.make(root, sources, omits)
+            left_out += unshown
+            if part is None:
                 continue
-            part, tokens = made
             if isinstance(part, Shown):
                 shown.append(part)
                 if part.rendered is None:
@@ -325,12 +236,13 @@ class _Shared:
                     number, identity, turn = part.of, message.id, message.turn
             pieces.append(Piece(entry.section.name, message.content, tokens))
         if not pieces:
-            return None
+            return Put(None, 0, left_out)
         content = "\n\n".join(piece.content for piece in pieces)
         name, role = pieces[0].section, self.section.role
         message = Message(role, content, identity, agent=agent, turn=turn, section=name)
         tokens = self._count(content)
-        return Made(name, message, tokens, tuple(pieces), number, tuple(shown)), tokens
+        made = Made(name, message, tokens, tuple(pieces), number, tuple(shown))
+        return Put(made, tokens, left_out)
 
 
 class _HistoryEntry:
@@ -343,12 +255,12 @@ class _HistoryEntry:
         self._place, self.section, self._count = place, section, count
         self._options, self._shares = item.history or r.History(), shares
 
-    def make(self, root: Root, sources: Sources, omits: str) -> tuple[Part, int] | None:
+    def make(self, root: Root, sources: Sources, omits: str) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):
-            return None
+            return NO_PART
         found = sources.history(self._place, omits)
         if found is None:
-            return None
+            return NO_PART
         shown, tokens = found.shown, found.tokens
         summary, summary_tokens = None, 0
         if self._options.summary is not None:
@@ -366,7 +278,7 @@ class _HistoryEntry:
                 shown.tail_cuts, shown.restarts, summary, summary_tokens, rendered,
                 rendered_tokens,
             )  # fmt: skip
-        return part, tokens
+        return Put(part, tokens)
 
     def _rendered(
         self, found: Slice, summary: Message | None, root: Root

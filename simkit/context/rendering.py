@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from simkit.context.tokens import Counter
-from simkit.matching import holds
+from simkit.errors import ReferenceInvalid
 from simkit.messages import ABSENT, JsonValue, Message
 from simkit.paths import Part, follow, lookup, parse
-from simkit.pipeline.recipe import HandoffSection, PreviousAgents, Recall
+from simkit.pipeline.recipe import HandoffSection, PreviousAgents
+from simkit.source import path_text
 from simkit.trace import canonical
 
 Root = Mapping[str, Any]
-"""What references and ``when`` see: state, run, handoff, user, agent, now, input."""
+"""What references and ``when`` see: state, run, handoff, user, agent, input, task, upstream, and
+``now``, the virtual time in ISO 8601."""
 
 MEMORIES_HEADING: Final = "# Relevant Long-Term Memories"
 PREVIOUS_HEADING: Final = "# Context from Previous Agents"
-DAY: Final = timedelta(days=1)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -30,6 +30,11 @@ def json_text(value: Any, indent: int = 0) -> str:
     """Returns a value as JSON text, in the order of its keys."""
     encoded = _encode(plain(value))
     return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+
+
+def fenced(value: Any) -> str:
+    """Returns a value as an indented block of JSON, as reference system 3 shows its context."""
+    return f"```json\n{json_text(value, indent=2)}\n```"
 
 
 def plain(value: Any) -> JsonValue:
@@ -52,16 +57,57 @@ def text_form(value: Any) -> str:
     return json_text(value)
 
 
-def shortened(value: Any, preview: Mapping[str, int] | None) -> Any:
-    """Returns a value in which the text at each path is cut to its number of characters."""
-    if not preview:
-        return value
-    for path, characters in preview.items():
-        parts = (path,) if isinstance(value, Mapping) and path in value else parse(path)
+class Loss(NamedTuple):
+    """Something that was cut out of a value before it was shown."""
+
+    path: str
+    by: str
+    """The option that cut it."""
+    items: int = 0
+    """How many items of the list at the path."""
+    characters: int = 0
+    """How many characters of the text at the path."""
+
+
+def shortened(
+    value: Any, preview: Mapping[str, int] | None, shown: Iterable[str] | None = None
+) -> tuple[Any, list[Loss]]:
+    """Returns a value in which the text at each path is cut to its number of characters.
+
+    What was cut is told where it is at one of the paths ``shown``; without them, everywhere.
+    """
+    losses: list[Loss] = []
+    for path, most in (preview or {}).items():
+        parts = _parts(value, path)
         found = follow(value, parts)
-        if found is not ABSENT and found is not None:
-            value = _with(value, parts, text_form(found)[:characters])
-    return value
+        if found is ABSENT or found is None:
+            continue
+        text = text_form(found)
+        value = _with(value, parts, text[:most])
+        if len(text) > most and (shown is None or any(_meets(path, one) for one in shown)):
+            losses.append(Loss(path, "preview", characters=len(text) - most))
+    return value, losses
+
+
+def _parts(value: Any, path: str) -> Sequence[Part]:
+    return (path,) if isinstance(value, Mapping) and path in value else parse(path)
+
+
+def joined(head: str, path: str) -> str:
+    """Returns a path that goes on where another ends."""
+    return head + path if path.startswith("[") else f"{head}.{path}"
+
+
+def _meets(path: str, other: str) -> bool:
+    """Says whether one of two paths leads through the other."""
+    return all(a == b for a, b in zip(_read(path), _read(other), strict=False))
+
+
+def _read(path: str) -> Sequence[Part]:
+    try:
+        return parse(path)
+    except ReferenceInvalid:
+        return (path,)
 
 
 def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
@@ -77,37 +123,43 @@ def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
     return changed
 
 
-def handoff_text(root: Root, options: HandoffSection) -> str:
-    """The payload as JSON, or the fields that are there, one a line."""
+def handoff_text(root: Root, options: HandoffSection) -> tuple[str, list[Loss]]:
+    """The payload as JSON, or the fields that are there, one a line; and what previews cut."""
     handoff = root.get("handoff")
     if handoff is None:
-        return ""
-    shown = shortened(handoff, options.preview)
+        return "", []
+    paths = ("payload",) if options.fields is None else options.fields.values()
+    shown, losses = shortened(handoff, options.preview, paths)
     if options.fields is None:
         payload = shown.get("payload")
-        return "" if payload is None else json_text(payload)
+        return ("", []) if payload is None else (json_text(payload), losses)
     lines = []
     for label, path in options.fields.items():
         found = lookup(shown, path)
         if found is not ABSENT and found is not None:
             lines.append(f"- {label}: {text_form(found)}")
-    return "\n".join(lines)
+    return "\n".join(lines), losses
 
 
-def previous_agents_text(root: Root, options: PreviousAgents) -> str:
+def previous_agents_text(root: Root, options: PreviousAgents) -> tuple[str, list[Loss]]:
     """The other agents' summaries and tool results, in the form of reference system 1."""
-    outputs = shortened(root["state"].get(options.from_ or "agent_outputs"), options.preview)
+    outputs = root["state"].get(options.from_ or "agent_outputs")
     if not isinstance(outputs, Mapping):
-        return ""
+        return "", []
+    others = [name for name in outputs if name != root["agent"]]
+    outputs, losses = shortened(outputs, options.preview, others)
     parts = []
-    for name, output in outputs.items():
-        if name == root["agent"]:
-            continue
-        parts.append(f"## {name}:\n{_summary(output)[: options.truncate]}")
+    for name in others:
+        output = outputs[name]
+        summary = _summary(output)
+        if options.truncate is not None and len(summary) > options.truncate:
+            cut = len(summary) - options.truncate
+            losses.append(Loss(path_text((name,)), "truncate", characters=cut))
+        parts.append(f"## {name}:\n{summary[: options.truncate]}")
         results = output.get("tool_results") if isinstance(output, Mapping) else None
         if options.structured_data and results:
             parts.append(f"**Structured Data:**\n```json\n{json_text(results)}\n```")
-    return "\n".join([PREVIOUS_HEADING, *parts]) if parts else ""
+    return ("\n".join([PREVIOUS_HEADING, *parts]), losses) if parts else ("", [])
 
 
 def _summary(output: Any) -> str:
@@ -116,67 +168,6 @@ def _summary(output: Any) -> str:
             if output.get(key) is not None:
                 return text_form(output[key])
     return text_form(output)
-
-
-def recalled(root: Root, options: Recall, channel: str, count: Counter) -> list[Mapping[str, Any]]:
-    """The items of a channel that pass tags, age, ranges and score, in order, within the budget."""
-    items = [_as_item(item) for item in root["state"].get(channel) or ()]
-    query = _query(root)
-    now: datetime = root["now"]
-    ranges = options.time_ranges
-    chosen: list[tuple[float, datetime, int, Mapping[str, Any]]] = []
-    for place, item in enumerate(items):
-        at = moment(item.get("at"))
-        score = score_of(item, query)
-        if options.tags is not None and not set(options.tags) & set(item.get("tags") or ()):
-            continue
-        if options.since_days is not None and (
-            at is None or not now - options.since_days * DAY <= at <= now
-        ):
-            continue
-        if ranges and (at is None or not any(_within(at, one) for one in ranges)):
-            continue
-        if options.threshold is not None and (score is None or score < options.threshold):
-            continue
-        chosen.append((score or 0.0, at or datetime.min.replace(tzinfo=UTC), place, item))
-    most = options.top if options.top is not None else options.max
-    order = options.order or ("score" if options.top is not None else "newest_first")
-    if options.top is not None:
-        chosen.sort(key=lambda row: (-row[0], row[2]))
-        chosen = chosen[:most]
-    chosen.sort(key=_ORDERS[order])
-    return _within_budget([item for *_, item in chosen[:most]], options.tokens, count)
-
-
-_ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "score": lambda row: (-row[0], row[2]),
-    "newest_first": lambda row: (-row[1].timestamp() if row[1].year > 1 else 0.0, -row[2]),
-    "oldest_first": lambda row: (row[1].timestamp() if row[1].year > 1 else 0.0, row[2]),
-}
-
-
-def _as_item(item: Any) -> Mapping[str, Any]:
-    if isinstance(item, Message):
-        return {"text": item.content, "agent": item.agent}
-    return item if isinstance(item, Mapping) else {"text": text_form(item)}
-
-
-def _query(root: Root) -> str:
-    handoff = root.get("handoff")
-    if handoff is not None and handoff.get("query"):
-        return str(handoff["query"])
-    return text_form(root["user"])
-
-
-def score_of(item: Mapping[str, Any], query: str) -> float | None:
-    """An item's score: its number, or the first rule's that holds of the query; None if none."""
-    score = item.get("score")
-    if isinstance(score, Sequence) and not isinstance(score, str):
-        for rule in score:
-            if rule.get("when") is None or holds(rule["when"], query):
-                return float(rule["score"])
-        return None
-    return None if score is None else float(score)
 
 
 @lru_cache(maxsize=4096)
@@ -193,43 +184,6 @@ def moment(value: Any) -> datetime | None:
     return _moment(value) if isinstance(value, str) else None
 
 
-def _within(at: datetime, span: Any) -> bool:
-    start, end = _bound(span, "from", "start"), _bound(span, "to", "end")
-    first = moment(start) if start is not None else None
-    last = moment(end) if end is not None else None
-    if last is not None and isinstance(end, str) and _is_date(end):
-        last = last + DAY - timedelta(microseconds=1)
-    return (first is None or first <= at) and (last is None or at <= last)
-
-
-def _bound(span: Any, *keys: str) -> Any:
-    if not isinstance(span, Mapping):
-        return None
-    return next((span[key] for key in keys if span.get(key) is not None), None)
-
-
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _within_budget(
-    items: list[Mapping[str, Any]], budget: int | None, count: Counter
-) -> list[Mapping[str, Any]]:
-    if budget is None:
-        return items
-    chosen = []
-    for item in items:
-        budget -= count(text_form(item.get("text", item)))
-        if budget < 0:
-            break
-        chosen.append(item)
-    return chosen
-
-
 def note_line(item: Mapping[str, Any]) -> str:
     """``[2026-01-04] (nutrition): Prefers metric units``, the form of reference system 1."""
     at = moment(item.get("at"))
@@ -241,6 +195,17 @@ def note_line(item: Mapping[str, Any]) -> str:
 def item_line(item: Mapping[str, Any]) -> str:
     """``- text``."""
     return f"- {text_form(item.get('text', item))}"
+
+
+def grouped(lines: Sequence[tuple[str, str]], channels: Sequence[str]) -> list[str]:
+    """Returns the lines of each channel below its name; the lines alone if there is one channel."""
+    if len(channels) == 1:
+        return [line for _, line in lines]
+    found: list[str] = []
+    for channel in channels:
+        mine = [line for of, line in lines if of == channel]
+        found += [f"{channel}:", *mine] if mine else []
+    return found
 
 
 _SPEAKERS: Final = {"user": "User", "assistant": "AI", "tool": "Tool", "system": "System"}

@@ -10,6 +10,7 @@ from simkit.expect.findings import Finding
 from simkit.expect.observing import not_observable, unobservable_in_context
 from simkit.expect.provenance import (
     around,
+    circumstances,
     histories,
     left_out,
     lost,
@@ -17,9 +18,13 @@ from simkit.expect.provenance import (
     nearest,
     shares,
     sizes_by_section,
+    unshown_counts,
+    unshown_lines,
+    unshown_texts,
     wanted_but_left_out,
 )
 from simkit.expect.scope import Path, Scope
+from simkit.pipeline.cast import RUN_SECTION
 from simkit.scenario.claims import CONTEXT_CLAIMS, selected
 from simkit.views import CallView
 from simkit.words import counted
@@ -115,6 +120,8 @@ def _value(claim: _Claim) -> Any:
         return context.messages
     if name == "dropped":
         return context.dropped()
+    if name == "left_out":
+        return context.left_out()
     if name == "tools":
         return list(context.tools)
     if name == "tokens":
@@ -143,8 +150,14 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
     elif is_section or name == "messages":
         subject = f"section {name}" if is_section else "the context"
         yield from message_lines(f"{subject} holds {counted(len(value), 'message')}", value)
+    if is_section:
+        yield from unshown_counts(context, name, claim.scope)
+        if not len(value) and name != RUN_SECTION:
+            yield from circumstances(claim.call, claim.scope)
     if name == "dropped":
         yield from message_lines(f"{len(value) or 'nothing'} were left out", value)
+    elif name == "left_out":
+        yield from unshown_lines(value)
     elif name in ("messages", "sections") or name in histories(context):
         drops = context.dropped()
         yield from wanted_but_left_out(claim.matcher, value, drops, writer)
@@ -165,11 +178,12 @@ def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
         messages = claim.context.messages
         drops = [drop for drop in claim.context.dropped() if matcher.holds(drop.message)]
         by = list(dict.fromkeys(drop.by for drop in drops))
+        unshown = list(unshown_texts(claim.context, matcher))
         title = f"the context holds {counted(len(messages), 'message')}"
         yield writer.finding(
             (*claim.path, place), f"{claim.what}[{place}] matches no message", **claim.who,
-            differences=[] if drops else nearest(matcher, messages),
-            context=[*lost(drops), *message_lines(title, messages)],
+            differences=[] if drops or unshown else nearest(matcher, messages),
+            context=[*lost(drops), *unshown, *message_lines(title, messages)],
             fix=f"Change `{by[0]}` in the recipe of {claim.call.agent!r}, or the claim."
             if by else "",
         )  # fmt: skip

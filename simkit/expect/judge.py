@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
 from simkit.expect.endings import check_endings, ended_by, turns_left
-from simkit.expect.findings import CLAIM, Finding
+from simkit.expect.findings import CLAIM, Finding, Hit
 from simkit.expect.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
 from simkit.expect.lints import all_lints, run_lints
 from simkit.expect.moves import check_events, check_handoffs, check_state
@@ -74,11 +74,17 @@ class Judgement(msgspec.Struct, frozen=True):
         return 1 if self.findings else 0
 
 
-def judge(scenario: Scenario, document: Document, trace: Trace, find: Find) -> Judgement:
-    """Returns what does not hold; reads only the trace."""
+def judge(
+    scenario: Scenario, document: Document, trace: Trace, find: Find, twins: Sequence[Hit] = ()
+) -> Judgement:
+    """Returns what does not hold; reads only the trace.
+
+    ``twins`` is what the lints saw that compare runs.
+    """
     writer = Writer(document)
     view, seen = run_lints(trace.events, all_lints())
     scopes = _scopes(scenario, view)
+    seen.extend(twins)
     seen.extend(vacuous_claims(_claims(scenario, view), view, writer))
     hits = HitsByTurn(seen, scopes)
     sorted_ = sorted_hits(hits, scenario.lints, writer)

@@ -11,7 +11,7 @@ from simkit.expect.scope import Path, Scope
 from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
 
 CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs"}
-CONTEXT_NEEDS: Final = ("sections", "dropped", "share")
+CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
 """Claims on contexts that speak of sections, beside those that are named after one."""
 STATE_OF_RUNS: Final = ("received", "update")
 EVENTS: Final[Mapping[str, str]] = {

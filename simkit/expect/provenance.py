@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from simkit.expect.claims import LINES_MAX, Writer, differences, first_lines
+from simkit.expect.claims import LINES_MAX, Writer, differences, first_lines, listed
 from simkit.expect.findings import Difference
+from simkit.expect.scope import Scope
 from simkit.matching import Matcher, Mismatch, patterns_of
 from simkit.messages import Dropped, Message
 from simkit.paths import as_text, follow
-from simkit.views import ContextView, ShownPart
+from simkit.views import CallView, ContextView, ShownPart
 from simkit.words import counted, short
 
 NEAREST_MAX: Final = 200
@@ -99,6 +100,70 @@ def _cut_words(drop: Dropped) -> str:
     if drop.what == "tool_calls":
         return f"its tool calls cut by {drop.by}"
     return f"edited by {drop.by}" if drop.what == "content" else f"left out by {drop.by}"
+
+
+def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields what sections read and did not show, an entry a line."""
+    if entries:
+        were = "was" if len(entries) == 1 else "were"
+        lines = [unshown_words(entry) for entry in entries]
+        yield from first_lines(f"{len(entries)} {were} left out:", lines)
+    else:
+        yield "nothing was left out"
+
+
+def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator[str]:
+    """Yields how much of each channel a section left out: ``left out by tags: 2 of items (turn)``.
+
+    The word in brackets is the channel's scope.
+    """
+    for (by, channel), size in context.unshown.by(section).items():
+        source = f" of {_with_scope(channel, scope)}" if channel else ""
+        yield f"left out by {by}: {size}{source}"
+
+
+def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
+    """Yields what an empty section could have read: who had run, and which channels were empty."""
+    runs = [run for run in scope.runs if run.turn == call.turn]
+    place = next((at for at, run in enumerate(runs) if run.id == call.run), None)
+    if place is None:
+        return
+    yield f"ran before it in turn {call.turn}: {listed([run.agent for run in runs[:place]])}"
+    received = runs[place].received
+    empty = [name for name, value in received.items() if value is None or _is_bare(value)]
+    if empty:
+        yield f"empty when it ran: {listed([_with_scope(name, scope) for name in empty])}"
+
+
+def _is_bare(value: Any) -> bool:
+    return isinstance(value, (Mapping, Sequence)) and not len(value)
+
+
+def _with_scope(channel: str, scope: Scope) -> str:
+    facts = scope.pipeline.channels.get(channel)
+    return f"{channel} ({facts.scope})" if facts is not None else channel
+
+
+def unshown_texts(context: ContextView, matcher: Matcher) -> Iterator[str]:
+    """Yields what was left out although a claim on messages wants its text."""
+    wanted = (
+        entry
+        for entry in context.unshown
+        if "text" in entry and matcher.holds(Message("system", as_text(entry["text"])))
+    )
+    for entry in islice(wanted, LINES_MAX):
+        yield f"what it wants is not shown: {unshown_words(entry)}"
+
+
+def unshown_words(entry: Mapping[str, Any]) -> str:
+    """Returns an entry on one line: ``notes of channel items, by tags: Style guide``."""
+    channel = f" of channel {entry['channel']}" if "channel" in entry else ""
+    source = f"{entry['section']}{channel}, by {entry['by']}"
+    if "path" in entry:
+        unit = "items" if "items" in entry else "characters"
+        cut = counted(entry[unit], unit[:-1])
+        return f"{source}: {cut} at the end of {entry['path'] or 'the value'}"
+    return f"{source}: {short(as_text(entry.get('text', entry)), CONTENT_MAX)}"
 
 
 def histories(context: ContextView) -> set[str]:

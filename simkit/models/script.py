@@ -6,11 +6,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from simkit.errors import FunctionFailed, OutputInvalid, ReplyMissing, ScriptBroken, ToolMissing
 from simkit.events import UnusedLines
 from simkit.json_schema import place_text, schema_errors
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structured, Text
+from simkit.paths import follow
 from simkit.ports import ModelRequest, ToolReply
 from simkit.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
 from simkit.source import SourcePath, near, path_text
@@ -168,8 +171,7 @@ class ScriptedModel:
             for path, text in schema_errors(schema, call.args, self._schemas):
                 raise ScriptBroken(
                     f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
-                    f"schema refuses: {_located(path, text)}. "
-                    "Correct the line, or the tool's `args`.",
+                    f"schema refuses: {_located(path, text)}. {_advice(call.args, path, text)}",
                     where,
                 )
 
@@ -196,6 +198,15 @@ class ScriptedModel:
 def _located(path: SourcePath, text: str) -> str:
     """An error of a schema, behind its place in the value unless it is about all of it."""
     return f"{place_text(path)}: {text}" if path else text
+
+
+def _advice(args: JsonValue, path: SourcePath, text: str) -> str:
+    """What to do about arguments that a schema refuses."""
+    found = follow(args, path)
+    if isinstance(found, (dict, list)) and text.endswith("is not of type 'string'"):
+        quoted = msgspec.json.encode(found).decode().replace("'", "''")
+        return f"The tool takes the JSON as a text; write it as a text: '{quoted}'."
+    return "Correct the line, or the tool's `args`."
 
 
 def _root_of(request: ModelRequest) -> dict[str, Any]:
@@ -230,11 +241,17 @@ class ScriptedTools:
         """Takes the results of a turn."""
         self._place, self._used = place, {}
 
+    def scripts(self, tool: str) -> bool:
+        """Says whether the scenario answers a tool in this turn."""
+        return self._answers(tool) is not None
+
+    def _answers(self, tool: str) -> ToolAnswers | None:
+        own = self._turns[self._place].get(tool)
+        return own if own is not None else self._shared.get(tool)
+
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Returns the scripted answer, or what the real function returns."""
-        scripted = self._turns[self._place].get(tool)
-        if scripted is None:
-            scripted = self._shared.get(tool)
+        scripted = self._answers(tool)
         if scripted is not None:
             return self._scripted(agent, tool, args, scripted)
         function = self._functions.get(tool)
@@ -242,13 +259,24 @@ class ScriptedTools:
             raise ToolMissing(
                 f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}, "
                 "which has neither a result in the scenario nor a function in the pipeline.\n"
-                f"Add one under turns[{self._place}].tool_results.{tool}."
+                f"Add one under turns[{self._place}].tool_results.{tool}, "
+                f"or an entrypoint under tools.{tool}.function.{self._known()}"
             )
         try:
             return ToolReply(self._run(function, args))
         except FunctionFailed as problem:
             cause = problem.__cause__
             return ToolReply(error=f"{type(cause).__name__}: {cause}")
+
+    def _known(self) -> str:
+        """A line with the tools that something answers in this turn; empty if there are none."""
+        results = dict.fromkeys((*self._turns[self._place], *self._shared))
+        lines = [
+            f"There are {what} for: {', '.join(names)}."
+            for what, names in (("results", results), ("functions", self._functions))
+            if names
+        ]
+        return f"\n{' '.join(lines)}" if lines else ""
 
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
         used = self._used.setdefault(tool, set())
@@ -274,6 +302,7 @@ def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
     """Calls a tool's function with its arguments by name, or as one mapping if it takes one."""
     try:
         inspect.signature(function).bind(**args)
-    except TypeError:
+    except (TypeError, ValueError):
+        # Some built-in functions have no signature: ValueError.
         return function(dict(args))
     return function(**args)

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from simkit.pipeline.recipe import DEFAULT_RECIPE, Filter, Recipe
+from simkit.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
 from simkit.shape import (
     FUNCTION_SCHEMA,
     Choice,
@@ -182,6 +182,9 @@ class Tool(Written):
     """JSON Schema of the result."""
     function: FunctionName | None = None
     """The real function; a scenario's `tool_results` stands in for it."""
+    reads: str | None = None
+    """A channel that the tool looks into: its call `{path: "a.b[0]"}` is answered with what stands
+    there, in the state that the run sees."""
 
 
 class Query(Written):
@@ -412,6 +415,9 @@ class Pipeline(Written):
     """The channel that gets the user's message when a turn starts."""
     tokens: Tokens = Field(default_factory=Tokens)
     """How budgets and claims count tokens."""
+    store: Literal["memory", "sqlite"] | None = None
+    """Where checkpoints are saved after every agent run and turn; without it, only where a scenario
+    restarts (then in SQLite)."""
 
     _memo: dict[tuple[Any, ...], Any] = PrivateAttr(default_factory=dict)
 
@@ -433,4 +439,6 @@ class Pipeline(Written):
     def recipe_of(self, name: str) -> Recipe:
         """An agent's recipe."""
         recipe: Recipe | None = self.of_agent(name, "context")
-        return DEFAULT_RECIPE if recipe is None else recipe
+        if recipe is not None:
+            return recipe
+        return SUPERVISED_RECIPE if self.flow.supervisor is not None else DEFAULT_RECIPE

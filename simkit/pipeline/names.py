@@ -6,11 +6,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from simkit.errors import MatcherError
-from simkit.json_schema import check_schema
-from simkit.paths import head_of
+from simkit.json_schema import check_schema, schema_errors
+from simkit.paths import follow, head_of
 from simkit.pipeline.cast import channels_of, members_of, names_in
-from simkit.pipeline.model import Agent, Contract, Defaults, GraphFlow, Pipeline, Rule
-from simkit.pipeline.recipe import RESERVED, AgentFilter, FilterSpec, Item, Recipe
+from simkit.pipeline.graph_shape import GraphCheck
+from simkit.pipeline.model import (
+    Agent,
+    Contract,
+    Defaults,
+    GraphFlow,
+    Pipeline,
+    Rule,
+    SupervisorFlow,
+)
+from simkit.pipeline.recipe import RESERVED, AgentFilter, FilterSpec, Item, Recall, Recipe
 from simkit.pipeline.root_names import (
     HANDOFF_FIELDS,
     check_references,
@@ -40,6 +49,7 @@ def check_pipeline(pipeline: Pipeline, document: Document) -> None:
     """Raises SourceError for the first name that leads nowhere."""
     check = _Check(pipeline, document)
     check.schemas()
+    check.tools()
     check.agent(pipeline.defaults, ("defaults",))
     for name, agent in pipeline.agents.items():
         check.agent(agent, ("agents", name))
@@ -51,7 +61,7 @@ class _Check:
     def __init__(self, pipeline: Pipeline, document: Document) -> None:
         self.pipeline, self.document = pipeline, document
         self.channels = channels_of(pipeline)
-        self.agents = tuple(dict.fromkeys((*members_of(pipeline), *pipeline.agents)))
+        self.agents = tuple(members_of(pipeline))
 
     def known(
         self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
@@ -81,6 +91,12 @@ class _Check:
                     (*path, *problem.path), problem.what, word=problem.word,
                     known=problem.known, advice=problem.advice,
                 ) from None  # fmt: skip
+        for name, channel in self.pipeline.channels.items():
+            schema, begins = channel.schema_, channel.default
+            if schema is None or isinstance(schema, str) or begins is None:
+                continue
+            for at, what in schema_errors(schema, begins, self.pipeline.schemas):
+                raise self.document.error(("channels", name, "default", *at), what)
 
     def _schemas(self) -> Iterator[tuple[SourcePath, Any]]:
         pipeline = self.pipeline
@@ -96,6 +112,19 @@ class _Check:
             yield ("tools", name, "returns"), tool.returns
         for place, contract in enumerate(pipeline.contracts):
             yield ("contracts", place, "payload"), contract.payload
+
+    def tools(self) -> None:
+        """Checks the channels that tools look into."""
+        for name, tool in self.pipeline.tools.items():
+            if tool.reads is None:
+                continue
+            self.known(("tools", name, "reads"), "channel", tool.reads, self.channels)
+            if tool.function is not None:
+                raise self.document.error(
+                    ("tools", name, "function"),
+                    f"tool `{name}` reads a channel, so no function answers it",
+                    advice="Keep `reads:` or `function:`.", key=True,
+                )  # fmt: skip
 
     # Agents
 
@@ -159,7 +188,12 @@ class _Check:
     def _source(self, path: SourcePath, inside: SourcePath, item: Item) -> None:
         """Checks the channel that a section reads."""
         channel = getattr(item.options, "from_", None)
-        if channel is not None:
+        if isinstance(channel, tuple):
+            if isinstance(follow(self.document.data, (*inside, "from")), list):
+                self.all_known((*inside, "from"), "channel", channel, self.channels)
+            else:
+                self.known((*inside, "from"), "channel", channel[0], self.channels)
+        elif channel is not None:
             also = (LOG,) if item.kind == "history" else ()
             self.known((*inside, "from"), "channel", channel, (*self.channels, *also))
         elif (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:
@@ -184,16 +218,30 @@ class _Check:
                 f"section `{item.kind}` has no paths to preview",
                 advice="Paths lead into values: input, shared, handoff, previous_agents, recall.",
             )
-        scopes = getattr(options, "scopes", None)
-        channel = getattr(options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
-        if scopes is not None and channel in self.pipeline.channels:
-            scope = self.pipeline.channels[channel].scope
-            if scope not in scopes:
-                raise self.document.error(
-                    (*inside, "scopes"),
-                    f"channel `{channel}` has scope {scope}, which is not among them: "
-                    "the section could never show anything",
-                )
+        if item.shared is not None and item.shared.fields == {}:
+            raise self.document.error(
+                (*inside, "fields"),
+                "no field is named: the section could never show anything",
+                advice="Without `fields` the whole value is shown.",
+            )
+        if isinstance(options, Recall):
+            self._scopes(inside, options, options.from_ or (IMPLIED_CHANNELS[item.kind],))
+
+    def _scopes(self, inside: SourcePath, options: Recall, channels: Iterable[str]) -> None:
+        """Refuses scopes that none of the section's channels has."""
+        declared = self.pipeline.channels
+        found = {name: declared[name].scope if name in declared else "session" for name in channels}
+        if options.scopes is None or not set(found.values()).isdisjoint(options.scopes):
+            return
+        if len(found) == 1:
+            ((name, scope),) = found.items()
+            what = f"channel `{name}` has scope {scope}, which is not among them"
+        else:
+            listed = ", ".join(f"`{name}` ({scope})" for name, scope in found.items())
+            what = f"none of the channels has one of them: {listed}"
+        raise self.document.error(
+            (*inside, "scopes"), f"{what}: the section could never show anything"
+        )
 
     def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
         for place, one in enumerate(filters):
@@ -251,11 +299,7 @@ class _Check:
         if flow.graph is not None:
             self._graph(flow.graph)
         if flow.supervisor is not None:
-            for goal, value in flow.supervisor.goals.items():
-                for place, step in enumerate(value.steps):
-                    at = ("flow", "supervisor", "goals", goal, "steps", place)
-                    for name in step:
-                        self.known((*at, name), "agent", name, self.pipeline.agents, key=True)
+            self._supervisor(flow.supervisor)
         check_references(self.document, ("flow",), self.channels)
 
     def _route(self, path: SourcePath, value: Any) -> None:
@@ -271,6 +315,21 @@ class _Check:
             for name in names:
                 self.known(path, "agent", name, self.agents)
 
+    def _supervisor(self, flow: SupervisorFlow) -> None:
+        for goal, value in flow.goals.items():
+            steps = ("flow", "supervisor", "goals", goal, "steps")
+            if not value.steps:
+                raise self.document.error(steps, f"goal `{goal}` has no steps")
+            for place, step in enumerate(value.steps):
+                at = (*steps, place)
+                if len(step) != 1:
+                    raise self.document.error(
+                        at, f"a step is one agent and its task, not {len(step)}",
+                        advice="Start a new list item (`- `) for each step.",
+                    )  # fmt: skip
+                for name in step:
+                    self.known((*at, name), "agent", name, self.pipeline.agents, key=True)
+
     def _graph(self, graph: GraphFlow) -> None:
         at = ("flow", "graph")
         for name, node in graph.nodes.items():
@@ -284,3 +343,4 @@ class _Check:
         for place, edge in enumerate(graph.edges):
             self.known((*at, "edges", place, "from"), "node", edge.from_, graph.nodes)
             self.known((*at, "edges", place, "to"), "node", edge.to, graph.nodes)
+        GraphCheck(graph, self.document).check()

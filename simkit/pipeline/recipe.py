@@ -30,8 +30,8 @@ from simkit.shape import (
 )
 
 RESERVED: Final = (
-    "sections", "messages", "includes", "excludes", "dropped", "tools", "tokens", "share",
-    "settings",
+    "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "tokens",
+    "share", "settings",
 )  # fmt: skip
 """Claims on a context that are no sections; so no section may have these names."""
 
@@ -153,10 +153,14 @@ class PreviousAgents(Section):
 
 
 class Shared(Section):
-    """A channel as JSON."""
+    """A channel as JSON; `as: json` makes it an indented block."""
 
     from_: TextValue = Field(alias="from")
     """The channel."""
+    fields: dict[str, TextValue] | None = None
+    """Label to a path into the channel's value: only what is there of these is shown."""
+    tokens: Positive | None = None
+    """The most tokens of the JSON; lists keep their first items, texts their first characters."""
 
 
 class HandoffSection(Section):
@@ -166,13 +170,33 @@ class HandoffSection(Section):
     """Label to a path into the handoff (`from, to, type, query, payload`)."""
 
 
-class Recall(Section):
-    """Items of a channel, chosen by scope, tags, age, score and budget."""
+def _channels(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return (value,)
+    if not value:
+        raise refuse("must name a channel, or a list of channels")
+    for place, name in enumerate(value):
+        if name in value[:place]:
+            raise refuse(f"channel `{name}` is named twice")
+    return value
 
-    from_: TextValue | None = Field(default=None, alias="from")
-    """The channel of items."""
+
+class Recall(Section):
+    """Items of channels, chosen together by scope, tags, age, score and budget."""
+
+    from_: Annotated[
+        tuple[TextValue, ...] | None,
+        BeforeValidator(_channels),
+        WithJsonSchema(
+            {"anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+            ]}
+        ),
+    ] = Field(default=None, alias="from")  # fmt: skip
+    """The channel of items, or a list of channels, which are shown in this order."""
     scopes: tuple[Literal["turn", "session", "project", "global"], ...] | None = None
-    """Only items of channels with these scopes."""
+    """Only items of those channels that have one of these scopes."""
     tags: tuple[str, ...] | None = None
     """Only items with one of these tags."""
     since_days: Count | None = None
@@ -347,6 +371,9 @@ DEFAULT_RECIPE: Final[tuple[Item, ...]] = tuple(
     Item.model_validate({kind: {}})
     for kind in ("instructions", "handoff", "history", "current_message")
 )
+
+SUPERVISED_RECIPE: Final[tuple[Item, ...]] = (*DEFAULT_RECIPE, Item.model_validate({"task": {}}))
+"""The same for agents that a supervisor gives a task."""
 
 
 def items_of(recipe: Recipe) -> list[Item]:

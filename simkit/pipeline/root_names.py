@@ -11,11 +11,11 @@ from simkit.references import references_in
 from simkit.source import Document, SourcePath
 
 ROOTS: Final[tuple[str, ...]] = (
-    "agent", "handoff", "input", "run", "state", "task", "upstream", "user",
+    "agent", "handoff", "input", "now", "run", "state", "task", "upstream", "user",
 )  # fmt: skip
 RUN_FIELDS: Final = (
     "agent", "reply", "output", "final_message", "messages", "tools_called", "tool_results",
-    "took_ms", "usage", "timestamps",
+    "tool_calls", "took_ms", "usage", "timestamps",
 )  # fmt: skip
 HANDOFF_FIELDS: Final = ("from", "to", "type", "mode", "query", "payload")
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 from simkit.messages import Message
+from simkit.paths import as_text
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
-from simkit.views import CallView, MadePart, View
+from simkit.views import CallView, ContextView, MadePart, View
 from simkit.words import counted, short
+
+UNSHOWN_MAX: Final = 20
+"""The most entries that are listed of what sections did not show."""
 
 
 def context_lines(
@@ -31,6 +37,7 @@ def _call_lines(call: CallView, calls: int, paint: Paint) -> Iterator[str]:
         paint(f"turn {call.turn}, {call.agent}{nth}", "strong")
         + f", at {moment(call.at)}: {counted(len(context.messages), 'message')}, "
         f"{counted(context.tokens, 'token')}{budget}, {len(drops)} dropped"
+        + (f", {len(context.unshown)} left out" if len(context.unshown) else "")
     )
     joint = _joint_sections(call)
     for place, message in enumerate(context.messages):
@@ -47,7 +54,23 @@ def _call_lines(call: CallView, calls: int, paint: Paint) -> Iterator[str]:
         yield from wrapped(
             f"{drop.by}{cut}: {_origin(drop.message)}: {said}", "  dropped by ", "      "
         )
+    yield from _unshown_lines(context)
     yield from _answer_lines(call)
+
+
+def _unshown_lines(context: ContextView) -> Iterator[str]:
+    """Yields what sections did not show; of many the first."""
+    for entry in islice(context.unshown, UNSHOWN_MAX):
+        source = " · ".join(entry[key] for key in ("section", "channel") if key in entry)
+        if "path" in entry:
+            unit = "items" if "items" in entry else "characters"
+            said = f"{counted(entry[unit], unit[:-1])} of {entry['path'] or 'the value'}"
+        else:
+            said = short(as_text(entry.get("text", entry)), 200)
+        yield from wrapped(f"{entry['by']}: {source}: {said}", "  left out by ", "      ")
+    more = len(context.unshown) - UNSHOWN_MAX
+    if more > 0:
+        yield f"  left out: {more} more"
 
 
 def _joint_sections(call: CallView) -> dict[int, str]:

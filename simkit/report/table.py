@@ -14,34 +14,42 @@ from simkit.words import short
 
 TABLE_WIDTH: Final = 120
 SAID_LEAST: Final = 20
-"""Columns that an answer has, if it needs them, before others get more than their words need."""
+"""The width that the first wrapped column has, if it needs it, before others get more than their
+words need."""
 CELL_LINES_MAX: Final = 3
 
 
-def table(rows: Sequence[Row], width: int = TABLE_WIDTH) -> list[str]:
-    """Returns the rows as lines of a table; the handoff column only where there are handoffs."""
+def table(rows: Sequence[Row], width: int = TABLE_WIDTH, who: str = "agent") -> list[str]:
+    """Returns the rows as lines of a table; handoffs and inputs only where there are some.
+
+    ``who`` heads the column of agents.
+    """
     if not rows:
         return []
-    has_handoffs = any(row.handoff for row in rows)
-    headers = [*_FIXED, "answered", *(["handoff"] if has_handoffs else []), "state written"]
+    columns = _columns(rows)
+    heads = ["turn", "time", who, "sent", "tokens", "dropped"]
     fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
     free = width - sum(
-        _widest([head, *cells]) + 2 for head, *cells in zip(_FIXED, *fixed, strict=True)
+        _widest([head, *cells]) + 2 for head, *cells in zip(heads, *fixed, strict=True)
     )
-    flexible = [
-        [row.answered, *([row.handoff] if has_handoffs else []), ", ".join(row.wrote)]
-        for row in rows
-    ]
-    widths = _shared_out(
-        free, [list(column) for column in zip(*flexible, strict=True)], headers[len(_FIXED) :]
-    )
+    widths = _shared_out(free, list(columns.values()), list(columns))
+    flexible = zip(*columns.values(), strict=True)
     cells = [
         [*fixed[place], *map(_wrapped_cell, texts, widths)] for place, texts in enumerate(flexible)
     ]
-    return _laid_out(headers, cells)
+    return _laid_out([*heads, *columns], cells)
 
 
-_FIXED: Final = ("turn", "time", "agent", "sent", "tokens", "dropped")
+def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Returns the columns whose words may wrap, by their heads."""
+    inputs, said = [row.input for row in rows], [row.answered for row in rows]
+    handoffs, wrote = [row.handoff for row in rows], [", ".join(row.wrote) for row in rows]
+    columns = {"input": inputs, "output": said} if any(inputs) else {"answered": said}
+    if any(handoffs):
+        columns["handoff"] = handoffs
+    return {**columns, "state written": wrote}
+
+
 _ALIGNED: Final = ("right", "right", "left", "right", "right", "right")
 
 
@@ -71,7 +79,7 @@ def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
 
 
 def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str]) -> list[int]:
-    """Shares what is left of a line out; the answer gets what the others leave."""
+    """Shares what is left of a line out; the first gets what the others leave."""
     wanted = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
     free -= 2 * (len(columns) - 1)
     if sum(wanted) <= free:

@@ -18,6 +18,10 @@ SAID_MAX: Final = 400
 """Characters of an answer that a row keeps; a table shows fewer."""
 
 
+FLOWS_WITH_INPUT: Final = ("graph", "supervisor")
+"""In these an agent's input is what came before it; in others it is the user's message."""
+
+
 class Row(msgspec.Struct, frozen=True):
     """One model call; or what the user said, what was given, an agent that needed no model."""
 
@@ -33,17 +37,23 @@ class Row(msgspec.Struct, frozen=True):
     dropped: int | None = None
     """How much the history sections read and left out."""
     answered: str = ""
+    """What it said, and what its tools returned."""
     handoff: str = ""
     wrote: tuple[str, ...] = ()
     """The channels written after the answer, in order."""
     is_agent: bool = True
+    input: str = ""
+    """What the run was given, in its first row; only where flows lead from output to input."""
 
 
 class _Draft:
     """A row that still grows: answers, handoffs and writes come after the call."""
 
-    def __init__(self, event: e.Event, agent: str, call: CallView | None = None) -> None:
+    def __init__(
+        self, event: e.Event, agent: str, call: CallView | None = None, given: str = ""
+    ) -> None:
         self.turn, self.at, self.agent, self.call = event.turn, event.at, agent, call
+        self.input = given
         self.answered: list[str] = []
         self.handoffs: list[str] = []
         self.wrote: dict[str, None] = {}
@@ -58,7 +68,7 @@ class _Draft:
             context.tokens if context else None,
             dropped_count(self.call) if self.call else None,
             short(" ".join(self.answered), SAID_MAX), ", ".join(self.handoffs),
-            tuple(self.wrote), self.is_agent,
+            tuple(self.wrote), self.is_agent, short(self.input, SAID_MAX),
         )  # fmt: skip
 
 
@@ -85,6 +95,7 @@ class _Timeline:
         self._tools: dict[str, tuple[_Draft, int]] = {}
         """Tool call to the place in a row where its answer belongs."""
         self._many_sessions = len(view.states) > 1
+        self._shows_input = view.pipeline.flow in FLOWS_WITH_INPUT
 
     def rows(self) -> list[Row]:
         """Looks at every event, and returns the rows."""
@@ -95,11 +106,18 @@ class _Timeline:
         return [draft.row() for draft in self._drafts]
 
     def _add(self, event: e.Event, agent: str, call: CallView | None = None) -> _Draft:
-        draft = _Draft(event, agent, call)
+        draft = _Draft(event, agent, call, self._input(event))
         self._drafts.append(draft)
         if event.run:
             self._latest[event.run] = draft
         return draft
+
+    def _input(self, event: e.Event) -> str:
+        """What a run was given, if this is its first row."""
+        run = self._view.runs.get(event.run) if event.run not in self._latest else None
+        if run is None or not self._shows_input:
+            return ""
+        return as_text(self._view.resolved(run.input))
 
     def _of_run(self, event: e.Event) -> _Draft:
         """The newest row of the event's run; a run that asked no model gets its row now."""

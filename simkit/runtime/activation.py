@@ -12,21 +12,22 @@ from simkit import messages as m
 from simkit.context.on_demand import ContextMessages
 from simkit.errors import (
     HandoffInvalid,
+    InputInvalid,
     ModelError,
     OutputInvalid,
     PipelineError,
     ScriptBroken,
 )
 from simkit.json_schema import place_text, schema_errors
-from simkit.messages import HANDOFF_PREFIX, Message
+from simkit.messages import ABSENT, HANDOFF_PREFIX, Message
 from simkit.ports import ModelRequest
 from simkit.runtime.compiled import CompiledRule
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.parsing import parsed
 from simkit.runtime.reading import Reading
-from simkit.runtime.scheduler import Steps, TimedOut, within
+from simkit.runtime.scheduler import Steps, TimedOut, Waiting, within
 from simkit.runtime.tool_use import Heard, ToolUse
-from simkit.runtime.turn import Fork, Turn
+from simkit.runtime.turn import Start, Turn
 from simkit.trace import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
@@ -38,51 +39,46 @@ HandoffEvent = TypeVar("HandoffEvent", e.HandoffRequested, e.HandoffRejected, e.
 class Activation:
     """One agent at work in one turn; ``start`` announces it, ``steps`` does it."""
 
-    def __init__(
-        self,
-        turn: Turn,
-        agent: str,
-        handoff: Request | None,
-        depth: int,
-        group: str = "",
-        fork: Fork | None = None,
-    ) -> None:
-        """``group`` is the parallel group that it opens a branch of; ``fork`` the one it is in."""
-        self.turn, self.agent = turn, turn.compiled.agents[agent]
-        self.handoff, self.depth, self.group, self.fork = handoff, depth, group, fork
+    def __init__(self, turn: Turn, given: Start, group: str = "") -> None:
+        """``group`` is the parallel group that it opens a branch of."""
+        self.turn, self.given, self.group = turn, given, group
+        self.agent = turn.compiled.agents[given.agent]
+        self.handoff, self.depth, self.branch = given.handoff, given.depth, given.branch
         self.onward: Request | None = None
         """The handoff that ended this run, by transfer or replace."""
         self.output: Any = None
         self.final: Message | None = None
         self.said: list[Message] = []
-        self.tools = ToolUse(turn, agent)
+        self.tools = ToolUse(turn, given.agent)
         self._usage = [0, 0]
         self._model_calls = 0
         self._retried = self._has_ended = False
         self._base = ""
+        self._left_out: tuple[e.Unshown, ...] = ()
 
     # Announced
 
     def start(self) -> None:
         """Takes a run's number and what it can read, and says so."""
-        turn = self.turn
+        turn, given, handoff = self.turn, self.given, self.handoff
         turn.runs += 1
         turn.limit("agent_runs_per_turn", turn.runs)
         turn.numbers.runs += 1
         self.id = f"r{turn.numbers.runs}"
         self.started_at = turn.clock.now()
-        handoff = self.handoff
+        self._has_ended, self._base = False, ""
         contract = handoff.contract if handoff is not None else None
         carries = contract.carries if contract is not None else None
-        values: Mapping[str, Any] = turn.conversation.values
+        outer = self.branch
         if self.group:
-            log_size = len(turn.conversation.log)
-            self.fork = Fork(self.group, self.id, dict(values), log_size)
-        if self.fork is not None:
-            values = self.fork.values
+            self.branch = turn.branch(self.group, self.id, outer)
+        if not self.said:
+            # What it says itself is its own section, also when it goes on in a later turn.
+            self._log = turn.log(self.branch)
+        values = turn.values(self.branch)
         if carries is not None:
             values = {name: values[name] for name in carries if name in values}
-        self.input = turn.input if handoff is None else _input_of(handoff)
+        self.input = self._input()
         self.root: dict[str, Any] = {
             "state": values,
             "run": None,
@@ -90,16 +86,29 @@ class Activation:
             "user": turn.input,
             "agent": self.agent.name,
             "input": self.input,
-            "now": turn.clock.moment(),
+            "task": given.task or None,
+            "upstream": given.upstream,
+            "now": turn.clock.iso(self.started_at),
         }
         turn.sink.emit(
             e.AgentStarted(
                 self.started_at, turn.session, turn.number, self.agent.name, self.id,
                 canonical(self.input), handoff.id if handoff else "",
                 handoff.source if handoff else "", self.group, carries,
-                self.fork.group if self.fork is not None else "",
+                self.branch.run if self.branch is not None else "",
+                outer.run if self.group and outer is not None else "", given.after, given.task,
             )
         )  # fmt: skip
+        if given.told and not self.said:
+            self._hear_from("system", given.told)
+
+    def _input(self) -> Any:
+        given, handoff = self.given.input, self.handoff
+        if given is not ABSENT:
+            return given
+        if handoff is None:
+            return self.turn.input
+        return handoff.payload if handoff.payload is not None else handoff.query
 
     def _where(self) -> tuple[int, str, int, str, str]:
         """What every event of this run begins with."""
@@ -111,6 +120,7 @@ class Activation:
     def steps(self) -> Steps:
         """Runs the agent to its end."""
         try:
+            self._check(self.agent.input, self.input, InputInvalid, "input")
             before = _first_that_holds(self.agent.before, self.root)
             if before is not None:
                 self._finish("stood_in", self._root_with_run(), before, "before")
@@ -127,19 +137,19 @@ class Activation:
             rule = _first_that_holds(self.agent.after, root)
             self._finish("done", root, rule, "after", changed)
         except GeneratorExit:
-            self._end(self.turn.closing)
+            self.cancel(self.turn.closing)
             raise
         except TurnStopped:
-            self._end("cancelled")
+            self.cancel()
             raise
         except (PipelineError, ScriptBroken):
-            self._end("failed")
+            self.cancel("failed")
             raise
 
-    def cancel(self) -> None:
+    def cancel(self, why: str = "cancelled") -> None:
         """Ends a run that was announced, if it has not ended yet."""
         if not self._has_ended:
-            self._end("cancelled")
+            self._end(why)
 
     def _finish(
         self,
@@ -156,7 +166,7 @@ class Activation:
             update = {**update, **ruled}
         if update:
             self.turn.write(
-                update, cause if ruled else "writes", self.agent.name, self.id, self.fork
+                update, cause if ruled else "writes", self.agent.name, self.id, self.branch
             )
         self._end(status, changed)
 
@@ -173,8 +183,12 @@ class Activation:
     def root_now(self) -> dict[str, Any]:
         """What a flow's references see when the run is over."""
         root = self._root_with_run()
-        root["state"] = self.turn.conversation.values
+        root["state"] = self.turn.values(self.branch)
         return root
+
+    def left(self) -> dict[str, Any]:
+        """What the run leaves to those after it: its output and its tool calls."""
+        return {"output": self.output, "tool_calls": self.tools.records}
 
     def _root_with_run(self) -> dict[str, Any]:
         run: dict[str, Any] = {
@@ -185,18 +199,19 @@ class Activation:
             "messages": list(self.said),
             "tools_called": self.tools.names,
             "tool_results": self.tools.results,
+            "tool_calls": self.tools.records,
             "took_ms": self.turn.clock.now() - self.started_at,
         }
         if self.tools.timestamps:
             run["timestamps"] = self.tools.timestamps
         if self._usage[0] or self._usage[1]:
             run["usage"] = {"input_tokens": self._usage[0], "output_tokens": self._usage[1]}
-        return {**self.root, "run": run}
+        return {**self.root, "run": run, "now": self.turn.clock.iso(self.turn.clock.now())}
 
     # A function agent
 
     def _call_function(self) -> Steps:
-        given = {key: copied(value) for key, value in self.root.items() if key != "now"}
+        given = {key: copied(value) for key, value in self.root.items()}
         state: Mapping[str, Any] = given["state"]
         before = {channel: _encode(canonical(value)) for channel, value in state.items()}
         assert self.agent.function is not None
@@ -214,26 +229,15 @@ class Activation:
             self.output = copied(answer)
             text = answer if isinstance(answer, str) else _encode(canonical(answer)).decode()
             self._say(text, data=None if isinstance(answer, str) else self.output)
+        if self.onward is None:
+            self._check_output()
         return changed
 
     # A model agent
 
     def _converse(self) -> Steps:
         """Asks the model until it answers with text, or passes control."""
-        self._reading = reading = Reading(
-            self.turn,
-            self.agent.name,
-            self.id,
-            self.handoff,
-            self.root["state"],
-            self.fork.log_size if self.fork is not None else None,
-        )
-        parts, tokens = self.agent.assembly.build(self.root, reading)
-        if reading.latency_ms:
-            yield reading.latency_ms
-            if self.fork is not None:
-                # A sibling may have told meanwhile what this context was about to tell.
-                parts, tokens = self.agent.assembly.build(self.root, reading)
+        parts, tokens = yield from self._assembled()
         while True:
             call, answer = self._ask(parts, tokens)
             if answer.latency_ms:
@@ -256,8 +260,26 @@ class Activation:
             elif isinstance(reply, m.Fails):
                 self._fail(call, reply)
                 return
+            elif isinstance(reply, m.Interrupts):
+                yield from self._ask_user(call, reply, answer.usage)
+                parts, tokens = yield from self._assembled()
             else:
                 raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
+
+    def _assembled(self) -> Steps:
+        """Returns the context's parts and tokens, built once for all model calls of the run."""
+        self._reading = reading = Reading(
+            self.turn, self.agent.name, self.id, self.handoff, self.root["state"], self.branch,
+            self._log,
+        )  # fmt: skip
+        built = self.agent.assembly.build(self.root, reading)
+        if reading.latency_ms:
+            yield reading.latency_ms
+            if self.branch is not None:
+                # A sibling may have told meanwhile what this context was about to tell.
+                built = self.agent.assembly.build(self.root, reading)
+        self._left_out = built.left_out
+        return built.parts, built.tokens
 
     def _ask(self, parts: Sequence[e.Part], tokens: int) -> tuple[str, m.Answer]:
         turn, agent = self.turn, self.agent
@@ -275,6 +297,7 @@ class Activation:
                 tuple(message.number for message in self.said), agent.tools,
                 agent.settings or None,
                 tokens + sum(sizes[message.id][1] for message in self.said), budget,
+                () if base else self._left_out,
             )
         )  # fmt: skip
         self._reading.told()
@@ -295,8 +318,9 @@ class Activation:
 
     def _say(self, text: str, calls: tuple[m.ToolCall, ...] = (), data: Any = None) -> Message:
         message = self.turn.conversation.add(
-            "assistant", text, agent=self.agent.name, run=self.id, calls=calls, data=data
-        )
+            "assistant", text, agent=self.agent.name, run=self.id, calls=calls, data=data,
+            branch=self.branch,
+        )  # fmt: skip
         self.said.append(message)
         if not calls:
             self.final = message
@@ -316,14 +340,19 @@ class Activation:
             self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
             if how:
                 self.turn.sink.emit(e.ReplyParsed(*self._where(), call, how, self.output))
-        if self.agent.output is not None:
-            self._check_output()
+        self._check_output()
 
     def _check_output(self) -> None:
-        schemas = self.turn.compiled.pipeline.schemas
-        for path, text in schema_errors(self.agent.output, self.output, schemas):
-            place = place_text(path)
-            raise OutputInvalid(f"the output of agent {self.agent.name!r}{place}: {text}")
+        self._check(self.agent.output, self.output, OutputInvalid, "output")
+
+    def _check(
+        self, schema: m.JsonValue, value: Any, problem: type[PipelineError], noun: str
+    ) -> None:
+        """Holds what an agent is given or puts out against its schema."""
+        if schema is None:
+            return
+        for path, text in schema_errors(schema, canonical(value), self.turn.compiled.schemas):
+            raise problem(f"the {noun} of agent {self.agent.name!r}{place_text(path)}: {text}")
 
     def _fail(self, call: str, reply: m.Fails) -> None:
         """A provider's failure; a broken reply is served broken, so that the parser meets it."""
@@ -341,21 +370,58 @@ class Activation:
         """Calls all tools of one message at once; True if their result is the run's output."""
         calls = self.tools.asked(reply)
         self._replied(call, self._say(reply.text, calls), "calls", usage)
-        heard: list[Heard] = yield from self.tools.called(calls, self._where)
+        heard: list[Heard] = yield from self.tools.called(calls, self._where, self.root["state"])
         for answer in heard:
             self._hear(answer.call, answer.text, answer.data)
         if self.agent.returns != "tool_output" or any(answer.failed for answer in heard):
             return False
-        results = {answer.call.name: answer.result for answer in heard}
-        self.output = heard[0].result if len(heard) == 1 else results
+        results = {answer.call.name: self._read_result(answer.result) for answer in heard}
+        self.output = next(iter(results.values())) if len(heard) == 1 else results
+        self._check_output()
         return True
 
+    def _read_result(self, result: m.JsonValue) -> m.JsonValue:
+        """A tool's text that is JSON is that value, as a reply's would be."""
+        return self._read(result) if isinstance(result, str) else result
+
     def _hear(self, asked: m.ToolCall, text: str, data: Any = None) -> None:
+        self._hear_from("tool", text, data, asked)
+
+    def _hear_from(
+        self, role: str, text: str, data: Any = None, asked: m.ToolCall | None = None
+    ) -> None:
+        """Adds what the run is told to its own part of the context."""
         self.said.append(
             self.turn.conversation.add(
-                "tool", text, agent=self.agent.name, run=self.id, call_id=asked.id,
-                tool=asked.name, data=data,
+                role, text, agent=None if role == "user" else self.agent.name, run=self.id,
+                call_id=asked.id if asked is not None else "",
+                tool=asked.name if asked is not None else "", data=data, branch=self.branch,
             )
+        )  # fmt: skip
+
+    # The user
+
+    def _ask_user(self, call: str, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
+        """Waits for the user: the run ends, and another of the same agent goes on with the answer.
+
+        What the run has said and heard goes with it.
+        """
+        question = reply.question
+        text = question if isinstance(question, str) else _encode(question).decode()
+        message = self._say(text, data=None if text is question else question)
+        self.final = None
+        self._replied(call, message, "interrupt", usage)
+        asked = e.TurnInterrupted(*self._where(), question)
+        self.turn.sink.emit(asked)
+        self._end("interrupted")
+        answer = yield Waiting(asked)
+        self._model_calls = 0
+        # It opened its branch when it was started first, and goes on in it.
+        self.group = ""
+        self.start()
+        self._hear_from(
+            "user", answer if isinstance(answer, str) else _encode(answer).decode(),
+            None if isinstance(answer, str) else answer,
         )  # fmt: skip
 
     # Handoffs
@@ -376,20 +442,21 @@ class Activation:
         message = self._say(reply.text, (asked,))
         if call:
             self._replied(call, message, "handoff", usage)
-        turn.sink.emit(self._told(e.HandoffRequested, request, call_id=asked.id))
+        turn.sink.emit(self.told(e.HandoffRequested, request, call_id=asked.id))
         reason = reason_against(turn.compiled, request)
         if reason:
-            turn.sink.emit(self._told(e.HandoffRejected, request, reason=reason))
+            turn.sink.emit(self.told(e.HandoffRejected, request, reason=reason))
             self._rejected(request, asked, reason)
             return
-        turn.sink.emit(self._told(e.HandoffMade, request, depth=request.depth))
+        turn.sink.emit(self.told(e.HandoffMade, request, depth=request.depth))
         if request.mode == "delegate":
             yield from self._delegate(request, asked)
         else:
             self._hear(asked, f"Transferred to {request.target}.")
             self.onward = request
 
-    def _told(self, kind: type[HandoffEvent], request: Request, **more: Any) -> HandoffEvent:
+    def told(self, kind: type[HandoffEvent], request: Request, **more: Any) -> HandoffEvent:
+        """Returns what is told of a handoff that this run asks for."""
         return kind(
             *self._where(), handoff=request.id, from_agent=request.source,
             to_agent=request.target, type=request.type, mode=request.mode, query=request.query,
@@ -411,7 +478,7 @@ class Activation:
             self._retried = True
 
     def _delegate(self, request: Request, asked: m.ToolCall) -> Steps:
-        steps = self.turn.chain(request, self.fork)
+        steps = self.turn.chain(Start(request.target, request, request.depth, self.branch))
         timeout = request.contract.timeout_ms if request.contract is not None else None
         if timeout is None:
             last: Activation = yield from steps
@@ -452,10 +519,6 @@ def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
         turn.closing = "cancelled"
         raise
     return result
-
-
-def _input_of(handoff: Request) -> Any:
-    return handoff.payload if handoff.payload is not None else handoff.query
 
 
 def _handoff_args(request: Request) -> dict[str, Any]:

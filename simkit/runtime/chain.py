@@ -1,48 +1,47 @@
-"""From one agent to the next: whoever passes control by transfer or replace is followed."""
+"""From one agent to the next: by handoff, side by side, or along a declared way."""
 
 from __future__ import annotations
 
-from simkit.errors import HandoffTimeout
-from simkit.runtime.activation import Activation, bounded
-from simkit.runtime.handoffs import Request
-from simkit.runtime.scheduler import Steps, TimedOut
-from simkit.runtime.turn import Fork, Turn
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from simkit import events as e
+from simkit.errors import HandoffInvalid, HandoffTimeout, InputInvalid
+from simkit.messages import Handoff
+from simkit.runtime.activation import Activation, TurnStopped, bounded
+from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.scheduler import Steps, TimedOut, Together
+from simkit.runtime.turn import Start, Turn
 
 
-def chain(
-    turn: Turn,
-    agent: str,
-    handoff: Request | None,
-    depth: int,
-    started: Activation | None = None,
-    fork: Fork | None = None,
-) -> Steps:
+def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
     """Runs an agent, and those it passes control to, and returns the last activation.
 
-    ``started`` is the first activation where it was announced already, with its parallel group;
-    ``fork`` is the branch that all of them are in.
+    ``started`` is the first activation where it was announced already, with its parallel group.
     """
     while True:
-        activation = started or Activation(turn, agent, handoff, depth, fork=fork)
+        activation = started or Activation(turn, start)
         if started is None:
             activation.start()
-        fork, started = activation.fork, None
-        timeout = _timeout_of(handoff)
+        started = None
+        timeout = _timeout_of(start.handoff)
         if timeout is None:
             yield from activation.steps()
         else:
             try:
                 yield from bounded(turn, activation.steps(), timeout)
             except TimedOut:
+                source = start.handoff.source if start.handoff else ""
                 raise HandoffTimeout(
-                    f"agent {agent!r} took longer than the {timeout} ms that the handoff "
-                    f"from {handoff.source if handoff else ''!r} allows"
+                    f"agent {start.agent!r} took longer than the {timeout} ms that the handoff "
+                    f"from {source!r} allows"
                 ) from None
-        if activation.onward is None:
+        onward = activation.onward
+        if onward is None:
             turn.reply = activation.output
             return activation
-        handoff = activation.onward
-        agent, depth = handoff.target, handoff.depth
+        start = Start(onward.target, onward, onward.depth, activation.branch)
 
 
 def _timeout_of(handoff: Request | None) -> int | None:
@@ -50,3 +49,116 @@ def _timeout_of(handoff: Request | None) -> int | None:
     if handoff is None or handoff.contract is None or handoff.mode == "delegate":
         return None
     return handoff.contract.timeout_ms
+
+
+def in_parallel(
+    turn: Turn, starts: Sequence[Start], go_on: Callable[[int, Activation], Steps]
+) -> Steps:
+    """Runs agents at once: each sees the state as it was when the group began.
+
+    ``go_on`` gets a place among the starts and what was announced for it, and runs it.
+    """
+    turn.model.begin_group([start.agent for start in starts])
+    turn.numbers.groups += 1
+    group = f"g{turn.numbers.groups}"
+    started: list[Activation] = []
+    try:
+        for start in starts:
+            activation = Activation(turn, start, group)
+            activation.start()
+            started.append(activation)
+        yield Together([go_on(place, one) for place, one in enumerate(started)])
+    except BaseException:
+        # Those that had not begun yet are not told by being closed.
+        for activation in started:
+            activation.cancel()
+        raise
+
+
+class Way:
+    """One way from an agent that has ended to the next, which a contract may watch."""
+
+    def __init__(self, turn: Turn, name: str, source: Activation, start: Start) -> None:
+        """``name`` is the node or step that has ended; ``source`` may be whom it handed off to."""
+        self._turn, self._name, self._source, self._start = turn, name, source, start
+        self._request = self._asked()
+        """The handoff that the way is, if the pair has a contract."""
+        self.reason = reason_against(turn.compiled, self._request) if self._request else ""
+        """Why the contract refuses it; empty if nothing does."""
+
+    def _asked(self) -> Request | None:
+        compiled, source, target = self._turn.compiled, self._source, self._start.agent
+        contracts = compiled.contracts_for(self._name, target)
+        if not contracts:
+            return None
+        asked = Handoff(target, contracts[0].type, None, source.output)
+        return requested(compiled, "", self._name, asked, source.depth + 1)
+
+    def tell(self) -> None:
+        """Says that the handoff is asked for, and whether it is refused."""
+        if self._request is None:
+            return
+        turn, source = self._turn, self._source
+        turn.handoffs += 1
+        turn.limit("handoffs_per_turn", turn.handoffs)
+        turn.numbers.handoffs += 1
+        self._request = replace(self._request, id=f"h{turn.numbers.handoffs}")
+        turn.sink.emit(source.told(e.HandoffRequested, self._request))
+        if self.reason:
+            turn.sink.emit(source.told(e.HandoffRejected, self._request, reason=self.reason))
+
+    def taken(self) -> Start:
+        """Returns the next agent's start, with the handoff if there is one."""
+        request, start = self._request, self._start
+        ready = self._turn.compiled.agents[start.agent]
+        if start.input is None and ready.reads_input:
+            raise InputInvalid(
+                f"agent {start.agent!r} reads its input, but the output of "
+                f"{self._name!r}, which ran before it, is null"
+            )
+        if request is None:
+            return start
+        made = self._source.told(e.HandoffMade, request, depth=request.depth)
+        self._turn.sink.emit(made)
+        return replace(start, handoff=request, depth=request.depth)
+
+    def told(self) -> str:
+        """What the source is told of a refusal."""
+        return f"Handoff to {self._start.agent} rejected: {self.reason}"
+
+    def refuse(self, has_retried: bool, told: str) -> Steps:
+        """Does what the contract says about a refusal: the source runs again, told why, or ends."""
+        request = self._request
+        assert request is not None
+        policy = request.contract.on_invalid if request.contract is not None else "reject"
+        if policy == "stop":
+            raise TurnStopped(self.reason)
+        if policy == "retry" and has_retried:
+            raise HandoffInvalid(
+                f"the handoff from {request.source!r} to {request.target!r} "
+                f"was refused again: {self.reason}"
+            )
+        source = self._source
+        again = replace(source.given, branch=source.branch, told=told)
+        return (yield from chain(self._turn, again))
+
+
+def passed_on(
+    turn: Turn, name: str, source: Activation, onward: Callable[[Activation], list[Start]]
+) -> Steps:
+    """Returns whom a node or step that has ended leads to, once no contract refuses it.
+
+    ``onward`` finds them; where the source had to run again, it is asked again. If one of several
+    ways is refused, none is taken, and the others are not asked for.
+    """
+    has_retried = False
+    while True:
+        ways = [Way(turn, name, source, start) for start in onward(source)]
+        refused = [way for way in ways if way.reason]
+        for way in refused or ways:
+            way.tell()
+        if not refused:
+            return [way.taken() for way in ways]
+        told = "\n".join(way.told() for way in refused)
+        source = yield from refused[0].refuse(has_retried, told)
+        has_retried = True

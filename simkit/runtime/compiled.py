@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 from simkit import events as e
@@ -11,14 +12,15 @@ from simkit.context.assembly import Assembly
 from simkit.context.filters import TECHNICAL
 from simkit.context.history import HistoryReader
 from simkit.context.tokens import Counter, counter_named
-from simkit.errors import Unsupported
 from simkit.matching import Matcher, compile_matcher
-from simkit.messages import JsonValue
+from simkit.pipeline.cast import members_of
 from simkit.pipeline.model import Contract, Limits, Pipeline, Rule
-from simkit.pipeline.recipe import Filter
+from simkit.pipeline.recipe import Filter, items_of
 from simkit.references import Template
 from simkit.references import compile as compile_references
-from simkit.runtime.functions import UserFunctions, function_named
+from simkit.runtime.functions import UserFunctions
+from simkit.runtime.querying import QUERY_ARGS
+from simkit.runtime.schemas import schema_of
 from simkit.runtime.state import channels_of
 from simkit.trace import canonical
 
@@ -43,33 +45,46 @@ class CompiledAgent:
     """One agent made ready to run."""
 
     __slots__ = (
-        "after", "assembly", "before", "function", "handoffs", "instructions", "name", "output",
-        "parse", "returns", "settings", "tools", "writes",
+        "after", "assembly", "before", "definition", "function", "handoffs", "input",
+        "instructions", "name", "output", "parse", "reads_input", "returns", "settings", "tools",
+        "writes",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, pipeline: Pipeline, count: Counter, functions: UserFunctions
+        self,
+        name: str,
+        definition: str,
+        pipeline: Pipeline,
+        count: Counter,
+        functions: UserFunctions,
     ) -> None:
-        agent = pipeline.agents[name]
-        self.name, self.instructions = name, agent.instructions
-        self.tools: tuple[str, ...] = pipeline.of_agent(name, "tools")
-        self.handoffs: tuple[str, ...] = pipeline.of_agent(name, "handoffs")
+        """``name`` is under what it runs: in a graph, its node's id."""
+        agent = pipeline.agents[definition]
+        self.name, self.definition, self.instructions = name, definition, agent.instructions
+        self.tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
+        self.handoffs: tuple[str, ...] = pipeline.of_agent(definition, "handoffs")
+        self.input = canonical(schema_of(agent.input, pipeline.schemas))
         self.output = canonical(schema_of(agent.output, pipeline.schemas))
         self.settings = {"output": self.output} if self.output is not None else {}
-        self.parse: str = pipeline.of_agent(name, "parse")
-        self.returns: str = pipeline.of_agent(name, "returns")
+        self.parse: str = pipeline.of_agent(definition, "parse")
+        self.returns: str = pipeline.of_agent(definition, "returns")
         self.function: Callable[..., Any] | None = (
             functions.named(agent.function) if agent.function else None
         )
-        self.assembly = Assembly(
-            agent.instructions, pipeline.recipe_of(name), count, functions.named
+        recipe = pipeline.recipe_of(definition)
+        self.reads_input = self.function is None and any(
+            item.kind in ("input", "upstream") for item in items_of(recipe)
         )
-        writes = pipeline.of_agent(name, "writes")
+        self.assembly = Assembly(
+            agent.instructions, recipe, count, functions.named,
+            {channel: spec.scope for channel, spec in pipeline.channels.items()},
+        )  # fmt: skip
+        writes = pipeline.of_agent(definition, "writes")
         if writes is None:
             writes = _default_writes(name, pipeline)
         self.writes: Template | None = compile_references(writes) if writes else None
-        self.before = [CompiledRule(rule) for rule in pipeline.of_agent(name, "before") or ()]
-        self.after = [CompiledRule(rule) for rule in pipeline.of_agent(name, "after") or ()]
+        self.before = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "before") or ()]
+        self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
 
 
 def _default_writes(name: str, pipeline: Pipeline) -> dict[str, Any]:
@@ -77,19 +92,6 @@ def _default_writes(name: str, pipeline: Pipeline) -> dict[str, Any]:
     if pipeline.flow.router is not None and pipeline.flow.router.decide == name:
         return {}
     return {pipeline.conversation: ["${run.final_message}"]}
-
-
-def schema_of(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
-    """Returns a schema with ``{$ref: Name}`` looked up, and ``module:Model`` asked."""
-    if isinstance(schema, dict) and set(schema) == {"$ref"}:
-        return named.get(schema["$ref"], schema)
-    if isinstance(schema, str):
-        model = function_named(schema)
-        describe = getattr(model, "model_json_schema", None)
-        if describe is None:
-            raise Unsupported(f"`{schema}` is no pydantic model")
-        return describe()
-    return schema
 
 
 class CompiledPipeline:
@@ -100,12 +102,18 @@ class CompiledPipeline:
         self.functions = UserFunctions()
         self.count = counter_named(pipeline.tokens.count)
         self.agents = {
-            name: CompiledAgent(name, pipeline, self.count, self.functions)
-            for name in pipeline.agents
+            name: CompiledAgent(name, definition, pipeline, self.count, self.functions)
+            for name, definition in members_of(pipeline).items()
         }
         self.contracts = pipeline.contracts
         self.tool_args = {
-            name: schema_of(tool.args, pipeline.schemas) for name, tool in pipeline.tools.items()
+            name: QUERY_ARGS
+            if tool.reads is not None and tool.args is None
+            else schema_of(tool.args, pipeline.schemas)
+            for name, tool in pipeline.tools.items()
+        }
+        self.tool_reads = {
+            name: tool.reads for name, tool in pipeline.tools.items() if tool.reads is not None
         }
         self.tool_returns = {
             name: schema_of(tool.returns, pipeline.schemas) for name, tool in pipeline.tools.items()
@@ -169,10 +177,9 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
     pipeline = compiled.pipeline
     channels = channels_of(pipeline, compiled.functions)
     flow = pipeline.flow
-    graph = flow.graph
     return e.PipelineFacts(
         name=pipeline.pipeline,
-        agents={name: _agent_facts(name, pipeline, compiled) for name in pipeline.agents},
+        agents={name: _agent_facts(name, pipeline, compiled) for name in compiled.agents},
         channels={
             name: e.ChannelFacts(c.reducer, c.scope, canonical(c.default), c.last)
             for name, c in channels.items()
@@ -185,7 +192,7 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
             )
             for c in pipeline.contracts
         ),
-        edges=tuple((edge.from_, edge.to) for edge in graph.edges) if graph else (),
+        edges=_edges(pipeline),
         flow=flow.kind,
         decider=flow.router.decide if flow.router else "",
         starts=_starts(pipeline),
@@ -200,20 +207,36 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
     )  # fmt: skip
 
 
+def _edges(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
+    """The declared ways from agent to agent: a graph's edges, a supervisor's steps."""
+    flow = pipeline.flow
+    if flow.graph is not None:
+        return tuple((edge.from_, edge.to) for edge in flow.graph.edges)
+    if flow.supervisor is None:
+        return ()
+    steps = [next(iter(step)) for goal in flow.supervisor.goals.values() for step in goal.steps]
+    return tuple(dict.fromkeys(pairwise(steps)))
+
+
 def _starts(pipeline: Pipeline) -> tuple[str, ...]:
     """The agents that may start a turn: known only where the file names them."""
     flow = pipeline.flow
     if flow.router is not None:
         return (flow.router.decide,)
+    if flow.graph is not None:
+        return tuple(name for name, node in flow.graph.nodes.items() if node.start)
+    if flow.supervisor is not None:
+        goals = flow.supervisor.goals.values()
+        return tuple(dict.fromkeys(next(iter(goal.steps[0])) for goal in goals if goal.steps))
     if flow.handoffs is not None and flow.handoffs.start in pipeline.agents:
         return (flow.handoffs.start,)
     return ()
 
 
 def _agent_facts(name: str, pipeline: Pipeline, compiled: CompiledPipeline) -> e.AgentFacts:
-    agent = pipeline.agents[name]
     ready = compiled.agents[name]
-    sees = pipeline.of_agent(name, "sees")
+    agent = pipeline.agents[ready.definition]
+    sees = pipeline.of_agent(ready.definition, "sees")
     return e.AgentFacts(
         agent.instructions, ready.tools, ready.handoffs,
         None if sees is None else tuple(sees), tuple(canonical(one) for one in agent.requires),

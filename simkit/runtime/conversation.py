@@ -13,19 +13,31 @@ from simkit.context.tokens import Counter, tokens_of
 from simkit.messages import Message
 from simkit.ports import Sink
 from simkit.reducers import Appended
+from simkit.runtime.branch import Branch
 from simkit.runtime.clock import VirtualClock
 
 
 class Numbers:
     """Counters for ids, one of each for the whole scenario, and what messages are known by them."""
 
-    __slots__ = ("calls", "groups", "handoffs", "messages", "model_calls", "runs", "sizes")
+    __slots__ = ("calls", "checkpoints", "groups", "handoffs", "messages", "model_calls", "runs",
+                 "sizes")  # fmt: skip
 
     def __init__(self) -> None:
-        self.calls = self.groups = self.handoffs = 0
+        self.calls = self.checkpoints = self.groups = self.handoffs = 0
         self.messages = self.model_calls = self.runs = 0
         self.sizes: dict[str, tuple[int, int]] = {}
         """A logged message's id to its number and its tokens; sessions may share a channel."""
+
+    def counters(self) -> dict[str, int]:
+        """What a new process must go on counting from."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "sizes"}
+
+    def restore(self, counters: Mapping[str, int]) -> None:
+        """Goes on from where another process stopped."""
+        for name in self.__slots__:
+            if name in counters:
+                setattr(self, name, counters[name])
 
 
 class Summary(msgspec.Struct):
@@ -39,8 +51,8 @@ class Conversation:
     """One session's log and histories."""
 
     __slots__ = (
-        "clock", "count", "log", "name", "numbers", "project", "sink", "sizes", "starts", "streams",
-        "summaries", "turn", "values",
+        "began", "clock", "count", "is_restored", "log", "name", "numbers", "project", "sink",
+        "sizes", "starts", "streams", "summaries", "turn", "values",
     )  # fmt: skip
 
     def __init__(
@@ -56,16 +68,20 @@ class Conversation:
         self.name, self.project, self.values = name, project, values
         self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
         self.log: list[Message] = []
+        self.is_restored = False
+        """Another process has told what its histories had settled."""
         self.sizes = numbers.sizes
-        self.turn = 0
+        self.turn = self.began = 0
+        """The current turn, and the one in which the user's last message was said."""
         self.starts: dict[str, int] = {}
-        """Where the current turn begins in the log and in each list that histories read."""
+        """Where what followed the user's last message begins, in the log and in each list that
+        histories read."""
         self.streams: dict[tuple[str, str], Stream] = {}
         self.summaries: dict[str, Summary] = {}
 
     def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
         """Remembers where the turn begins: what is before it is settled."""
-        self.turn = turn
+        self.turn = self.began = turn
         self.starts = {"log": len(self.log)}
         for channel, value in sources.items():
             self.starts[channel] = 0 if value is None else len(value)
@@ -81,12 +97,15 @@ class Conversation:
         call_id: str = "",
         tool: str = "",
         data: Any = None,
+        branch: Branch | None = None,
     ) -> Message:
-        """Adds a message to the log."""
+        """Adds a message to the log; ``branch`` is the one in which it was said."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = Message(role, content, f"m{number}", agent, self.turn, calls, call_id, tool, data)
         tokens = tokens_of(message, self.count)
         self.log.append(message)
+        if branch is not None:
+            branch.hear(message)
         self.sizes[message.id] = (number, tokens)
         self.sink.emit(
             e.MessageAdded(
@@ -98,15 +117,16 @@ class Conversation:
     def stream(self, key: tuple[str, str], source: Any) -> Stream:
         """Returns the settled history under a key; a new one if the source was replaced."""
         found = self.streams.get(key)
-        if found is not None and _continues(found.anchor, source):
+        if found is not None and continues(found.anchor, source):
             found.anchor = source
             return found
-        fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, found is not None)
+        restarts = found is not None or self.is_restored
+        fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, restarts)
         self.streams[key] = fresh
         return fresh
 
 
-def _continues(old: Any, new: Any) -> bool:
+def continues(old: Any, new: Any) -> bool:
     """Whether one list is the other with more behind it."""
     if old is new:
         return True

@@ -11,7 +11,8 @@ from simkit.json_schema import place_text, schema_errors
 from simkit.matching import mismatches
 from simkit.messages import Handoff, JsonValue
 from simkit.pipeline.model import Contract
-from simkit.runtime.compiled import CompiledPipeline, schema_of
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.schemas import schema_of
 
 DEFAULT_TYPE = "handoff"
 

@@ -13,9 +13,10 @@ _NONE: Any = object()
 
 
 def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
-    """Returns the output, and how it was read: ``json``, ``json_in_text`` or empty for text.
+    """Returns the output, and how it was read: ``json``, ``json_in_text``, ``text`` or empty.
 
-    Raises OutputInvalid where ``parse: json`` meets something else.
+    ``text`` says that JSON was looked for in the text and none was there; empty, that the text was
+    not read. Raises OutputInvalid where ``parse: json`` meets something else.
     """
     if parse == "text":
         return text, ""
@@ -30,6 +31,7 @@ def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
         value = _json_inside(text)
         if value is not _NONE:
             return value, "json_in_text"
+        return text, "text"
     return text, ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +13,8 @@ from simkit.context.tokens import tokens_of
 from simkit.errors import ModelError, ScriptBroken
 from simkit.messages import Fails, Message, Text
 from simkit.ports import ModelRequest
-from simkit.runtime.conversation import Summary
+from simkit.runtime.branch import Branch
+from simkit.runtime.conversation import Summary, continues
 from simkit.runtime.handoffs import Request
 from simkit.runtime.turn import Turn
 
@@ -21,7 +22,7 @@ from simkit.runtime.turn import Turn
 class Reading:
     """One run's reading of what was said before it."""
 
-    __slots__ = ("_agent", "_handoff", "_log_size", "_run", "_slices", "_state", "_turn",
+    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_run", "_slices", "_state", "_turn",
                  "latency_ms")  # fmt: skip
 
     def __init__(
@@ -31,11 +32,12 @@ class Reading:
         run: str,
         handoff: Request | None,
         state: Mapping[str, Any],
-        log_size: int | None,
+        branch: Branch | None,
+        log: Sequence[Message],
     ) -> None:
-        """``log_size`` bounds the log for a run of a parallel group: it sees no sibling."""
+        """``branch`` is the parallel branch that the run is in; ``log`` what was said before it."""
         self._turn, self._agent, self._run, self._handoff = turn, agent, run, handoff
-        self._state, self._log_size = state, log_size
+        self._state, self._branch, self._log = state, branch, log
         self._slices: dict[str, Slice] = {}
         self.latency_ms = 0
         """Virtual time that summaries took."""
@@ -57,14 +59,17 @@ class Reading:
         conversation = self._turn.conversation
         channel = options.from_ or self._turn.compiled.pipeline.conversation
         source: Any
+        anchor: Any
         if channel == "log":
-            source = conversation.log
-            if self._log_size is not None and self._log_size < len(source):
-                source = source[: self._log_size]
-            anchor: Any = conversation.log
+            source, anchor = self._log, conversation.log
         else:
             source = self._state.get(channel, conversation.values.get(channel))
             source = anchor = () if source is None else source
+            if self._branch is not None and channel not in self._branch.replaced:
+                # What the branch added itself is of this turn; before that, it is the session's,
+                # unless a sibling has replaced that.
+                now = conversation.values.get(channel)
+                anchor = now if continues(self._branch.began.get(channel), now) else anchor
         travels = contract is not None and contract.history != "all"
         owner = self._agent
         if travels and self._handoff is not None:
@@ -72,7 +77,7 @@ class Reading:
         stream = conversation.stream((owner, section), anchor)
         settled = min(conversation.starts.get(channel, 0), len(source))
         # A channel that keeps only its last items has moved to the left since the turn began.
-        while settled and source[settled - 1].turn == conversation.turn:
+        while settled and source[settled - 1].turn >= conversation.began:
             settled -= 1
         found = reader.read(
             stream, source, settled, omit, self._turn.state.committed, conversation.sizes
@@ -107,7 +112,15 @@ class Reading:
             return last.message if last is not None and lo else None
         text = self._ask_for_summary(agent, last.message if last else None, fresh)
         message = Message("system", text, agent=agent, section=slice_.shown.section)
-        conversation.summaries[slice_.shown.stream] = Summary(message, fresh[-1].number)
+        covers = fresh[-1].number
+        conversation.summaries[slice_.shown.stream] = Summary(message, covers)
+        turn = self._turn
+        turn.sink.emit(
+            e.HistorySummarised(
+                turn.clock.now(), turn.session, turn.number, agent, self._run,
+                slice_.shown.stream, text, covers,
+            )
+        )  # fmt: skip
         return message
 
     def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
@@ -140,7 +153,9 @@ class Reading:
             raise ModelError(failed.message, failed.kind, failed.status)
         if not isinstance(answer.reply, Text):
             raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
-        said = turn.conversation.add("assistant", answer.reply.text, agent=agent, run=self._run)
+        said = turn.conversation.add(
+            "assistant", answer.reply.text, agent=agent, run=self._run, branch=self._branch
+        )
         turn.sink.emit(e.ModelReplied(*where, call, said.number, "text", answer.usage))
         return answer.reply.text
 

@@ -1,7 +1,7 @@
 """Runs generators under virtual time, without asyncio.
 
-A task yields the milliseconds it waits, or ``Together`` with tasks to wait for; it is resumed with
-None, or with their results in order.
+A task yields the milliseconds it waits, ``Together`` with tasks to wait for, or ``Waiting`` for the
+user; it is resumed with None, with their results in order, or with the answer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
+from simkit.events import TurnInterrupted
 from simkit.ports import Schedule
 from simkit.runtime.clock import VirtualClock
 
@@ -23,6 +24,15 @@ class Together:
 
     def __init__(self, steps: list[Steps]) -> None:
         self.steps = steps
+
+
+class Waiting:
+    """Asks the user something; ``asked`` is the event that says so."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, asked: TurnInterrupted) -> None:
+        self.asked = asked
 
 
 class TimedOut(Exception):
@@ -61,11 +71,34 @@ class Scheduler:
         self._clock, self._schedule, self._on_advance = clock, schedule, on_advance
         self._heap: list[tuple[int, int, _Task]] = []
         self._order = 0
+        self._waiting: list[tuple[_Task, TurnInterrupted]] = []
+
+    @property
+    def asked(self) -> TurnInterrupted | None:
+        """What the user is asked next; None if the work waits for no answer."""
+        return self._waiting[0][1] if self._waiting else None
 
     def run(self, steps: Steps) -> Any:
-        """Returns what the task returns; raises what it raises."""
-        root = _Task(steps)
-        self._push(root, self._clock.now())
+        """Returns what the task returns, None where the user is waited for; raises its errors."""
+        self._root = _Task(steps)
+        self._push(self._root, self._clock.now())
+        return self._run()
+
+    def resume(self, answer: Any) -> Any:
+        """Goes on with what the user answers whoever asked first."""
+        task, _ = self._waiting.pop(0)
+        task.value = answer
+        self._push(task, self._clock.now())
+        return self._run()
+
+    def drop(self) -> None:
+        """Ends what waits for the user, unanswered."""
+        for task, _ in self._waiting:
+            task.steps.close()
+        self._waiting.clear()
+
+    def _run(self) -> Any:
+        root = self._root
         try:
             while self._heap:
                 finished = self._step(self._next())
@@ -75,7 +108,9 @@ class Scheduler:
                     return root.value
         finally:
             self._heap.clear()
-        raise AssertionError("the root task ends before its heap is empty")
+        if not self._waiting:
+            raise AssertionError("the root task ends before its heap is empty")
+        return None
 
     def _push(self, task: _Task, at: int) -> None:
         self._order += 1
@@ -117,6 +152,8 @@ class Scheduler:
             task.results = [None] * len(request.steps)
             for place, steps in enumerate(request.steps):
                 self._push(_Task(steps, task, place), self._clock.now())
+        elif isinstance(request, Waiting):
+            self._waiting.append((task, request.asked))
         else:
             self._push(task, self._clock.now() + request)
         return None
@@ -146,6 +183,9 @@ class Scheduler:
                 kept.append(entry)
         heapq.heapify(kept)
         self._heap = kept
+        for waiting in [entry for entry in self._waiting if _descends(entry[0], parent)]:
+            self._waiting.remove(waiting)
+            waiting[0].steps.close()
 
 
 def _descends(task: _Task, ancestor: _Task) -> bool:
@@ -169,9 +209,10 @@ def within(
             request = resume(value)
         except StopIteration as stop:
             return stop.value
-        late = not isinstance(request, Together) and clock.now() + request > deadline
+        late = not isinstance(request, (Together, Waiting)) and clock.now() + request > deadline
         if late:
             request = deadline - clock.now()
+        before = clock.now()
         try:
             value, resume = (yield request), steps.send
         except GeneratorExit:
@@ -179,6 +220,9 @@ def within(
             raise
         except Exception as problem:
             value, resume, late = problem, steps.throw, False
+        if isinstance(request, Waiting):
+            # The user takes as long as it takes.
+            deadline += clock.now() - before
         if late:
             on_timeout()
             steps.close()

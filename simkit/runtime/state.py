@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
+from simkit.context.rendering import plain
 from simkit.errors import WriteInvalid
-from simkit.messages import Message
+from simkit.json_schema import place_text, schema_errors
+from simkit.messages import JsonValue, Message
 from simkit.pipeline.model import Pipeline
 from simkit.reducers import (
     BUILT_IN,
@@ -21,6 +23,7 @@ from simkit.reducers import (
     reducer_of,
 )
 from simkit.runtime.functions import UserFunctions
+from simkit.runtime.schemas import schema_of
 from simkit.trace import canonical, copied
 
 
@@ -28,7 +31,7 @@ class Channel:
     """One compiled channel."""
 
     __slots__ = (
-        "default", "function", "is_shared", "last", "name", "reduce", "reducer", "scope",
+        "default", "function", "is_shared", "last", "name", "reduce", "reducer", "schema", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -39,10 +42,11 @@ class Channel:
         last: int,
         default: Any,
         function: Callable[..., Any] | None,
+        schema: JsonValue = None,
     ) -> None:
-        """``function`` is the user's own reducer."""
+        """``function`` is the user's own reducer; ``schema`` is that of its values."""
         self.name, self.reducer, self.scope, self.last = name, reducer, scope, last
-        self.default, self.function = default, function
+        self.default, self.function, self.schema = default, function, schema
         self.is_shared = scope in ("project", "global")
         self.reduce: Reducer = reducer_of(reducer if function is None else "replace", last)
 
@@ -61,6 +65,7 @@ def channels_of(pipeline: Pipeline, functions: UserFunctions) -> dict[str, Chann
             spec.last,
             spec.default,
             None if spec.reducer_name in BUILT_IN else functions.named(spec.reducer_name),
+            canonical(schema_of(spec.schema_, pipeline.schemas)),
         )
         for name, spec in pipeline.channels.items()
     }
@@ -77,16 +82,29 @@ class Written(msgspec.Struct, frozen=True, gc=False):
     update: dict[str, Any]
     values: dict[str, Any] | None
     impure: dict[str, str] | None
+    deltas: dict[str, Any]
+    """The update itself, its messages logged."""
+    replaced: frozenset[str]
+    """Channels read as histories to which it did more than add."""
+
+
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class State:
     """All channels of all sessions."""
 
     def __init__(
-        self, channels: Mapping[str, Channel], conversation: str, spoken: frozenset[str]
+        self,
+        channels: Mapping[str, Channel],
+        conversation: str,
+        spoken: frozenset[str],
+        schemas: Mapping[str, JsonValue],
     ) -> None:
         """``spoken`` are the channels that hold messages, the conversation among them."""
         self._channels, self._conversation, self._spoken = channels, conversation, spoken
+        self._schemas = schemas
+        self.has_shared = any(channel.is_shared for channel in channels.values())
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()
@@ -101,6 +119,32 @@ class State:
             values[name] = self._shared_value(channel, project)
         self._sessions[session], self._projects[session] = values, project
         return values
+
+    def restore(
+        self, session: str, project: str, values: dict[str, Any], committed: set[str]
+    ) -> None:
+        """Takes a session as its store knew it."""
+        self._sessions[session], self._projects[session] = values, project
+        self.committed |= committed
+
+    def values(self, session: str) -> dict[str, Any]:
+        """Returns a session's channels, as they are now and will be."""
+        return self._sessions[session]
+
+    def shared(self, session: str) -> Iterator[Channel]:
+        """Yields the channels that a session shares with others and that hold something."""
+        values = self._sessions[session]
+        for name, channel in self._channels.items():
+            if channel.is_shared and values[name] != channel.empty():
+                yield channel
+
+    def scope_if_shared(self, name: str, delta: Any) -> str:
+        """Returns the scope of a channel that sessions share and a write reached; else empty."""
+        channel = self._channels[name]
+        if delta is None and channel.function is None and channel.reducer != "replace":
+            # Such reducers skip null: nothing was written.
+            return ""
+        return channel.scope if channel.is_shared else ""
 
     def _shared_value(self, channel: Channel, project: str) -> Any:
         for session, other in self._sessions.items():
@@ -119,8 +163,10 @@ class State:
         """Applies an update; ``logged`` turns what is no message yet into one of the log."""
         values = self._sessions[session]
         recorded: dict[str, Any] = {}
+        deltas: dict[str, Any] = {}
         computed: dict[str, Any] | None = None
         impure: dict[str, str] | None = None
+        replaced = _NOTHING
         # Nothing is written before everything can be.
         reduced: dict[str, Any] = {}
         said: Any = None
@@ -130,31 +176,60 @@ class State:
                 delta = self._messages(delta, logged)
                 if name == self._conversation:
                     said = delta
+                if is_reset(delta) or channel.last or channel.reducer != "append":
+                    replaced |= {name}
             recorded[name] = canonical(delta)
             if channel.scope == "agent_run":
+                if channel.schema is not None:
+                    alone, _ = self._joined(channel, channel.empty(), delta)
+                    self._check_value(channel, alone, delta)
                 continue
+            deltas[name] = delta
+            new, fault = self._joined(channel, values[name], delta)
             if channel.function is not None:
-                new, fault = _reduced_by_user(channel.function, values[name], delta)
-                if name in self._spoken and not _are_messages(new):
-                    raise WriteInvalid(
-                        f"channel `{name}` is read as history, so its reducer must return a list "
-                        "of the messages that it is given"
-                    )
                 computed = {**(computed or {}), name: canonical(new)}
                 if fault:
                     impure = {**(impure or {}), name: fault}
-            else:
-                problem = problem_of(channel.reducer, delta, values[name])
-                if problem:
-                    raise WriteInvalid(f"channel `{name}`: {problem}")
-                new = channel.reduce(values[name], delta)
+            self._check_value(channel, new, delta)
             reduced[name] = new
         values.update(reduced)
         for name, new in reduced.items():
             if self._channels[name].is_shared:
                 self._share(session, self._channels[name], new)
         self._commit(said)
-        return Written(recorded, computed, impure)
+        return Written(recorded, computed, impure, deltas, replaced)
+
+    def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
+        """Returns a channel's new value, and what its reducer did wrong."""
+        if channel.function is not None:
+            new, fault = _reduced_by_user(channel.function, current, delta)
+            if channel.name in self._spoken and not _are_messages(new):
+                raise WriteInvalid(
+                    f"channel `{channel.name}` is read as history, so its reducer must return a "
+                    "list of the messages that it is given"
+                )
+            return new, fault
+        problem = problem_of(channel.reducer, delta, current)
+        if problem:
+            raise WriteInvalid(f"channel `{channel.name}`: {problem}")
+        return channel.reduce(current, delta), ""
+
+    def _check_value(self, channel: Channel, value: Any, delta: Any) -> None:
+        """Holds a value against the channel's schema; of a list that only grows, what is new."""
+        schema = channel.schema
+        if schema is None:
+            return
+        if channel.reducer == "append" and not is_reset(delta) and _speaks_of_items(schema):
+            value = channel.reduce(None, delta)
+        for path, text in schema_errors(schema, plain(value), self._schemas):
+            raise WriteInvalid(f"channel `{channel.name}`{place_text(path)}: {text}")
+
+    def joined(self, values: Mapping[str, Any], deltas: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what an update that was written makes of other values: those of a branch."""
+        return {
+            name: self._joined(self._channels[name], values[name], delta)[0]
+            for name, delta in deltas.items()
+        }
 
     def _channel(self, name: str) -> Channel:
         """Returns a channel; one whose name was made from references may not be there."""
@@ -193,6 +268,10 @@ class State:
         for name, channel in self._channels.items():
             if channel.scope == "turn":
                 values[name] = channel.empty()
+
+
+def _speaks_of_items(schema: JsonValue) -> bool:
+    return isinstance(schema, dict) and set(schema) <= {"type", "items"}
 
 
 def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> tuple[Any, str]:

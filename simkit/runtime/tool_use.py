@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,6 +11,7 @@ from simkit import events as e
 from simkit.json_schema import place_text, schema_errors
 from simkit.messages import Calls, JsonValue, ToolCall
 from simkit.ports import ToolReply
+from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.turn import Turn
 from simkit.trace import canonical
@@ -39,6 +40,8 @@ class ToolUse:
         """In the order of their answers."""
         self.results: dict[str, Any] = {}
         """Tool to its last result; two calls of one tool collide, as in reference system 1."""
+        self.records: list[dict[str, Any]] = []
+        """Every call with its answer and its virtual times, in the order of the answers."""
         self.timestamps: dict[str, dict[str, str]] = {}
         """Call id to the virtual times of its start and end."""
 
@@ -50,22 +53,30 @@ class ToolUse:
             calls.append(ToolCall(f"call{self._turn.numbers.calls}", line.tool, line.args))
         return tuple(calls)
 
-    def called(self, calls: Sequence[ToolCall], where: Where) -> Steps:
-        """Calls all at once, and returns the answers in the order of the calls."""
+    def called(self, calls: Sequence[ToolCall], where: Where, state: Mapping[str, Any]) -> Steps:
+        """Calls all at once, and returns the answers in the order of the calls.
+
+        ``state`` is what the run sees of the channels.
+        """
         turn = self._turn
         began = turn.clock.now()
         for asked in calls:
             turn.sink.emit(e.ToolCalled(*where(), asked.id, asked.name, asked.args))
         turn.compiled.functions.caller = self._agent
-        replies = [
-            self._valid(one, turn.tools.call(self._agent, one.name, one.args)) for one in calls
-        ]
+        replies = [self._valid(one, self._answer(one, state)) for one in calls]
         for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
             wait = began + replies[place].latency_ms - turn.clock.now()
             if wait > 0:
                 yield wait
             self._record(calls[place], replies[place], began, where)
         return [_heard(asked, answer) for asked, answer in zip(calls, replies, strict=True)]
+
+    def _answer(self, asked: ToolCall, state: Mapping[str, Any]) -> ToolReply:
+        turn = self._turn
+        channel = turn.compiled.tool_reads.get(asked.name)
+        if channel is None or turn.tools.scripts(asked.name):
+            return turn.tools.call(self._agent, asked.name, asked.args)
+        return looked_up(channel, state.get(channel), asked.args)
 
     def _valid(self, asked: ToolCall, reply: ToolReply) -> ToolReply:
         """Makes a result that the tool's schema refuses a failure of the tool."""
@@ -84,6 +95,13 @@ class ToolUse:
             "executedAt": turn.clock.iso(began),
             "returnedAt": turn.clock.iso(turn.clock.now()),
         }
+        self.records.append(
+            {
+                "call_id": asked.id, "tool": asked.name, "args": asked.args,
+                "result": reply.result, "error": reply.error,
+                "called_at": turn.clock.iso(began), "returned_at": turn.clock.iso(turn.clock.now()),
+            }
+        )  # fmt: skip
         if reply.error is not None:
             turn.sink.emit(e.ToolFailed(*where(), asked.id, asked.name, reply.error))
         else:

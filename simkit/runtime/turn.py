@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from simkit import events as e
 from simkit.errors import LimitExceeded
-from simkit.messages import Message
+from simkit.messages import ABSENT, Message
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink, Tools, TurnModel
+from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation
 from simkit.runtime.handoffs import Request
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message
+from simkit.trace import canonical
 
 
-class Fork(msgspec.Struct, frozen=True):
-    """Where a parallel group began: what every run in one of its branches sees."""
+class Start(msgspec.Struct, frozen=True):
+    """Who is started, by what, and with what."""
 
-    group: str
-    branch: str
-    """The run that opened the branch."""
-    values: Mapping[str, Any]
-    log_size: int
+    agent: str
+    handoff: Request | None = None
+    """The handoff that started it."""
+    depth: int = 0
+    """Handoffs between the turn's first agent and this one."""
+    branch: Branch | None = None
+    """The parallel branch that it is in."""
+    input: Any = ABSENT
+    """What it is given; else the handoff's payload, or the user's message."""
+    task: str = ""
+    """The supervisor's words."""
+    upstream: Mapping[str, Any] | None = None
+    """What the runs on incoming edges left, by node."""
+    after: tuple[str, ...] = ()
+    """The runs whose end led to it."""
+    told: str = ""
+    """Why what it put out last time was refused."""
 
 
 class Turn:
@@ -55,10 +70,25 @@ class Turn:
         self.input: Any = None
         """The user's message as a value where it has one, else its text."""
         self.reply: Any = None
-        self.chain: Callable[[Request, Fork | None], Steps]
-        """Runs a handoff's target, and those it passes control to; the kernel knows how."""
+        self.chain: Callable[[Start], Steps]
+        """Runs an agent, and those it passes control to; the kernel knows how."""
         self.closing = "cancelled"
         """Why runs are being closed, while they are."""
+
+    def begin_again(self, number: int) -> None:
+        """Goes on as another turn: the user has answered."""
+        self.number = number
+        self.runs = self.handoffs = 0
+        self.reply = None
+
+    def ask_again(self, asked: e.TurnInterrupted) -> None:
+        """Says in a later turn what is still asked."""
+        self.sink.emit(replace(asked, at=self.clock.now(), turn=self.number))
+
+    def move(self, conversation: Conversation, state: State, sink: Sink) -> None:
+        """Goes on in what a store has brought back."""
+        self.conversation, self.state, self.sink = conversation, state, sink
+        self.numbers = conversation.numbers
 
     def limit(self, name: str, used: int) -> None:
         """Raises LimitExceeded, with its event, when a limit is passed."""
@@ -69,29 +99,70 @@ class Turn:
             )
             raise LimitExceeded(name, allowed)
 
+    def root(self) -> dict[str, Any]:
+        """What a flow's references see before any run."""
+        return {
+            "state": self.conversation.values, "user": self.input, "run": None, "handoff": None,
+        }  # fmt: skip
+
+    def values(self, branch: Branch | None) -> Mapping[str, Any]:
+        """The channels as a run sees them: its branch's, or the session's."""
+        return self.conversation.values if branch is None else branch.values()
+
+    def log(self, branch: Branch | None) -> Sequence[Message]:
+        """What was said up to now, as a run that starts sees it."""
+        log = self.conversation.log
+        return BranchLog(log, len(log), ()) if branch is None else branch.log()
+
+    def branch(self, group: str, run: str, outer: Branch | None) -> Branch:
+        """Opens a branch of a parallel group for a run."""
+        log = self.log(outer)
+        return Branch(group, run, outer, self.values(outer), log, self.state.joined)
+
     def write(
         self,
         update: Mapping[str, Any],
         cause: str,
         agent: str = "",
         run: str = "",
-        fork: Fork | None = None,
+        branch: Branch | None = None,
     ) -> None:
         """Writes channels, as one event."""
         written = self.state.write(
-            self.session, update, lambda item: self._logged(item, agent, run)
+            self.session, update, lambda item: self._logged(item, agent, run, branch)
         )
+        branch_values = None
+        if branch is not None:
+            branch.note(written.deltas, written.replaced)
+            if written.values is not None:
+                branch_values = {
+                    one.run: {name: canonical(one.values()[name]) for name in written.values}
+                    for one in branch.lineage()
+                }
         self.sink.emit(
             e.StateUpdated(
                 self.clock.now(), self.session, self.number, agent, run, written.update,
                 written.values, cause, written.impure,
-                fork.group if fork is not None else "", fork.branch if fork is not None else "",
+                branch.group if branch is not None else "",
+                branch.run if branch is not None else "", branch_values,
             )
         )  # fmt: skip
+        self.tell_stored(update, agent, run)
 
-    def _logged(self, item: Any, agent: str, run: str) -> Message:
+    def tell_stored(self, update: Mapping[str, Any], agent: str = "", run: str = "") -> None:
+        """Says which long-lived channels a write reached."""
+        for name, delta in update.items() if self.state.has_shared else ():
+            scope = self.state.scope_if_shared(name, delta)
+            if scope:
+                self.sink.emit(
+                    e.StoreWritten(
+                        self.clock.now(), self.session, self.number, agent, run, name, scope
+                    )
+                )
+
+    def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
         """Adds to the log what was written into the conversation and is no message yet."""
         said = as_message(item, agent or None)
         return self.conversation.add(
-            said.role, said.content, agent=said.agent, run=run, data=said.data
+            said.role, said.content, agent=said.agent, run=run, data=said.data, branch=branch
         )

@@ -27,6 +27,10 @@ EVENT_KEYS: Final = (
 )
 MODES: Final = ("transfer", "delegate", "replace")
 OUTCOMES: Final = ("made", "rejected")
+LEFT_OUT_BY: Final = (
+    "scopes", "since_days", "time_ranges", "tags", "threshold", "max", "tokens", "preview",
+    "truncate",
+)  # fmt: skip
 DROPPED_WHAT: Final = ("message", "tool_calls", "content")
 
 _INNER: Final = (
@@ -103,6 +107,10 @@ class ClaimNames:
         self._entries(claims.dropped, (*at, "dropped"), "", (), {
             "agent": agent, "what": ("kind of cut", DROPPED_WHAT),
             "by": ("filter", (*FILTERS, "agents", "window", *self._own_filters())),
+        })  # fmt: skip
+        self._entries(claims.left_out, (*at, "left_out"), "", (), {
+            "section": ("section", sections), "channel": ("channel", self._channels),
+            "by": ("reason", LEFT_OUT_BY),
         })  # fmt: skip
 
     def _own_filters(self) -> tuple[str, ...]:

@@ -46,6 +46,8 @@ class ContextClaims(Written):
     """None matches any message, instructions and arguments too."""
     dropped: MatcherValue = None
     """What the history sections read and left out, in the order of the log."""
+    left_out: MatcherValue = None
+    """What other sections read and left out: items by channel and place, and what was cut."""
     tools: MatcherValue = None
     """The tools offered."""
     tokens: MatcherValue = None

@@ -33,7 +33,7 @@ ROOTS: Final = ("column", "env", "fake")
 RUNNABLE: Final = ("router", "handoffs")
 """The flows that this version runs; the format knows more."""
 
-__all__ = ["Item", "Library", "Prepared", "check_runnable", "items_in", "scenario_files"]
+__all__ = ["Item", "Library", "Prepared", "items_in", "scenario_files"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -167,16 +167,6 @@ class Library:
             check_shared(shared, inner, pipeline)
             yield from self._shared(inner, pipeline, shared.use, (*chain, file))
             yield shared
-
-
-def check_runnable(pipeline: Pipeline, document: Document) -> None:
-    """Raises SourceError for a flow that the format knows and this version cannot run."""
-    kind = pipeline.flow.kind
-    if kind not in RUNNABLE:
-        raise document.error(
-            ("flow", kind), f"this version cannot run a `{kind}` flow",
-            advice=f"It runs {' and '.join(f'`{flow}`' for flow in RUNNABLE)}.", key=True,
-        )  # fmt: skip
 
 
 def _pipelines_in(documents: list[Document]) -> dict[str, Document]:

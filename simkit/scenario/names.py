@@ -34,9 +34,21 @@ def check_scenario(scenario: Scenario, document: Document, pipeline: Pipeline) -
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
         _check_turn(turn, document, at)
+        if place == 0 and turn.restart:
+            raise document.error(
+                (*at, "restart"), "nothing has run before the first turn that could be restarted",
+                key=True,
+            )  # fmt: skip
         _check_project(turn, document, at, projects)
         _check_replies(turn, document, at, pipeline)
         _check_results(turn.tool_results, document, (*at, "tool_results"), pipeline)
+        if turn.restart and pipeline.store == "memory":
+            raise document.error(
+                (*at, "restart"),
+                f"pipeline `{pipeline.pipeline}` has `store: memory`, which ends with its process",
+                advice="With `store: sqlite`, or without `store:`, there is something to restore.",
+                key=True,
+            )
         claims.check(turn.expect, (*at, "expect"))
     claims.check(scenario.expect, ("expect",))
     _check_startable(scenario, document, pipeline)
@@ -61,10 +73,15 @@ def _check_given(state: Iterable[str], document: Document, pipeline: Pipeline) -
 
 
 def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
-    if turn.restart:
-        raise _unsupported(document, (*at, "restart"), "`restart: true`")
     if "resume" in turn.model_fields_set:
-        raise _unsupported(document, (*at, "resume"), "`resume`")
+        if turn.user is not None:
+            raise document.error(
+                (*at, "resume"),
+                "a turn has `user:` or `resume:`, not both",
+                advice="`resume:` answers what an agent asked; `user:` says something new.",
+                key=True,
+            )
+        return
     if turn.user is None:
         raise document.error(
             at, "a turn needs `user:`", advice="Write what the user says: `- user: Hello`."
@@ -102,8 +119,6 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, pipeline: Pip
             _check_calls(agent, line, document, inside, tools)
             if line.handoff is not None:
                 require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)
-            if "interrupt" in line.model_fields_set:
-                raise _unsupported(document, (*inside, "interrupt"), "`interrupt`")
             for where, key in keys_in(line.when, (*inside, "when")):
                 if not leads_to(key, keys):
                     require(document, where, "part of a context", key, keys, key=True)

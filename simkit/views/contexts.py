@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from simkit import events as e
 from simkit.messages import Dropped, Message
+from simkit.paths import as_text
 
 
 class StreamView:
@@ -127,13 +128,91 @@ class Messages(Sequence[Message]):
         return isinstance(other, Sequence) and list(self) == list(other)
 
 
+class UnshownView:
+    """What sections read and did not show; items are looked up only when they are asked for."""
+
+    __slots__ = ("_facts", "_state")
+
+    def __init__(self, facts: Sequence[e.Unshown] = (), state: Mapping[str, Any] = {}) -> None:
+        """``state`` is what the run received."""
+        self._facts, self._state = facts, state
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        return sum(
+            sum(end - first for first, end in fact.places) if isinstance(fact, e.LeftOut) else 1
+            for fact in self._facts
+        )
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yields the entries: by section, then by channel, its items in their order first."""
+        by_source: dict[tuple[str, str], list[e.Unshown]] = {}
+        for fact in self._facts:
+            by_source.setdefault((fact.section, fact.channel), []).append(fact)
+        for (section, channel), facts in by_source.items():
+            yield from self._items(section, channel, facts)
+            for fact in facts:
+                if isinstance(fact, e.Shortened):
+                    yield _cut_short(fact)
+
+    def by(self, section: str) -> dict[tuple[str, str], int]:
+        """Returns how many items or values of a section were left out or cut: reason, channel."""
+        counts: dict[tuple[str, str], int] = {}
+        for fact in self._facts:
+            if fact.section == section:
+                key, size = (fact.by, fact.channel), len(UnshownView((fact,)))
+                counts[key] = counts.get(key, 0) + size
+        return counts
+
+    def _items(
+        self, section: str, channel: str, facts: Sequence[e.Unshown]
+    ) -> Iterator[dict[str, Any]]:
+        value = self._state.get(channel)
+        items = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        ranges = sorted(
+            (*span, fact.by) for fact in facts if isinstance(fact, e.LeftOut)
+            for span in fact.places
+        )  # fmt: skip
+        for first, end, by in ranges:
+            for place in range(first, end):
+                fields = _fields_of(items[place])
+                yield {"section": section, "channel": channel, **fields, "by": by}
+
+
+def _fields_of(item: Any) -> Mapping[str, Any]:
+    """Returns an item's fields, except those by which an entry says where and why."""
+    if isinstance(item, Message):
+        return {"text": item.content, "agent": item.agent}
+    if not isinstance(item, Mapping):
+        return {"text": as_text(item)}
+    return {key: value for key, value in item.items() if key not in ("section", "channel", "by")}
+
+
+def _cut_short(fact: e.Shortened) -> dict[str, Any]:
+    entry: dict[str, Any] = {"section": fact.section}
+    if fact.channel:
+        entry["channel"] = fact.channel
+    entry["path"] = fact.path
+    entry["by"] = fact.by
+    entry["items" if fact.items else "characters"] = fact.items or fact.characters
+    return entry
+
+
 class ContextView:
     """Exactly what one model call received."""
 
-    __slots__ = ("budget", "parts", "said", "said_tokens", "settings", "tokens", "tools")
+    __slots__ = (
+        "budget", "parts", "said", "said_tokens", "settings", "tokens", "tools", "unshown",
+    )  # fmt: skip
 
-    def __init__(self, event: e.ContextBuilt, parts: list[MadePart | ShownPart]) -> None:
+    def __init__(
+        self,
+        event: e.ContextBuilt,
+        parts: list[MadePart | ShownPart],
+        unshown: UnshownView | None = None,
+    ) -> None:
         self.parts = parts
+        self.unshown = UnshownView() if unshown is None else unshown
         self.said: list[Message] = []
         self.said_tokens: list[int] = []
         self.tools, self.settings = event.tools, event.settings
@@ -190,6 +269,10 @@ class ContextView:
                 entry = Dropped(originals[number], "message", "window")
                 out.append((number, len(cuts), entry))
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
+
+    def left_out(self) -> list[dict[str, Any]]:
+        """What other sections read and left out, item by item, with the reason."""
+        return list(self.unshown)
 
     def _histories(self) -> Iterator[ShownPart]:
         for part in self.parts:

@@ -105,8 +105,8 @@ class TurnView:
 
     __slots__ = (
         "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi", "interrupt",
-        "limits", "lo", "message", "number", "reply", "routes", "runs", "session", "state",
-        "tools", "unused", "updates",
+        "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs", "session",
+        "state", "tools", "unused", "updates",
     )  # fmt: skip
 
     def __init__(self, event: e.TurnStarted, lo: int, message: Message | None) -> None:
@@ -123,6 +123,9 @@ class TurnView:
         self.reply: Any = None
         self.error: e.ErrorFacts | None = None
         self.interrupt: Any = None
+        """The question that the user answers next."""
+        self.resumes: TurnView | None = None
+        """The turn before it, whose question the user answered."""
         self.state: Mapping[str, Any] = {}
         self.finished = False
         self.updates: list[e.StateUpdated] = []

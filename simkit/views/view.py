@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from simkit import events as e
 from simkit.messages import JsonValue, Message
 from simkit.reducers import BUILT_IN, Reducer, empty_value, reducer_of
-from simkit.views.contexts import ContextView, MadePart, ShownPart, StreamView
+from simkit.views.contexts import ContextView, MadePart, ShownPart, StreamView, UnshownView
 from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView
 
 
@@ -39,8 +39,18 @@ class View:
         self._shared: dict[str, str] = {}
         """Channels that sessions share, with their scopes."""
         self._of_turn: list[str] = []
-        self._forks: dict[str, dict[str, Any]] = {}
+        self._branches: dict[str, dict[str, Any]] = {}
+        """Parallel branch to the state as its runs see it."""
+        self._outer: dict[str, str] = {}
+        """Parallel branch to the one in which its group began; empty for none."""
+        self._groups: dict[str, dict[str, Any]] = {}
         """Parallel group to the state when it began."""
+        self._pending: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+        """Parallel branch to the updates that its runs made and none has seen yet."""
+        self._interrupted: dict[str, TurnView] = {}
+        """Session to its last turn, where that waits for the user."""
+        self._questions: dict[str, JsonValue] = {}
+        """Run to what it has asked the user."""
 
     @property
     def turn(self) -> TurnView:
@@ -105,7 +115,14 @@ class View:
 
     def _turn_started(self, event: e.TurnStarted) -> None:
         message = self.messages.get(event.message)
-        self.turns.append(TurnView(event, len(self.events) - 1, message))
+        turn = TurnView(event, len(self.events) - 1, message)
+        self.turns.append(turn)
+        waiting = self._interrupted.pop(event.session, None)
+        if not event.message and waiting is not None:
+            turn.resumes, turn.message = waiting, waiting.message
+        elif waiting is not None:
+            # The user said something else: what the interrupted turn kept is over.
+            self._clear_turn(event.session)
 
     def _message_added(self, event: e.MessageAdded) -> None:
         number = event.message.number
@@ -124,8 +141,12 @@ class View:
 
     def _agent_started(self, event: e.AgentStarted) -> None:
         state = self.states.get(event.session, {})
-        if event.fork:
-            state = self._forks.setdefault(event.fork, state)
+        if event.group:
+            outer = self._branch_state(event.outer, state)
+            state = self._branches[event.run] = self._groups.setdefault(event.group, outer)
+            self._outer[event.run] = event.outer
+        elif event.branch:
+            state = self._branch_state(event.branch, state)
         if event.channels is not None:
             state = {name: state[name] for name in event.channels if name in state}
         run = RunView(event, state)
@@ -133,11 +154,14 @@ class View:
         self.turns[-1].runs.append(run)
 
     def _context_built(self, event: e.ContextBuilt) -> None:
+        run = self.runs.get(event.run)
         if event.base:
-            parts = self.calls[event.base].context.parts
+            base = self.calls[event.base].context
+            parts, unshown = base.parts, base.unshown
         else:
             parts = [self._part(part) for part in event.parts]
-        context = ContextView(event, parts)
+            unshown = UnshownView(event.left_out, run.received if run is not None else {})
+        context = ContextView(event, parts, unshown)
         for number in event.said:
             context.said.append(self.messages[number])
             context.said_tokens.append(self.tokens[number])
@@ -147,7 +171,6 @@ class View:
         mine.append(call)
         turn.calls.append(call)
         self.calls[event.call] = call
-        run = self.runs.get(event.run)
         if run is not None and run.agent == event.agent:
             run.calls.append(call)
 
@@ -236,11 +259,35 @@ class View:
             if name in self._shared:
                 self._share(event.session, name, state[name], self._shared[name])
         self.states[event.session] = state
+        if event.branch:
+            self._note_in_branches(event, update)
         run = self.runs.get(event.run)
         if run is not None:
             run.update = {**run.update, **update} if run.update else update
         if self.turns:
             self.turns[-1].updates.append(event)
+
+    def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
+        """What the next run of a branch sees: its writes are applied when that is asked."""
+        pending = self._pending.get(branch)
+        if not pending:
+            return self._branches.get(branch, otherwise)
+        state = dict(self._branches[branch])
+        for update, own in pending:
+            for name, delta in update.items():
+                if name in own:
+                    state[name] = self.resolved(own[name])
+                elif name in self._reducers:
+                    state[name] = self._reducers[name](state.get(name), delta)
+        pending.clear()
+        self._branches[branch] = state
+        return state
+
+    def _note_in_branches(self, event: e.StateUpdated, update: Mapping[str, Any]) -> None:
+        branch, computed = event.branch, event.branch_values or {}
+        while branch in self._branches:
+            self._pending.setdefault(branch, []).append((update, computed.get(branch, {})))
+            branch = self._outer[branch]
 
     def _share(self, session: str, channel: str, value: Any, scope: str) -> None:
         for other in self.states:
@@ -249,7 +296,12 @@ class View:
                 self.states[other] = {**self.states[other], channel: value}
 
     def _turn_interrupted(self, event: e.TurnInterrupted) -> None:
-        self.turns[-1].interrupt = event.question
+        self._questions[event.run] = event.question
+
+    def _checkpoint_saved(self, event: e.CheckpointSaved) -> None:
+        # A turn's own checkpoint is saved when the turn is over.
+        if self.turns and self.turns[-1].number == event.turn:
+            self.turns[-1].hi = len(self.events)
 
     def _limit_reached(self, event: e.LimitReached) -> None:
         if self.turns:
@@ -266,10 +318,17 @@ class View:
         state = self.states.get(event.session, self._start)
         turn.reply, turn.error, turn.unused = event.reply, event.error, event.unused
         turn.state, turn.hi, turn.finished = state, len(self.events), True
-        kept = dict(state)
+        if event.waits_for:
+            turn.interrupt = self._questions.get(event.waits_for)
+            self._interrupted[event.session] = turn
+        else:
+            self._clear_turn(event.session)
+
+    def _clear_turn(self, session: str) -> None:
+        kept = dict(self.states.get(session, self._start))
         for name in self._of_turn:
             kept[name] = self._start[name]
-        self.states[event.session] = kept
+        self.states[session] = kept
 
     def _run_finished(self, event: e.RunFinished) -> None:
         self.error = event.error
@@ -306,6 +365,7 @@ _HANDLERS: dict[type, Any] = {
     e.HandoffMade: View._handoff_made,
     e.StateUpdated: View._state_updated,
     e.TurnInterrupted: View._turn_interrupted,
+    e.CheckpointSaved: View._checkpoint_saved,
     e.LimitReached: View._limit_reached,
     e.AgentFinished: View._agent_finished,
     e.TurnFinished: View._turn_finished,

@@ -37,6 +37,7 @@ Options:
   -h, --help   Show this message and exit.
 
 Commands:
+  init      Turn an agent engine's workflow files into a pipeline file.
   replay    Run scenarios; show what every agent was sent, and what does not
             hold.
   schema    Print the JSON Schema of scenario and pipeline files, for editors.
@@ -49,7 +50,7 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["replay", "schema", "validate"])
+@pytest.mark.parametrize("command", ["init", "replay", "schema", "validate"])
 def test_the_help_of_a_command_loads_nothing_heavy(project: Path, command: str) -> None:
     code = (
         "import sys; from simkit.cli import main\n"
@@ -84,7 +85,7 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: replay, schema, validate.\n",
+        "Known: init, replay, schema, validate.\n",
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
+from tests.report.flows import GRAPH
 
 Call = Callable[..., Done]
 
@@ -226,24 +227,6 @@ def test_a_pipeline_file_has_nothing_to_run(simkit: Call) -> None:
         2, "", "echo.pipeline.yaml: nothing to run: a pipeline file holds no scenario\n"
         "  Check it with `simkit validate echo.pipeline.yaml`.\n",
     )  # fmt: skip
-
-
-GRAPH = "flow: {graph: {nodes: {a: {start: true, exit: true}}, edges: []}}\n"
-REFUSED = """\
-p.pipeline.yaml:4:8: this version cannot run a `graph` flow
-  at flow.graph
-  It runs `router` and `handoffs`.
-"""
-
-
-def test_a_flow_that_cannot_run_is_told_with_its_place(simkit: Call) -> None:
-    write("p.pipeline.yaml", ECHO.replace("flow: {handoffs: {start: a}}\n", GRAPH))
-    write("p.scenario.yaml", GOOD.replace("echo", "p.pipeline.yaml"))
-
-    done = simkit("replay", "p.scenario.yaml")
-
-    assert simkit("validate", ".").err == REFUSED
-    assert (done.code, REFUSED in done.out) == (2, True)
 
 
 def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:
@@ -461,3 +444,28 @@ def _hash(seed: str) -> int:
     code = "print(hash('x') % 1000)"
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     return int(subprocess.check_output([sys.executable, "-c", code], env=environment))
+
+
+def test_a_graphs_timeline_shows_input_and_output_of_every_node(simkit: Call) -> None:
+    write("scenarios/graph.scenario.yaml", GRAPH)
+
+    assert simkit("replay", "scenarios/graph.scenario.yaml") == Done(
+        0,
+        """\
+scenarios/graph.scenario.yaml
+  ok      found
+
+    scenarios/graph.scenario.yaml:19, pipeline finding, 1 turn, 3 model calls, seed 0
+
+    turn  time  node    sent  tokens  dropped  input                output                       state written
+    ----  ----  ------  ----  ------  -------  -------------------  ---------------------------  -------------
+       1  0 ms  user                                                {"request":"find"}           messages
+          0 ms  start                          {"request": "find"}  {"request": "find"}
+          0 ms  search     2       7        0  {"request": "find"}  search(for: "a") → ["a.py"]
+          0 ms  search     4      14        0                       {"files": ["a.py"]}          messages
+          0 ms  exit       2       7        0  {"files": ["a.py"]}  It is empty.                 messages
+
+1 scenario: 1 held (0.00 s)
+""",
+        "",
+    )

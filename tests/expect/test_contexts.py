@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.building import run_yaml
 from tests.expect.judging import (
     FIRST_MEAL,
     HANDOFFS,
@@ -569,6 +570,7 @@ def test_claims_on_the_whole_run_speak_of_the_runs_first_call_and_say_its_turn()
         [0]: wanted "x", found nothing
           note: 1 wanted, 0 found
         | section history made nothing; those that did: instructions, current_message
+        | ran before it in turn 1: router
         | left out by intermediate_ai: 1 message
 
         claim E [turn 2, nutrition, call 0]
@@ -588,3 +590,88 @@ def test_parallel_agents_have_contexts_of_their_own() -> None:
     found = told(PARALLEL, "context: {nutrition: {excludes: [Run.]}, coach: {excludes: [Eat.]}}")
 
     assert found == ""
+
+
+RECALLING = """
+channels: {items: {reducer: append}, facts: {scope: session}}
+agents:
+  a:
+    context:
+      - instructions
+      - recall: {tags: [x], max: 1}
+      - shared: {from: facts, tokens: 6}
+      - current_message
+flow: {handoffs: {start: a}}
+"""
+RECALLED = """
+given:
+  state:
+    items: [{text: Untagged, kind: odd}, {text: Old, tags: [x]}, {text: New, tags: [x]}]
+    facts: {rows: [1000, 2000, 3000, 4000]}
+turns:
+  - user: Hi
+    replies: {a: Hello}
+    expect:
+"""
+
+
+def recalled(claims: str) -> str:
+    """What is found when these claims are made on what a section of items leaves out."""
+    ran = run_yaml(RECALLING, f"{RECALLED}      context: {{a: {{{claims}}}}}")
+    return "\n".join(
+        line for finding in ran.judgement.findings for line in (finding.what, *finding.context)
+    )
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        """left_out: [
+            {section: recall, channel: items, text: Untagged, kind: odd, by: tags},
+            {section: recall, channel: items, text: Old, by: max},
+            {section: shared, channel: facts, path: rows, by: tokens, items: 2},
+        ]""",
+        "left_out: {$len: 3}",
+        "left_out: {$has: [{text: Old}]}",
+        "left_out: {$each: {section: {$in: [recall, shared]}}}",
+    ],
+)
+def test_what_sections_left_out_is_claimed_as_a_whole_list(claim: str) -> None:
+    assert recalled(claim) == ""
+
+
+def test_another_list_of_what_was_left_out_is_told_with_all_that_was() -> None:
+    assert (
+        recalled("left_out: [{text: Untagged, by: max}]")
+        == """\
+context.a.left_out does not match
+3 were left out:
+  [0] recall of channel items, by tags: Untagged
+  [1] recall of channel items, by max: Old
+  [2] shared of channel facts, by tokens: 2 items at the end of rows"""
+    )
+
+
+def test_a_section_of_items_that_differs_says_how_many_were_left_out() -> None:
+    assert (
+        recalled("recall: [{$contains: Old}]")
+        == """\
+context.a.recall does not match
+section recall holds 1 message:
+  [0] system: - New
+left out by tags: 1 of items (session)
+left out by max: 1 of items (session)"""
+    )
+
+
+def test_a_text_that_was_left_out_is_told_where_it_is_missed() -> None:
+    assert (
+        recalled("includes: [{$contains: Untagged}]")
+        == """\
+context.a.includes[0] matches no message
+what it wants is not shown: recall of channel items, by tags: Untagged
+the context holds 3 messages:
+  [0] system: - New
+  [1] system: {"rows":[1000,2000]}
+  [2] user (turn 1): Hi"""
+    )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from simkit import events as e
 from tests.expect.judging import FIRST_MEAL, HANDOFFS, MEALS, PARALLEL, text, told
@@ -27,8 +28,9 @@ turns:
 def interrupted(event: e.AnyEvent) -> list[e.AnyEvent]:
     """Edits a trace so that its turns end with a question."""
     if isinstance(event, e.TurnFinished):
-        asked = e.TurnInterrupted(event.at, event.session, event.turn, question={"sure": "?"})
-        return [asked, event]
+        where = (event.at, event.session, event.turn, "coach", "r9")
+        asked = e.TurnInterrupted(*where, question={"sure": "?"})
+        return [asked, replace(event, waits_for="r9")]
     return [event]
 
 

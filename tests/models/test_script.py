@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from simkit.errors import SourceError
 from simkit.events import TurnFinished, UnusedLines
+from simkit.models.script import call_with
 from tests.building import Ran, run_yaml
 
 PIPELINE = """
@@ -241,6 +243,52 @@ def test_arguments_that_the_tools_schema_refuses_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (
+            "{rows: {data: [{text: it's up}]}}",
+            ".rows: {'data': [{'text': \"it's up\"}]} is not of type 'string'. The tool takes the "
+            'JSON as a text; write it as a text: \'{"data":[{"text":"it\'\'s up"}]}\'.',
+        ),
+        (
+            "{rows: '{}', more: [[1]]}",
+            ".more[0]: [1] is not of type 'string'. The tool takes the JSON as a text; "
+            "write it as a text: '[1]'.",
+        ),
+        ("{rows: 3}", ".rows: 3 is not of type 'string'. Correct the line, or the tool's `args`."),
+        (
+            "{rows: '{}', count: {}}",
+            ".count: {} is not of type 'integer'. Correct the line, or the tool's `args`.",
+        ),
+    ],
+    ids=["an object", "a list inside a list", "a number", "an object where no text is wanted"],
+)
+def test_object_where_a_tool_takes_json_as_a_text_is_told_as_that_text(
+    args: str, told: str
+) -> None:
+    with pytest.raises(SourceError) as error:
+        run_yaml(
+            """
+tools:
+  analyze:
+    args:
+      properties:
+        rows: {type: string}
+        more: {items: {type: string}}
+        count: {type: integer}
+agents: {analyst: {tools: [analyze]}}
+flow: {handoffs: {start: analyst}}
+""",
+            f"turns:\n  - user: Hi\n    replies: {{analyst: {{calls: [analyze: {args}]}}}}\n",
+        )
+
+    assert error.value.what == (
+        "turns[0].replies.analyst[0] calls tool 'analyze' with arguments that its schema refuses: "
+        f"{told}"
+    )
+
+
+@pytest.mark.parametrize(
     ("line", "text"),
     [
         ("{json: {too: helper}}", "'to' is a required property"),
@@ -404,7 +452,8 @@ MISSING = "{error: {type: ToolMissing}, findings: [RUN-01]}"
         (
             "{log_meal: 1}",
             "agent 'helper' called tool 'look' in turn 1, which has neither a result in the "
-            "scenario nor a function in the pipeline.\nAdd one under turns[0].tool_results.look.",
+            "scenario nor a function in the pipeline.\nAdd one under turns[0].tool_results.look, "
+            "or an entrypoint under tools.look.function.\nThere are results for: log_meal.",
         ),
     ],
 )
@@ -419,3 +468,18 @@ def test_results_belong_to_their_turn() -> None:
     ran = served("[{calls: {look: {}}}, Done.]", "{look: [first]}", turns=2)
 
     assert [ran.turn(n).tools[0].result for n in (1, 2)] == ["first", "first"]
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [
+        (dict, {"a": 1}),
+        (lambda a: a, 1),
+        (lambda given: [given], [{"a": 1}]),
+    ],
+    ids=["built in, without a signature", "by name", "as one mapping"],
+)
+def test_a_tools_function_gets_its_arguments_by_name_or_as_one_mapping(
+    function: Callable[..., Any], result: Any
+) -> None:
+    assert call_with(function, {"a": 1}) == result

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simkit.report.contexts import context_lines
+from simkit.report.contexts import UNSHOWN_MAX, context_lines
 from simkit.views import View
 
 JOINED = """\
@@ -119,3 +119,59 @@ def test_only_what_is_asked_for_is_shown(view_of_run: Callable[..., View]) -> No
     assert [line for line in context_lines(view, agent="analyst") if line.startswith("turn")] == [
         "turn 2, analyst, at 1500 ms: 7 messages, 23 tokens, 9 dropped"
     ]
+
+
+RECALLING = """\
+version: 1
+pipeline: recalling
+channels: {items: {reducer: append}, facts: {scope: session}}
+agents:
+  a:
+    instructions: Say yes.
+    context:
+      - recall: {tags: [x], max: 1}
+      - shared: {from: facts, tokens: 6, fields: {rows: rows}}
+      - current_message
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: one turn
+pipeline: recalling
+given:
+  state:
+    items: [{text: Untagged}, ITEMS{text: "Older\\nthan", tags: [x]}, {text: Newest, tags: [x]}]
+    facts: {rows: [1000, 2000, 3000, 4000, 5000, 6000]}
+turns: [{user: one, replies: {a: two}}]
+"""
+
+
+def test_what_sections_left_out_is_listed_with_the_reason(view_of_run: Callable[..., View]) -> None:
+    lines = list(context_lines(view_of_run("", RECALLING.replace("ITEMS", ""))))
+
+    assert (
+        "\n".join(lines)
+        == """\
+turn 1, a, at 0 ms: 3 messages, 8 tokens, 0 dropped, 3 left out
+  [0] system · recall
+      - Newest
+  [1] system · shared
+      {"rows":[1000,2000]}
+  [2] user · current_message · turn 1 · m1
+      one
+  left out by tags: recall · items: Untagged
+  left out by max: recall · items: Older than
+  left out by tokens: shared · facts: 4 items of rows
+  answered · m2
+      two
+"""
+    )
+
+
+def test_of_many_things_left_out_the_first_are_listed(view_of_run: Callable[..., View]) -> None:
+    more = "".join(f"{{text: No {n}}}, " for n in range(30))
+    lines = list(context_lines(view_of_run("", RECALLING.replace("ITEMS", more))))
+    listed = [line for line in lines if line.startswith("  left out")]
+
+    assert lines[0].endswith("0 dropped, 33 left out")
+    assert listed[-2:] == ["  left out by tags: recall · items: No 18", "  left out: 13 more"]
+    assert len(listed) == UNSHOWN_MAX + 1

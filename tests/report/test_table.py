@@ -6,6 +6,7 @@ from collections.abc import Callable
 from simkit.report.table import table
 from simkit.report.timeline import Row, rows_of
 from simkit.views import View
+from tests.report.flows import GRAPH, SUPERVISED
 
 Ran = Callable[..., View]
 
@@ -53,4 +54,53 @@ turn        time  agent                     sent  tokens  dropped  answered     
    1  1 h 02 min  an_agent_with_a_really_…    12    3456        7  many words many   transfer → anothe  one_channel,
                                                                    words many words  r_agent_with_a_lo  another_channel,
                                                                    many words many…  ng_name            a_third"""
+    )
+
+
+def test_the_table_of_a_graph_shows_node_input_and_output_in_order(view_of_run: Ran) -> None:
+    lines = table(rows_of(view_of_run("", GRAPH)), who="node")
+
+    assert (
+        lines
+        == """\
+turn  time  node    sent  tokens  dropped  input                output                       state written
+----  ----  ------  ----  ------  -------  -------------------  ---------------------------  -------------
+   1  0 ms  user                                                {"request":"find"}           messages
+      0 ms  start                          {"request": "find"}  {"request": "find"}
+      0 ms  search     2       7        0  {"request": "find"}  search(for: "a") → ["a.py"]
+      0 ms  search     4      14        0                       {"files": ["a.py"]}          messages
+      0 ms  exit       2       7        0  {"files": ["a.py"]}  It is empty.                 messages
+""".splitlines()
+    )
+
+
+def test_the_table_of_a_supervisor_shows_agent_input_and_output(view_of_run: Ran) -> None:
+    lines = table(rows_of(view_of_run("", SUPERVISED)))
+
+    assert (
+        lines
+        == """\
+turn  time  agent   sent  tokens  dropped  input           output  state written
+----  ----  ------  ----  ------  -------  --------------  ------  -------------
+   1  0 ms  user                                           go      messages
+      0 ms  reader     3       7        0  Read the table  3 rows  messages
+      0 ms  writer     4       9        0  Sum up 3 rows   Three.  messages
+""".splitlines()
+    )
+
+
+def test_long_inputs_and_outputs_share_the_width() -> None:
+    row = Row(1, 0, "search", 3, 40, 0, "many words " * 40, input="a long input " * 40)
+
+    lines = table([row], width=100)
+
+    assert max(map(len, lines)) <= 100
+    assert (
+        "\n".join(lines)
+        == """\
+turn  time  agent   sent  tokens  dropped  input              output                  state written
+----  ----  ------  ----  ------  -------  -----------------  ----------------------  -------------
+   1  0 ms  search     3      40        0  a long input a     many words many words
+                                           long input a long  many words many words
+                                           input a long…      many words many words…"""
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.views import View
+from tests.report.flows import GRAPH, SUPERVISED
 
 Ran = Callable[..., View]
 
@@ -96,3 +97,25 @@ def test_a_parallel_agent_is_chosen_by_its_plain_name() -> None:
     rows = [Row(1, 0, "∥ a"), Row(1, 0, "∥ b")]
 
     assert selected(rows, agent="b") == [rows[1]]
+
+
+def test_a_nodes_first_row_says_what_it_was_given(view_of_run: Ran) -> None:
+    rows = rows_of(view_of_run("", GRAPH))
+
+    assert [(row.agent, row.input, row.answered) for row in rows] == [
+        ("user", "", '{"request":"find"}'),
+        ("start", '{"request": "find"}', '{"request": "find"}'),
+        ("search", '{"request": "find"}', 'search(for: "a") → ["a.py"]'),
+        ("search", "", '{"files": ["a.py"]}'),
+        ("exit", '{"files": ["a.py"]}', "It is empty."),
+    ]
+
+
+def test_a_supervised_agent_is_given_its_task(view_of_run: Ran) -> None:
+    rows = rows_of(view_of_run("", SUPERVISED))
+
+    assert [(row.agent, row.input, row.answered) for row in rows] == [
+        ("user", "", "go"),
+        ("reader", "Read the table", "3 rows"),
+        ("writer", "Sum up 3 rows", "Three."),
+    ]

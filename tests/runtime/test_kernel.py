@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError, Unsupported
+from simkit.errors import SourceError
 from simkit.events import (
     AgentFinished,
     AgentStarted,
@@ -275,16 +275,6 @@ def test_start_with_what_is_no_agent_is_an_error(active: str, message: str) -> N
     )
 
     assert ran.error() == ("NoRoute", message)
-
-
-def test_flow_that_cannot_run_yet_is_told() -> None:
-    with pytest.raises(Unsupported) as error:
-        run_yaml(
-            "agents: {a: {}}\nflow: {graph: {nodes: {a: {start: true, exit: true}}, edges: []}}",
-            "turns:\n  - {user: One, replies: {a: x}}",
-        )
-
-    assert "flow `graph` cannot run in this version" in str(error.value)
 
 
 # Turns

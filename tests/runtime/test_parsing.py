@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.errors import OutputInvalid
+from simkit.events import ReplyParsed
 from simkit.runtime.parsing import parsed
 from tests.building import run_yaml
 
@@ -36,7 +37,8 @@ PROSE = 'Here it is: {"a": [1, {"b": 2}]} and {"c": 3}.'
         ("json_in_text", PROSE, {"a": [1, {"b": 2}]}, "json_in_text"),
         ("json_in_text", "First {not json}, then [1].", [1], "json_in_text"),
         ("json_in_text", '```json\n{"a": 1}\n```', {"a": 1}, "json_in_text"),
-        ("json_in_text", "none at all", "none at all", ""),
+        ("json_in_text", "none at all", "none at all", "text"),
+        ("json_in_text", "", "", "text"),
     ],
 )
 def test_text_is_read_as_this_value(parse: str, text: str, output: Any, how: str) -> None:
@@ -59,9 +61,20 @@ def test_run_tells_how_its_text_was_read_and_keeps_the_text_in_the_log() -> None
         "agents: {helper: {parse: json_in_text}}\nflow: {handoffs: {start: helper}}",
         "turns:\n  - {user: Hi, replies: {helper: 'It is [1, 2].'}}",
     )
-    told = [(e.how, e.value) for e in ran.trace.events if type(e).__name__ == "ReplyParsed"]  # type: ignore[union-attr]
+    told = [(e.how, e.value) for e in ran.events(ReplyParsed)]
 
     assert told == [("json_in_text", [1, 2])]
     assert ran.runs("helper")[0].output == [1, 2]
     assert ran.turn().reply == [1, 2]
     assert ran.state("messages") == ["user: Hi", "assistant/helper: It is [1, 2]."]
+
+
+def test_thought_is_told_where_json_was_looked_for_and_not_where_text_is_wanted() -> None:
+    ran = run_yaml(
+        "agents: {helper: {parse: json_in_text}, bare: {}}\n"
+        "flow: {supervisor: {goals: {g: {steps: [helper: Act, bare: Say]}}}}",
+        "turns:\n  - {user: Hi, replies: {helper: Let me think., bare: Hello.}}",
+    )
+    told = [(e.agent, e.how, e.value) for e in ran.events(ReplyParsed)]
+
+    assert told == [("helper", "text", "Let me think.")]

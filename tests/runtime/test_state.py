@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.errors import SimkitError
-from simkit.events import StateUpdated
+from simkit.events import StateUpdated, StoreWritten
 from tests.building import Ran, run_yaml
 
 
@@ -381,3 +381,24 @@ def test_reducer_that_is_not_there_is_told() -> None:
 
     assert "tests.functions" in str(error.value)
     assert "longst" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("channel", "reply", "is_told"),
+    [
+        ("{reducer: append, scope: project}", "[1]", True),
+        ("{reducer: append, scope: project}", "null", False),
+        ("{reducer: merge, scope: global}", "null", False),
+        ("{scope: global}", "null", True),
+        ("{reducer: append, scope: session}", "[1]", False),
+    ],
+)
+def test_a_long_lived_channel_is_told_as_written_where_its_reducer_takes_the_write(
+    channel: str, reply: str, is_told: bool
+) -> None:
+    ran = run_yaml(
+        one_agent(f"{{x: {channel}}}", "{x: '${run.output}'}"),
+        f"turns:\n  - {{user: A, replies: {{helper: {{json: {reply}}}}}}}",
+    )
+
+    assert [event.channel for event in ran.events(StoreWritten)] == ["x"] * is_told

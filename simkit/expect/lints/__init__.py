@@ -8,33 +8,58 @@ from simkit.expect.lints.context import CurrentMessageTwice, OverBudget, WrongIn
 from simkit.expect.lints.delivery import ContextIgnored, DataInQuery, RequestLost
 from simkit.expect.lints.duplicates import DuplicateMessage
 from simkit.expect.lints.engine import Lint, run_lints
-from simkit.expect.lints.flow import CallAfterEnd, LimitPassed, PingPong, UndeclaredEdge
+from simkit.expect.lints.facts import PrivateFactLeaked, RequiredFactMissing
+from simkit.expect.lints.flow import (
+    AmbiguousRoute,
+    CallAfterEnd,
+    LimitPassed,
+    PingPong,
+    UndeclaredEdge,
+)
 from simkit.expect.lints.handoffs import (
     DanglingHandoff,
     PayloadInvalid,
+    SeveralHandoffs,
     Unregistered,
     WrongTarget,
 )
+from simkit.expect.lints.interrupts import AskedAgain
+from simkit.expect.lints.pairing import Pairing
 from simkit.expect.lints.relevance import IrrelevantShare
 from simkit.expect.lints.run import ScriptMismatch, Uncontrolled
+from simkit.expect.lints.sequence import (
+    IllegalSequence,
+    OrphanCall,
+    OrphanResult,
+    SystemNotFirst,
+)
 from simkit.expect.lints.state import ImpureReducer, InPlaceChange, LostUpdate, Shrinking
+from simkit.expect.lints.tools import OpenWork, RepeatedCall
 
 __all__ = ["Lint", "all_lints", "run_lints"]
 
 
 def all_lints() -> Iterator[Lint]:
     """Yields a fresh instance of every lint; each keeps its own state over one trace."""
+    pairing = Pairing()
     yield ScriptMismatch()
     yield Uncontrolled()
+    yield OrphanResult(pairing)
+    yield OrphanCall(pairing)
     yield WrongInstructions()
+    yield RequiredFactMissing()
+    yield PrivateFactLeaked()
     yield DuplicateMessage()
     yield OverBudget()
     yield IrrelevantShare()
+    yield IllegalSequence(pairing)
+    yield SystemNotFirst(pairing)
     yield CurrentMessageTwice()
     yield PayloadInvalid()
     yield RequestLost()
     yield WrongTarget()
     yield DanglingHandoff()
+    yield SeveralHandoffs()
     yield DataInQuery()
     yield Unregistered()
     yield ContextIgnored()
@@ -44,5 +69,9 @@ def all_lints() -> Iterator[Lint]:
     yield InPlaceChange()
     yield LimitPassed()
     yield UndeclaredEdge()
+    yield RepeatedCall()
     yield PingPong()
     yield CallAfterEnd()
+    yield AskedAgain()
+    yield OpenWork()
+    yield AmbiguousRoute()

@@ -1,13 +1,14 @@
-"""Lints on how control moves: limits, edges, cycles, and nothing after the end."""
+"""Lints on how control moves: limits, edges, cycles, clear routes, and nothing after the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.expect.lints.handoffs import contract_of
-from simkit.views import TurnView, View
+from simkit.messages import JsonValue
+from simkit.views import RunView, TurnView, View
 
 
 class LimitPassed:
@@ -33,8 +34,10 @@ class UndeclaredEdge:
 
     A run is declared if it is the turn's first and may be (the decider, a start, or any agent
     where the pipeline names no start), a target of the turn's last route, the target of an edge
-    from a run that finished, or the target of a handoff that was made between agents which have a
-    contract or of which the source declares the target. Seen in adk-js#38.
+    from a run that finished, the source of a handoff that was rejected, or the target of one that
+    was made between agents which have a contract or of which the source declares the target. A turn
+    that the user's answer resumes goes on with what waited, and with the routes and runs before it.
+    Seen in adk-js#38.
     """
 
     id = "FLW-02"
@@ -67,16 +70,24 @@ def _handoff_problem(event: e.AgentStarted, view: View) -> str:
 
 def _start_problem(event: e.AgentStarted, view: View) -> str:
     facts, turn, agent = view.pipeline, view.turns[-1], event.agent
-    routes = turn.routes
+    routes, runs, handoffs = turn.routes, turn.runs, turn.handoffs
+    while turn.resumes is not None:
+        turn = turn.resumes
+        if any(run.agent == agent and run.status == "interrupted" for run in turn.runs):
+            return ""
+        routes, runs = [*turn.routes, *routes], [*turn.runs, *runs]
+        handoffs = [*turn.handoffs, *handoffs]
     if routes and agent in routes[-1].targets:
         return ""
-    if _may_be_first(event, facts, turn):
+    if _may_be_first(event, facts, runs):
         return ""
     if facts.edges:
         edges = set(facts.edges)
-        if any(run.finished and (run.agent, agent) in edges for run in turn.runs[:-1]):
+        if any(run.finished and (run.agent, agent) in edges for run in runs[:-1]):
             return ""
-    if len(turn.runs) == 1:
+    if any(one.outcome == "rejected" and one.event.from_agent == agent for one in handoffs):
+        return ""
+    if len(runs) == 1:
         may = ", ".join(dict.fromkeys((*facts.starts, facts.decider))).strip(", ")
         return f"but a turn starts with: {may}"
     if routes:
@@ -84,11 +95,11 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
     return "but no edge, route or handoff leads to it"
 
 
-def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, turn: TurnView) -> bool:
+def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:
     """Whether the run is the turn's first, or one of several that start it in parallel."""
-    if len(turn.runs) > 1:
-        together = event.group and all(run.group == event.group for run in turn.runs)
-        if not together or any(run.finished for run in turn.runs):
+    if len(runs) > 1:
+        together = event.group and all(run.group == event.group for run in runs)
+        if not together or any(run.finished for run in runs):
             return False
     starts = facts.starts
     return not starts or event.agent in starts or event.agent == facts.decider
@@ -98,9 +109,9 @@ class PingPong:
     """FLW-04: no cycle of (agent, state): nothing that ran before runs again just so.
 
     A run repeats another of its turn if the agent, its input, the source, type, query and payload
-    of its handoff are the same, and nothing wrote to the state in between. Runs of parallel groups
-    are left out: their order is no cycle. Reported once for each agent of a turn.
-    Seen in autogen#5831 and #7471.
+    of its handoff are the same, nothing wrote to the state in between, and it was not told anew
+    why what it passed on was refused. Runs of parallel groups are left out: their order is no
+    cycle. Reported once for each agent of a turn. Seen in autogen#5831 and #7471.
     """
 
     id = "FLW-04"
@@ -108,7 +119,7 @@ class PingPong:
 
     def __init__(self) -> None:
         self._turn: TurnView | None = None
-        self._starts: dict[tuple[str, int, str], list[e.AgentStarted]] = {}
+        self._starts: dict[tuple[str, int, str, str], list[e.AgentStarted]] = {}
         self._reported: set[str] = set()
 
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
@@ -120,7 +131,10 @@ class PingPong:
             self._reported.clear()
         if event.group or event.agent in self._reported:
             return ()
-        key = (event.agent, len(turn.updates), event.handoff_from)
+        reasons = (
+            one.reason for one in reversed(turn.handoffs) if one.event.from_agent == event.agent
+        )
+        key = (event.agent, len(turn.updates), event.handoff_from, next(reasons, ""))
         earlier = self._starts.get(key)
         if earlier is None:
             self._starts[key] = [event]
@@ -167,3 +181,27 @@ class CallAfterEnd:
         what = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
         index = call.index if call is not None else None
         return (Hit(self.id, what, event.turn, event.agent, index),)
+
+
+class AmbiguousRoute:
+    """FLW-08: of the labels on a decision's ways, one matches.
+
+    Where several do, the first edge is taken, which the order of the file decides: the answer
+    "recreate" contains "create". From reference system 2, decision routing.
+    """
+
+    id = "FLW-08"
+    kinds: tuple[type, ...] = (e.RouteChosen,)
+
+    def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
+        """Looks at every choice between labelled ways."""
+        labels = list(event.labels)
+        if len(labels) < 2:
+            return ()
+        taken = ", ".join(f"{event.agent} → {target}" for target in event.targets)
+        what = (
+            f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
+            f"{', '.join(labels)}; the edge that was taken: {taken or 'none'}"
+        )
+        data: dict[str, JsonValue] = {"labels": labels, "targets": list(event.targets)}
+        return (Hit(self.id, what, event.turn, event.agent, data=data),)

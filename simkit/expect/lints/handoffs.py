@@ -8,7 +8,7 @@ from simkit import events as e
 from simkit.errors import MatcherError
 from simkit.expect.findings import Hit
 from simkit.json_schema import Check, compile_schema, place_text
-from simkit.messages import JsonValue
+from simkit.messages import HANDOFF_PREFIX, JsonValue
 from simkit.views import View
 
 HandoffEvent = e.HandoffRequested | e.HandoffMade
@@ -86,8 +86,9 @@ class WrongTarget:
     """HND-04: after a handoff was made, its target is the agent that starts next.
 
     Announced (the event), executed (the run that names the handoff) and next active agent must be
-    one, and the run must name the source. A run of a parallel group may come in between. A turn
-    that ends with an error owes no start. Seen in adk#3179 and adk#367.
+    one, and the run must name the source. A run of a parallel branch may come in between, and a
+    merge starts once for all handoffs that lead to it. A turn that ends with an error owes no
+    start. Seen in adk#3179 and adk#367.
     """
 
     id = "HND-04"
@@ -114,10 +115,14 @@ class WrongTarget:
     def _started(self, event: e.AgentStarted, waiting: list[e.HandoffMade]) -> Iterable[Hit]:
         made = next((one for one in waiting if one.handoff == event.handoff), None)
         if made is None:
-            if event.group:
+            elsewhere = event.after and all(one.run not in event.after for one in waiting)
+            if event.group or elsewhere:
                 return ()
             made = waiting[-1]
         waiting.remove(made)
+        for other in [one for one in waiting if one.run in event.after]:
+            if other.to_agent == event.agent:
+                waiting.remove(other)
         if event.agent != made.to_agent:
             return (self._hit(made, repr(event.agent)),)
         if event.handoff != made.handoff:
@@ -173,6 +178,33 @@ class DanglingHandoff:
             )
             hits.append(Hit(self.id, what, event.turn, agent, data={"tool": tool}))
         return hits
+
+
+class SeveralHandoffs:
+    """HND-08: one assistant message asks for one handoff.
+
+    Control can go to one agent only, so the others are lost or refused. Seen in openai-agents#499.
+    """
+
+    id = "HND-08"
+    kinds: tuple[type, ...] = (e.MessageAdded,)
+
+    def look(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
+        """Looks at messages with more than one call."""
+        if len(event.message.calls) < 2:
+            return ()
+        targets: list[JsonValue] = [
+            call.name.removeprefix(HANDOFF_PREFIX)
+            for call in event.message.calls
+            if call.is_handoff
+        ]
+        if len(targets) < 2:
+            return ()
+        what = (
+            f"agent {event.agent!r} asked for {len(targets)} handoffs at once in turn "
+            f"{event.turn}: to {', '.join(map(repr, targets))}"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, data={"to": targets}),)
 
 
 class Unregistered:

@@ -1,4 +1,4 @@
-"""FLW-01, FLW-02, FLW-04, FLW-05: limits, edges, cycles, calls after the end."""
+"""FLW-01, FLW-02, FLW-04, FLW-05, FLW-08: limits, edges, cycles, ends, ambiguous routes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 
 from simkit import events as e
 from simkit.expect.findings import Hit
-from simkit.expect.lints.flow import CallAfterEnd, LimitPassed, PingPong, UndeclaredEdge
+from simkit.expect.lints.flow import (
+    AmbiguousRoute,
+    CallAfterEnd,
+    LimitPassed,
+    PingPong,
+    UndeclaredEdge,
+)
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 PAIR = """\
@@ -181,6 +187,20 @@ def test_an_edge_leads_on_only_from_a_run_that_finished() -> None:
     ]
 
 
+def test_the_source_of_a_rejected_handoff_may_run_again_and_nobody_else() -> None:
+    story = flowing(starts=("a",), edges=(("a", "b"),))
+    story.start("a")
+    fields = story.requests("b")
+    story.emit(e.HandoffRejected(*story.where(), **fields, reason="no"))
+    story.finish()
+    story.answers("a")
+    story.answers("c")
+
+    assert texts_of(UndeclaredEdge, story.trace) == [
+        "agent 'c' started in turn 1, but no edge, route or handoff leads to it"
+    ]
+
+
 def circling(**second: Any) -> Story:
     """Agents ``a`` and ``b`` pass control to and fro; the second round may differ."""
     story = Story(["a", "b"])
@@ -229,6 +249,29 @@ def test_a_second_round_that_differs_passes(second: dict[str, Any]) -> None:
     assert hits_of(PingPong, story.trace) == []
 
 
+def refused(*reasons: str) -> Story:
+    """Agent ``a`` runs again each time what it passes on is refused."""
+    story = Story(["a", "b"])
+    story.turn()
+    for reason in reasons:
+        story.start("a", given="hello")
+        fields = story.requests("b")
+        story.emit(e.HandoffRejected(*story.where(), **fields, reason=reason))
+        story.finish()
+    story.start("a", given="hello")
+    return story
+
+
+def test_an_agent_that_is_told_why_it_was_refused_does_not_run_in_circles() -> None:
+    assert hits_of(PingPong, refused("no data", "no sales").trace) == []
+
+
+def test_an_agent_that_is_refused_for_the_same_reason_again_runs_in_circles() -> None:
+    assert [hit.data for hit in hits_of(PingPong, refused("no data", "no data").trace)] == [
+        {"runs": ["r2", "r3"]}
+    ]
+
+
 def test_another_turn_and_a_parallel_group_are_no_cycle() -> None:
     story = Story(["a"])
     for _ in range(2):
@@ -265,3 +308,29 @@ def test_a_model_call_of_the_next_turn_passes() -> None:
         story.end()
 
     assert hits_of(CallAfterEnd, story.trace) == []
+
+
+def decided(*labels: str) -> Story:
+    story = Story(["classify", "make", "change"])
+    story.turn()
+    story.start("classify")
+    story.emit(e.RouteChosen(*story.where(), ("make",), labels))
+    return story
+
+
+def test_a_decision_that_matches_two_labels_is_found() -> None:
+    story = decided("create", "recreate")
+
+    assert hits_of(AmbiguousRoute, story.trace) == [
+        Hit(
+            "FLW-08",
+            "what 'classify' decided in turn 1 matches 2 labels: create, recreate; the edge that "
+            "was taken: classify → make",
+            1, "classify", data={"labels": ["create", "recreate"], "targets": ["make"]},
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", [("create",), ()], ids=["one label", "a router's choice"])
+def test_a_clear_decision_passes(labels: tuple[str, ...]) -> None:
+    assert hits_of(AmbiguousRoute, decided(*labels).trace) == []

@@ -1,4 +1,4 @@
-"""HND-01, HND-04, HND-06, HND-11: contract, target, open handoffs, the registry."""
+"""HND-01, HND-04, HND-06, HND-08, HND-11: contract, target, open and several handoffs, types."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from simkit.expect.findings import Hit
 from simkit.expect.lints.handoffs import (
     DanglingHandoff,
     PayloadInvalid,
+    SeveralHandoffs,
     Unregistered,
     WrongTarget,
 )
-from simkit.messages import ToolCall
+from simkit.messages import HANDOFF_PREFIX, ToolCall
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 SCHEMA = {"type": "object", "required": ["km"], "properties": {"km": {"type": "number"}}}
@@ -204,6 +205,30 @@ def test_a_turn_that_ends_with_an_error_owes_no_decision() -> None:
     story.end()
 
     assert hits_of(DanglingHandoff, story.trace) == []
+
+
+@pytest.mark.parametrize(
+    ("tools", "found"),
+    [
+        ([f"{HANDOFF_PREFIX}b", "look", f"{HANDOFF_PREFIX}c"], [["b", "c"]]),
+        ([f"{HANDOFF_PREFIX}b", f"{HANDOFF_PREFIX}b"], [["b", "b"]]),
+        ([f"{HANDOFF_PREFIX}b", "look"], []),
+        (["look", "look"], []),
+    ],
+)
+def test_a_message_that_asks_for_several_handoffs_is_found(
+    tools: list[str], found: list[list[str]]
+) -> None:
+    story = asking()
+    story.says("", *[ToolCall(f"call{place}", tool, {}) for place, tool in enumerate(tools)])
+
+    assert hits_of(SeveralHandoffs, story.trace) == [
+        Hit(
+            "HND-08", f"agent 'a' asked for 2 handoffs at once in turn 1: to {one!r}, {two!r}",
+            1, "a", data={"to": [one, two]},
+        )
+        for one, two in found
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

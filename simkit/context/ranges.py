@@ -1,0 +1,75 @@
+"""Places in a list, as ranges: what holds of many items in a row is said once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+Range: TypeAlias = tuple[int, int]
+"""The first place, and the one behind the last."""
+Ranges: TypeAlias = Sequence[Range]
+"""Apart from each other, in ascending order."""
+
+
+class Growing:
+    """Ranges of places that come in ascending order."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self) -> None:
+        self.ranges: list[Range] = []
+
+    def add(self, place: int) -> None:
+        """Adds a place behind all others."""
+        ranges = self.ranges
+        if ranges and ranges[-1][1] == place:
+            ranges[-1] = ranges[-1][0], place + 1
+        else:
+            ranges.append((place, place + 1))
+
+
+def ranges_of(places: Iterable[int]) -> Ranges:
+    """Returns the ranges of some places."""
+    growing = Growing()
+    for place in sorted(places):
+        growing.add(place)
+    return growing.ranges
+
+
+def clipped(ranges: Ranges, lo: int, hi: int) -> Ranges:
+    """Returns what of some ranges lies from ``lo`` to before ``hi``; others are not looked at."""
+    found = []
+    for at in range(bisect_right(ranges, lo, key=_end), len(ranges)):
+        first, end = ranges[at]
+        if first >= hi:
+            break
+        found.append((max(first, lo), min(end, hi)))
+    return found
+
+
+def _end(one: Range) -> int:
+    return one[1]
+
+
+def common(some: Ranges, others: Ranges) -> Ranges:
+    """Returns what is in both."""
+    return [both for lo, hi in some for both in clipped(others, lo, hi)]
+
+
+def without(some: Ranges, others: Ranges) -> Ranges:
+    """Returns what is in ``some`` and not in ``others``."""
+    left = []
+    for lo, hi in some:
+        for first, end in clipped(others, lo, hi):
+            if lo < first:
+                left.append((lo, first))
+            lo = end
+        if lo < hi:
+            left.append((lo, hi))
+    return left
+
+
+def size(ranges: Ranges) -> int:
+    """Returns the number of places."""
+    return sum(hi - lo for lo, hi in ranges)

@@ -1,0 +1,114 @@
+"""Where two runs part: pure, over their views.
+
+Ids are counters over a whole run and differ where other turns ran before, so they are left out of
+what is compared, also inside texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.messages import Message
+from simkit.paths import as_text
+from simkit.views import RunView, TurnView
+from simkit.words import short
+
+SHOWN_MAX: Final = 120
+"""Characters of a value that a difference shows."""
+_ID: Final = re.compile(r"\b(call|[mrhcgk])\d+\b")
+
+
+class Parting(msgspec.Struct, frozen=True):
+    """The first place where two turns are not equal."""
+
+    turn: int
+    """The first run's turn, counted from 1."""
+    agent: str
+    at: str
+    """What differs: ``reply``, ``context of coach: messages[2]``, ``state.count``, …"""
+    one: str
+    other: str
+
+
+def first_parting(pairs: Iterable[tuple[TurnView, TurnView]]) -> Parting | None:
+    """Returns the first difference of turns held side by side; None if they are equal."""
+    for one, other in pairs:
+        for agent, at, left, right in _differences(one, other):
+            return Parting(one.number, agent, at, _shown(left), _shown(right))
+    return None
+
+
+def _differences(one: TurnView, other: TurnView) -> Iterator[tuple[str, str, Any, Any]]:
+    agents = [run.agent for run in one.runs], [run.agent for run in other.runs]
+    if agents[0] != agents[1]:
+        yield "", "agents", agents[0], agents[1]
+    for left, right in zip(one.runs, other.runs, strict=False):
+        for at, mine, its in _run_differences(left, right):
+            yield left.agent, at, mine, its
+    for name in ("reply", "interrupt"):
+        mine, its = getattr(one, name), getattr(other, name)
+        if mine != its:
+            yield "", name, mine, its
+    errors = [turn.error and (turn.error.type, turn.error.message) for turn in (one, other)]
+    if errors[0] != errors[1]:
+        yield "", "error", errors[0], errors[1]
+    for at, mine, its in _parted(plain(one.state), plain(other.state), "state"):
+        yield "", at, mine, its
+
+
+def _run_differences(one: RunView, other: RunView) -> Iterator[tuple[str, Any, Any]]:
+    yield from _parted(plain(one.input), plain(other.input), f"input of {one.agent}")
+    for number, (left, right) in enumerate(zip(one.calls, other.calls, strict=False)):
+        where = f"context of {one.agent}" + (f" [{number}]" if number else "")
+        mine = [plain(message) for message in left.context.messages]
+        its = [plain(message) for message in right.context.messages]
+        yield from _parted(mine, its, f"{where}: messages")
+    if len(one.calls) != len(other.calls):
+        yield f"model calls of {one.agent}", len(one.calls), len(other.calls)
+    yield from _parted(plain(one.output), plain(other.output), f"output of {one.agent}")
+    yield from _parted(plain(one.update), plain(other.update), f"update of {one.agent}")
+
+
+def _parted(one: Any, other: Any, at: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the first place below a value at which two are not equal."""
+    if one == other:
+        return
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in one or key not in other or one[key] != other[key]:
+                yield from _parted(one.get(key), other.get(key), f"{at}.{key}")
+                return
+    if isinstance(one, list) and isinstance(other, list):
+        for place, (left, right) in enumerate(zip(one, other, strict=False)):
+            if left != right:
+                yield from _parted(left, right, f"{at}[{place}]")
+                return
+        yield f"{at}: length", len(one), len(other)
+        return
+    yield at, one, other
+
+
+def plain(value: Any) -> Any:
+    """Returns a value without ids: messages are what they say."""
+    if isinstance(value, Message):
+        said: dict[str, Any] = {"role": value.role, "content": plain(value.content)}
+        if value.agent:
+            said["agent"] = value.agent
+        if value.calls:
+            said["calls"] = [{call.name: plain(call.args)} for call in value.calls]
+        return said
+    if isinstance(value, str):
+        return _ID.sub(r"\1#", value) if value[-1:].isdigit() or '"' in value else value
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def _shown(value: Any) -> str:
+    return short(as_text(value), SHOWN_MAX)

@@ -1,0 +1,115 @@
+"""Parallel branches: each sees the state and the log as they were, and what it adds itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from simkit.messages import Message
+
+Reduce: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+"""Channels' values and an update → what the update makes of them."""
+
+
+class BranchLog(Sequence[Message]):
+    """A log as a run sees it: so much of the session's, and what its parallel branch said."""
+
+    __slots__ = ("_base", "_own", "_size")
+
+    def __init__(self, base: Sequence[Message], size: int, own: Sequence[Message]) -> None:
+        self._base, self._size, self._own = base, size, own
+
+    def __len__(self) -> int:
+        return self._size + len(self._own)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                size = self._size
+                before = self._base[start : min(stop, size)] if start < size else []
+                return [*before, *self._own[max(0, start - size) : max(0, stop - size)]]
+            return [self[place] for place in range(start, stop, step)]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self._base[index] if index < self._size else self._own[index - self._size]
+
+    def __iter__(self) -> Iterator[Message]:
+        return (self[place] for place in range(len(self)))
+
+
+class Branch:
+    """One branch of a parallel group.
+
+    Its writes are applied when a later run of the branch asks: most branches have one run, which
+    sees none of them.
+    """
+
+    __slots__ = ("_base", "_log", "_pending", "_reduce", "_values", "began", "group", "outer",
+                 "replaced", "run", "said")  # fmt: skip
+
+    def __init__(
+        self,
+        group: str,
+        run: str,
+        outer: Branch | None,
+        values: Mapping[str, Any],
+        log: Sequence[Message],
+        reduce: Reduce,
+    ) -> None:
+        """``run`` opened it; ``values`` and ``log`` are those of where its group began."""
+        self.group, self.run, self.outer = group, run, outer
+        self._values: dict[str, Any] = dict(values)
+        self.began: Mapping[str, Any] = dict(values) if outer is None else outer.began
+        """The session's channels when the outermost of its branches began."""
+        self._log, self._base, self._reduce = log, len(log), reduce
+        self._pending: list[Mapping[str, Any]] = []
+        self.said: list[Message] = []
+        self.replaced: set[str] = set() if outer is None else set(outer.replaced)
+        """Channels that the branch does not only add to: what it reads there is its own."""
+
+    def values(self) -> Mapping[str, Any]:
+        """What the branch's next run sees of the state."""
+        for update in self._pending:
+            self._values.update(self._reduce(self._values, update))
+        self._pending.clear()
+        return self._values
+
+    def log(self) -> BranchLog:
+        """What a run of the branch that starts now sees of the log."""
+        return BranchLog(self._log, self._base, tuple(self.said))
+
+    def lineage(self) -> Iterator[Branch]:
+        """Yields the branch, and those that it is in, from the inside out."""
+        branch: Branch | None = self
+        while branch is not None:
+            yield branch
+            branch = branch.outer
+
+    def note(self, update: Mapping[str, Any], replaced: frozenset[str]) -> None:
+        """Takes a write of one of its runs, for it and for the branches that it is in."""
+        for branch in self.lineage():
+            branch._pending.append(update)
+            branch.replaced |= replaced
+
+    def hear(self, message: Message) -> None:
+        """Takes a message that one of its runs logged."""
+        for branch in self.lineage():
+            branch.said.append(message)
+
+
+def common(branches: Sequence[Branch | None]) -> Branch | None:
+    """Returns the innermost branch that all of these are in; None where that is none."""
+    first, *others = branches
+    if first is None or not others:
+        return first
+    shared = [
+        {id(branch) for branch in other.lineage()} if other is not None else set()
+        for other in others
+    ]
+    for branch in first.lineage():
+        if all(id(branch) in known for known in shared):
+            return branch
+    return None

@@ -1,0 +1,149 @@
+"""How control moves between agents: four kinds of flow, made of the same few moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from simkit import events as e
+from simkit.context.rendering import json_text, text_form
+from simkit.errors import NoRoute
+from simkit.pipeline.model import Goal
+from simkit.references import Template
+from simkit.references import compile as compile_references
+from simkit.runtime.activation import Activation
+from simkit.runtime.chain import chain, in_parallel, passed_on
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.graph import GraphFlow
+from simkit.runtime.scheduler import Steps
+from simkit.runtime.turn import Start, Turn
+
+ANSWER_CHARACTERS_MAX: Final = 120
+"""How much of a router's answer an error quotes."""
+
+
+class Flow(Protocol):
+    """How control moves between agents."""
+
+    def steps(self, turn: Turn) -> Steps:
+        """Runs one turn to its end."""
+
+
+def flow_of(compiled: CompiledPipeline) -> Flow:
+    """Returns the pipeline's flow, ready to run."""
+    flow = compiled.pipeline.flow
+    if flow.router is not None:
+        return RouterFlow(compiled, flow.router.decide, flow.router.to)
+    if flow.graph is not None:
+        return GraphFlow(flow.graph)
+    if flow.supervisor is not None:
+        return SupervisorFlow(flow.supervisor.goals)
+    assert flow.handoffs is not None
+    return HandoffsFlow(compiled, flow.handoffs.start)
+
+
+class RouterFlow:
+    """One agent decides; those it names run in order or in parallel."""
+
+    def __init__(self, compiled: CompiledPipeline, decide: str, to: Any) -> None:
+        self._agents, self._decide, self._to = compiled.agents, decide, compile_references(to)
+
+    def steps(self, turn: Turn) -> Steps:
+        """Asks the decider, then runs its targets."""
+        activation: Activation = yield from chain(turn, Start(self._decide))
+        turn.reply = None
+        chosen = self._to.resolve(activation.root_now())
+        parallel = isinstance(chosen, Mapping) and "parallel" in chosen
+        wanted = chosen["parallel"] if isinstance(chosen, Mapping) and parallel else chosen
+        targets = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
+        self._check(targets, activation.output)
+        turn.sink.emit(
+            e.RouteChosen(
+                turn.clock.now(), turn.session, turn.number, self._decide, activation.id,
+                tuple(targets), (), parallel,
+            )
+        )  # fmt: skip
+        starts = [Start(target) for target in targets]
+        if parallel and len(starts) > 1:
+            yield from in_parallel(turn, starts, lambda at, one: chain(turn, starts[at], one))
+            return
+        for start in starts:
+            yield from chain(turn, start)
+
+    def _check(self, targets: Sequence[Any], answer: Any) -> None:
+        for target in targets or [None]:
+            if target == self._decide:
+                raise self._no_route("itself", answer)
+            if target is None:
+                raise self._no_route("nobody", answer)
+            if not isinstance(target, str) or target not in self._agents:
+                raise self._no_route(f"{target!r}, which is no agent", answer)
+
+    def _no_route(self, chosen: str, answer: Any) -> NoRoute:
+        known = ", ".join(name for name in self._agents if name != self._decide)
+        said = json_text(answer)
+        if len(said) > ANSWER_CHARACTERS_MAX:
+            said = f"{said[: ANSWER_CHARACTERS_MAX - 1]}…"
+        return NoRoute(
+            f"router {self._decide!r} chose {chosen}; it answered {said}; agents: {known}"
+        )
+
+
+class HandoffsFlow:
+    """A turn starts with one agent; agents pass control themselves."""
+
+    def __init__(self, compiled: CompiledPipeline, start: Any) -> None:
+        self._agents, self._start = compiled.agents, compile_references(start)
+
+    def steps(self, turn: Turn) -> Steps:
+        """Runs the starting agent and whomever it passes control to."""
+        first = self._start.resolve(turn.root())
+        if not isinstance(first, str) or first not in self._agents:
+            said = "nobody" if first is None else repr(first)
+            raise NoRoute(
+                f"the flow starts with {said}, which is no agent; agents: {', '.join(self._agents)}"
+            )
+        yield from chain(turn, Start(first))
+
+
+class SupervisorFlow:
+    """Goals worked off step by step: each step is an agent and its task."""
+
+    def __init__(self, goals: Mapping[str, Goal]) -> None:
+        self._goals = {
+            name: [
+                (agent, compile_references(task))
+                for step in goal.steps
+                for agent, task in step.items()
+            ]
+            for name, goal in goals.items()
+        }
+
+    def steps(self, turn: Turn) -> Steps:
+        """Runs all goals in order, or the one that the user's message names as its ``goal``."""
+        last: Activation | None = None
+        before = ""
+        for agent, task in self._plan(turn.input):
+            if last is None:
+                words = text_form(task.resolve(turn.root()))
+                start = Start(agent, input=words, task=words)
+            else:
+                (start,) = yield from passed_on(turn, before, last, _next_step(agent, task))
+            last = yield from chain(turn, start)
+            before = agent
+
+    def _plan(self, said: Any) -> Iterator[tuple[str, Template]]:
+        wanted = said.get("goal") if isinstance(said, Mapping) else None
+        if wanted is not None and wanted not in list(self._goals):
+            raise NoRoute(f"there is no goal {wanted!r}; goals: {', '.join(self._goals)}")
+        for name, steps in self._goals.items():
+            if wanted is None or name == wanted:
+                yield from steps
+
+
+def _next_step(agent: str, task: Template) -> Callable[[Activation], list[Start]]:
+    def found(source: Activation) -> list[Start]:
+        words = text_form(task.resolve(source.root_now()))
+        return [Start(agent, input=words, task=words, after=(source.id,))]
+
+    return found

@@ -1,0 +1,249 @@
+"""The graph flow: nodes, labelled edges, branches that run in parallel and meet again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.context.rendering import json_text, text_form
+from simkit.errors import NoRoute
+from simkit.pipeline import model as p
+from simkit.pipeline.graph_shape import ELSE
+from simkit.references import Template
+from simkit.references import compile as compile_references
+from simkit.runtime.activation import Activation
+from simkit.runtime.branch import Branch, common
+from simkit.runtime.chain import chain, in_parallel, passed_on
+from simkit.runtime.handoffs import Request
+from simkit.runtime.scheduler import Steps, Together
+from simkit.runtime.turn import Start, Turn
+
+VALUE_CHARACTERS_MAX: Final = 120
+"""How much of what a decision said an error quotes."""
+
+Decision = Mapping[str, str]
+"""``{node, label}``: which decision led here."""
+
+
+class GraphFlow:
+    """Nodes run along their edges; what one puts out is the next one's input."""
+
+    def __init__(self, graph: p.GraphFlow) -> None:
+        self.nodes = graph.nodes
+        self.edges: dict[str, list[p.Edge]] = {name: [] for name in graph.nodes}
+        for edge in graph.edges:
+            self.edges[edge.from_].append(edge)
+        self.start = next(name for name, node in graph.nodes.items() if node.start)
+        self.reach = {name: self._reachable(name) for name in graph.nodes}
+        route = graph.route_by
+        given = route.model_fields_set if route is not None else frozenset()
+        self._equals = compile_references(route.equals) if route and "equals" in given else None
+        self._contains = (
+            compile_references(route.contains) if route and "contains" in given else None
+        )
+
+    def _reachable(self, start: str) -> frozenset[str]:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for edge in self.edges[waiting.pop()]:
+                if edge.to not in found:
+                    found.add(edge.to)
+                    waiting.append(edge.to)
+        return frozenset(found)
+
+    def steps(self, turn: Turn) -> Steps:
+        """Runs one turn from the start node until no branch goes on."""
+        return _Walk(self, turn).go(_Place(Start(self.start), None))
+
+    def chosen(self, node: str, source: Activation) -> tuple[list[str], p.Edge | None]:
+        """Returns the labels that match what a decision said, and the edge that is taken."""
+        value = self._decided(source)
+        labelled = [edge for edge in self.edges[node] if edge.label not in (None, ELSE)]
+        matching = [edge for edge in labelled if self._matches(edge.label or "", value)]
+        if matching:
+            return list(dict.fromkeys(edge.label or "" for edge in matching)), matching[0]
+        other = next((edge for edge in self.edges[node] if edge.label == ELSE), None)
+        if other is not None:
+            return [ELSE], other
+        if self.nodes[node].exit:
+            return [], None
+        said = json_text(value)
+        if len(said) > VALUE_CHARACTERS_MAX:
+            said = f"{said[: VALUE_CHARACTERS_MAX - 1]}…"
+        labels = ", ".join(dict.fromkeys(edge.label or "" for edge in labelled))
+        raise NoRoute(
+            f"node {node!r} decided {said}, which {'holds' if self._contains else 'is'} "
+            f"none of its labels: {labels}"
+        )
+
+    def _decided(self, source: Activation) -> Any:
+        template: Template | None = self._contains if self._equals is None else self._equals
+        if template is not None:
+            return template.resolve(source.root_now())
+        said = source.output
+        return said["decision"] if isinstance(said, Mapping) and "decision" in said else said
+
+    def _matches(self, label: str, value: Any) -> bool:
+        if value is None:
+            return False
+        text = text_form(value)
+        return label in text if self._contains is not None else label == text
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A node that is about to run."""
+
+    start: Start
+    decision: Decision | None
+    """The last decision on the way to it."""
+
+
+class _Arrival(msgspec.Struct, frozen=True):
+    """One branch's arrival at a merge."""
+
+    node: str
+    run: str
+    output: Any
+    left: Mapping[str, Any]
+    branch: Branch | None
+    handoff: Request | None
+    depth: int
+    decision: Decision | None
+
+
+class _Walk:
+    """One turn's way through the graph."""
+
+    def __init__(self, flow: GraphFlow, turn: Turn) -> None:
+        self._flow, self._turn = flow, turn
+        self._active: list[str] = [flow.start]
+        """Nodes at work, one entry a branch."""
+        self._waiting: dict[str, list[_Arrival]] = {}
+        """Merges that something has reached, in the order in which it did."""
+
+    def go(self, place: _Place, started: Activation | None = None) -> Steps:
+        """Runs a node and those after it, until its branch ends or others have to go on too."""
+        while True:
+            node = place.start.agent
+            source: Activation = yield from chain(self._turn, place.start, started)
+            started = None
+            found = _Onward(self._flow, self._turn, node, place)
+            starts: list[Start] = yield from passed_on(self._turn, node, source, found)
+            source = found.source or source
+            self._active.remove(node)
+            here, splits = self._arrived(starts, source, found), len(found.places) > 1
+            ready = self._ready()
+            if splits:
+                yield from self._split(source.branch, here, ready)
+                return
+            onward = [*here, *ready]
+            if len(onward) != 1:
+                if onward:
+                    yield Together([self.go(one) for one in onward])
+                return
+            (place,) = onward
+
+    def _arrived(self, starts: list[Start], source: Activation, found: _Onward) -> list[_Place]:
+        """Returns the places that can run at once; merges take note of what reached them."""
+        here = []
+        for start in starts:
+            node = start.agent
+            if self._flow.nodes[node].role != "merge":
+                self._active.append(node)
+                here.append(_Place(start, found.decision))
+                continue
+            self._waiting.setdefault(node, []).append(
+                _Arrival(
+                    found.node, source.id, source.output, found.left(source), source.branch,
+                    start.handoff, start.depth, found.decision,
+                )
+            )  # fmt: skip
+        return here
+
+    def _split(
+        self, branch: Branch | None, here: Sequence[_Place], ready: Sequence[_Place]
+    ) -> Steps:
+        """Runs what a split in a branch leads to, side by side, each in a branch of its own."""
+        turn = self._turn
+        near = [*here, *(place for place in ready if place.start.branch is branch)]
+        work = [self.go(place) for place in ready if place.start.branch is not branch]
+        if len(near) > 1:
+            starts = [place.start for place in near]
+            work.insert(0, in_parallel(turn, starts, lambda at, one: self.go(near[at], one)))
+        else:
+            work = [*(self.go(place) for place in near), *work]
+        if work:
+            yield Together(work)
+
+    def _ready(self) -> list[_Place]:
+        """Returns the merges that no unfinished run can still reach."""
+        reach, places = self._flow.reach, []
+        for node in list(self._waiting):
+            others = [other for other in self._waiting if other != node]
+            held = any(node in reach[active] for active in self._active) or any(
+                node in reach[other] and other not in reach[node] for other in others
+            )
+            if not held:
+                places.append(self._merged(node, self._waiting.pop(node)))
+                self._active.append(node)
+        return places
+
+    def _merged(self, node: str, arrivals: Sequence[_Arrival]) -> _Place:
+        last = arrivals[-1]
+        start = Start(
+            node,
+            next((one.handoff for one in reversed(arrivals) if one.handoff is not None), None),
+            max(one.depth for one in arrivals),
+            common([one.branch for one in arrivals]),
+            {one.node: one.output for one in arrivals},
+            upstream={one.node: one.left for one in arrivals},
+            after=tuple(one.run for one in arrivals),
+        )
+        return _Place(start, last.decision)
+
+
+class _Onward:
+    """Where a node that has ended leads to; asked again if a contract made it run again."""
+
+    def __init__(self, flow: GraphFlow, turn: Turn, node: str, place: _Place) -> None:
+        self._flow, self._turn, self.node, self._place = flow, turn, node, place
+        self.decision = place.decision
+        self.source: Activation | None = None
+        self.places: list[str] = []
+
+    def __call__(self, source: Activation) -> list[Start]:
+        self.source = source
+        self.places = [edge.to for edge in self._edges(source)]
+        return [
+            Start(
+                node, None, source.depth, source.branch, source.output,
+                upstream={self.node: self.left(source)}, after=(source.id,),
+            )
+            for node in self.places
+        ]  # fmt: skip
+
+    def _edges(self, source: Activation) -> list[p.Edge]:
+        node = self._flow.nodes[self.node]
+        if node.role != "decision":
+            return self._flow.edges[self.node]
+        labels, edge = self._flow.chosen(self.node, source)
+        if edge is None:
+            return []
+        turn = self._turn
+        turn.sink.emit(
+            e.RouteChosen(
+                turn.clock.now(), turn.session, turn.number, self.node, source.id, (edge.to,),
+                tuple(labels),
+            )
+        )  # fmt: skip
+        self.decision = {"node": self.node, "label": edge.label or ""}
+        return [edge]
+
+    def left(self, source: Activation) -> dict[str, Any]:
+        """What the next node is shown of this one, with the decision on the way."""
+        left = source.left()
+        return {**left, "decision": self.decision} if self.decision is not None else left

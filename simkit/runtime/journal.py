@@ -1,0 +1,151 @@
+"""What a run leaves in its store, and how another process goes on from there.
+
+A store holds events: those from which the state, the log and the summaries of every session follow.
+So restoring is reading them again, through the same view that judges use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.errors import StoreInvalid
+from simkit.messages import Message
+from simkit.ports import Checkpoint, Sink, Store
+from simkit.reducers import DECLARED_RESET, is_reset
+from simkit.runtime.conversation import Numbers
+from simkit.views import View
+
+KEPT: Final = (
+    e.RunStarted, e.SessionStarted, e.TurnStarted, e.TurnResumed, e.MessageAdded, e.StateUpdated,
+    e.HistorySummarised, e.TurnInterrupted, e.TurnFinished,
+)  # fmt: skip
+"""The events that a session is restored from."""
+
+_encode = msgspec.json.Encoder().encode
+_DECODER: Final = msgspec.json.Decoder(e.AnyEvent)
+
+
+class Journal:
+    """Passes events on, and saves a checkpoint after every agent run and every turn."""
+
+    def __init__(self, sink: Sink, store: Store, numbers: Numbers) -> None:
+        self._sink, self._store, self._numbers = sink, store, numbers
+        self._pending: list[bytes] = []
+        self._place = sum(one.place for one in store.checkpoints()[-1:])
+
+    def emit(self, event: e.AnyEvent) -> None:
+        """Takes one event."""
+        self._sink.emit(event)
+        if isinstance(event, KEPT):
+            self._pending.append(_encode(event))
+        if isinstance(event, (e.AgentFinished, e.TurnFinished)):
+            self._save(event)
+
+    def _save(self, event: e.AgentFinished | e.TurnFinished) -> None:
+        self._numbers.checkpoints += 1
+        identity = f"k{self._numbers.checkpoints}"
+        self._place += len(self._pending)
+        counters = {**self._numbers.counters(), "at": event.at}
+        self._store.commit(
+            self._pending,
+            Checkpoint(identity, event.session, event.turn, event.agent, self._place, counters),
+        )
+        self._pending = []
+        self._sink.emit(
+            e.CheckpointSaved(event.at, event.session, event.turn, event.agent, event.run, identity)
+        )
+
+
+class Saved:
+    """What a store holds of one session."""
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self.log: list[Message] = []
+        self.committed: set[str] = set()
+        self.summaries: dict[str, tuple[Message, int]] = {}
+        self.checkpoint = ""
+        self.asks = False
+        """Whether its last turn waits for the user."""
+        self.began = 0
+        """The turn of the user's last message: what waits began there."""
+        self.answers: list[tuple[int, Any]] = []
+        """What the user has answered since, with the turns."""
+
+
+class Recovered:
+    """What a store holds: every session, and where the run stood."""
+
+    def __init__(self, sessions: dict[str, Saved], view: View, counters: dict[str, int]) -> None:
+        self.sessions, self.view, self.counters = sessions, view, counters
+        self.at = counters.get("at", 0)
+
+
+def recovered(store: Store, before_turn: int = 0) -> Recovered:
+    """Reads a store; ``before_turn`` leaves out that turn and what came after it.
+
+    Raises StoreInvalid where the store is damaged, or is no journal of a run.
+    """
+    view, sessions = View(), dict[str, Saved]()
+    entries = _events(store.journal())
+    place = 0
+    at = -1
+    for place, event in enumerate(entries, 1):
+        if before_turn and isinstance(event, e.TurnStarted) and event.turn >= before_turn:
+            place, at = place - 1, event.at
+            break
+        if place == 1 and not isinstance(event, e.RunStarted):
+            raise StoreInvalid("the store's first entry is no RunStarted: it is no run's journal")
+        view.apply(event)
+        _note(event, sessions, view)
+    counters: dict[str, int] = {}
+    for checkpoint in store.checkpoints():
+        if checkpoint.place <= place:
+            counters = dict(checkpoint.counters)
+            if checkpoint.session in sessions:
+                sessions[checkpoint.session].checkpoint = checkpoint.id
+    counters["messages"] = max([counters.get("messages", 0), *view.messages])
+    if at >= 0:
+        counters["at"] = at
+    return Recovered(sessions, view, counters)
+
+
+def _events(entries: Iterable[bytes]) -> Iterator[e.AnyEvent]:
+    for number, entry in enumerate(entries, 1):
+        try:
+            yield _DECODER.decode(entry)
+        except msgspec.MsgspecError as problem:
+            raise StoreInvalid(f"entry {number} of the store is no event: {problem}") from None
+
+
+def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
+    """Takes down what the view does not keep by session."""
+    if isinstance(event, e.SessionStarted):
+        sessions[event.session] = Saved(event.project)
+        return
+    saved = sessions.get(event.session)
+    if saved is None:
+        return
+    match event:
+        case e.MessageAdded():
+            saved.log.append(event.message)
+        case e.TurnStarted() if event.message:
+            saved.began, saved.answers = event.turn, []
+        case e.TurnResumed():
+            saved.answers.append((event.turn, event.value))
+        case e.TurnFinished():
+            saved.asks = bool(event.waits_for)
+        case e.HistorySummarised():
+            section = event.stream.rpartition("/")[2]
+            message = Message("system", event.text, agent=event.agent, section=section)
+            saved.summaries[event.stream] = (message, event.covers)
+        case e.StateUpdated():
+            said: Any = view.resolved(event.update.get(view.pipeline.conversation))
+            said = said[DECLARED_RESET] if is_reset(said) else said
+            saved.committed.update(message.id for message in said or ())
+        case _:
+            pass

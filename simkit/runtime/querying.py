@@ -1,0 +1,51 @@
+"""Tools that look into a channel: an agent asks for the part of the state that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.context.rendering import plain
+from simkit.errors import ReferenceInvalid
+from simkit.messages import ABSENT, JsonValue
+from simkit.paths import lookup
+from simkit.ports import ToolReply
+from simkit.source import near
+
+QUERY_ARGS: Final[JsonValue] = {
+    "type": "object",
+    "required": ["path"],
+    "properties": {"path": {"type": "string"}},
+    "additionalProperties": False,
+}
+"""The arguments of such a tool: a path into the channel's value."""
+NAMES_MAX: Final = 12
+"""How many keys an error names."""
+
+
+def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
+    """Returns what stands at ``args["path"]`` in a channel's value, or an error naming what is."""
+    path = str(args.get("path", "")) if isinstance(args, Mapping) else ""
+    try:
+        found = lookup(value, path)
+    except ReferenceInvalid as problem:
+        return ToolReply(error=str(problem.args[0]))
+    if found is not ABSENT:
+        return ToolReply(plain(found))
+    known = list(_paths(value))
+    nearest = near(path, known)
+    hint = f" Did you mean `{nearest}`?" if nearest else ""
+    there = ", ".join(known[:NAMES_MAX]) or "nothing"
+    return ToolReply(error=f"nothing is at `{path}` in `{channel}`.{hint} There is: {there}")
+
+
+def _paths(value: Any, above: str = "", depth: int = 2) -> Iterator[str]:
+    """Yields the paths of a value's first levels."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            path = f"{above}.{key}" if above else str(key)
+            yield path
+            if depth > 1:
+                yield from _paths(inner, path, depth - 1)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value):
+        yield f"{above}[0]"

@@ -1,0 +1,52 @@
+"""The store that ends with its process, and what every store holds to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from simkit.errors import StoreInvalid
+from simkit.ports import Checkpoint
+
+
+class MemoryStore:
+    """A store that ends with its process."""
+
+    __slots__ = ("_checkpoints", "_entries")
+
+    def __init__(self) -> None:
+        self._entries: list[bytes] = []
+        self._checkpoints: list[Checkpoint] = []
+
+    def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
+        """Adds entries and the checkpoint that covers them."""
+        check_cover("the store in memory", len(self._entries) + len(entries), checkpoint)
+        self._entries.extend(entries)
+        self._checkpoints.append(detached(checkpoint))
+
+    def journal(self) -> Iterator[bytes]:
+        """Yields every entry committed until it is first asked, in order."""
+        yield from islice(self._entries, len(self._entries))
+
+    def checkpoints(self) -> Sequence[Checkpoint]:
+        """Returns every checkpoint, oldest first."""
+        return tuple(self._checkpoints)
+
+    def close(self) -> None:
+        """Holds nothing open, and keeps what it has."""
+
+
+def check_cover(name: str, end: int, checkpoint: Checkpoint) -> None:
+    """Raises StoreInvalid unless a checkpoint covers exactly the entries up to ``end``."""
+    if checkpoint.place != end:
+        raise StoreInvalid(
+            f"{name}: checkpoint {checkpoint.id!r} covers {checkpoint.place} entries, but with it "
+            f"the journal has {end}. Was another process writing to it? Nothing was added."
+        )
+
+
+def detached(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns a copy that does not change when the giver's counters go on."""
+    return msgspec.structs.replace(checkpoint, counters=dict(checkpoint.counters))

@@ -1,0 +1,65 @@
+"""What is known of a channel's items whatever is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.context.items import UNDATED, Item, Times, score_for
+from simkit.messages import Message
+
+
+@pytest.mark.parametrize(
+    ("score", "query", "found"),
+    [
+        (0.5, "any", 0.5),
+        (None, "any", None),
+        ([{"when": {"$contains": "run"}, "score": 0.9}, {"score": 0.1}], "my run", 0.9),
+        ([{"when": {"$contains": "run"}, "score": 0.9}, {"score": 0.1}], "my meal", 0.1),
+        ([{"when": {"$contains": "run"}, "score": 0.9}], "my meal", None),
+    ],
+)
+def test_score_is_a_number_or_the_first_rule_that_holds_of_the_query(
+    score: Any, query: str, found: float | None
+) -> None:
+    assert score_for(score, query) == found
+
+
+def test_an_item_is_read_once() -> None:
+    item = Item({"text": "a", "at": "1970-01-01T00:01:00Z", "score": 1})
+
+    assert (item.at, item.score, item.fields["text"]) == (60.0, 1.0, "a")
+    assert (Item("a text").at, Item("a text").score) == (UNDATED, None)
+    assert Item(Message("assistant", "said", agent="a")).fields == {"text": "said", "agent": "a"}
+    assert Item({"score": [{"score": 1}]}).score is None
+
+
+def times(*known: float) -> Times:
+    found = Times()
+    for place, at in enumerate(known):
+        found.add(at, place)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("known", "newest", "within"),
+    [
+        ((1, 2, 2, 3), [3, 2, 1, 0], [(1, 3)]),
+        ((3, 1, 2, 2), [0, 3, 2, 1], [(2, 4)]),
+        ((UNDATED, 1, UNDATED, 2, UNDATED, 2), [5, 3, 1, 4, 2, 0], [(3, 4), (5, 6)]),
+        ((UNDATED,), [0], []),
+        ((), [], []),
+    ],
+)
+def test_places_are_found_by_their_times(
+    known: tuple[float, ...], newest: list[int], within: list[tuple[int, int]]
+) -> None:
+    found = times(*known)
+
+    assert list(found.newest_first(None)) == newest
+    assert list(found.oldest_first(None)) == sorted(newest, key=lambda place: (known[place], place))
+    assert found.within([(1.5, 2.5)]) == within
+    inside = [place for lo, hi in within for place in range(lo, hi)]
+    assert list(found.oldest_first([(1.5, 2.5)])) == inside
+    assert list(found.newest_first([(1.5, 2.5)])) == inside[::-1]

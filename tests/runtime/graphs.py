@@ -1,0 +1,80 @@
+"""Graphs written on one line, for tests: ``graph("s>a s>b a>m b>m", s="role: split", …)``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tests.building import Ran, run_yaml
+
+HEAD = """
+channels:
+  outputs: {reducer: merge}
+  seen: {reducer: append}
+defaults:
+  context: [instructions, history, current_message]
+  writes:
+    messages: ["${run.final_message}"]
+    outputs: {"${agent}": "${run.output}"}
+    seen: "${agent}"
+"""
+"""Channels in which a run shows what it saw: who wrote before it, and what."""
+
+
+def graph(
+    edges: str,
+    agents: Mapping[str, str] | None = None,
+    more: str = "",
+    head: str = HEAD,
+    **nodes: str,
+) -> str:
+    """Returns a pipeline: edges as ``from>to`` or ``from>to:label``, nodes with what they say.
+
+    The first node of the first edge starts, unless another says so. ``agents`` says what an agent's definition holds.
+    """
+    ways = [_edge(one) for one in edges.split()]
+    named = dict.fromkeys(name for way in ways for name in (way["from"], way["to"]))
+    named = dict.fromkeys((*named, *nodes))
+    first = ways[0]["from"] if ways else next(iter(named))
+    told = {name: [nodes[name]] if nodes.get(name) else [] for name in named}
+    if not any("start: true" in said for said in nodes.values()):
+        told[first].insert(0, "start: true")
+    drawn = "\n".join(f"      {name}: {{{', '.join(said)}}}" for name, said in told.items())
+    defined = {name: "" for name, said in told.items() if "agent: " not in nodes.get(name, "")}
+    defined |= dict(agents or {})
+    written = "\n".join(
+        f"  {name}: {{instructions: {name.upper()}.{', ' + said if said else ''}}}"
+        for name, said in defined.items()
+    )
+    return (
+        f"version: 1\npipeline: p\n{head}\n{more}\nagents:\n{written}\nflow:\n  graph:\n"
+        f"    nodes:\n{drawn}\n    edges: {json.dumps(ways)}\n"
+    )
+
+
+def _edge(text: str) -> dict[str, str]:
+    source, _, rest = text.partition(">")
+    target, _, label = rest.partition(":")
+    return {"from": source, "to": target, **({"label": label} if label else {})}
+
+
+def ran(pipeline: str, expect: str = "{}", more: str = "", **replies: str) -> Ran:
+    """Runs one turn, in which the user says Hi."""
+    said = ", ".join(f"{agent}: {line}" for agent, line in replies.items())
+    return run_yaml(
+        pipeline,
+        f"{more}\nturns:\n  - user: Hi\n    expect: {expect}\n    replies: {{{said}}}\n",
+    )
+
+
+def order(one: Ran) -> list[str]:
+    """Returns who ran, in the order of the starts, with parallel groups and times."""
+    return [
+        f"{run.agent}{f' {run.group}' if run.group else ''}{f' @{run.at}' if run.at else ''}"
+        for run in one.turn().runs
+    ]
+
+
+def problems(one: Ran) -> list[str]:
+    """Returns the findings of a run."""
+    return [f"{finding.id}: {finding.what}" for finding in one.judgement.findings]

@@ -1,0 +1,374 @@
+"""Parallel branches: each sees the fork and what it wrote itself, in state, log and histories."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from simkit.events import AgentStarted, AnyEvent, MessageAdded, StateUpdated, TurnStarted
+from simkit.messages import Answer, Message
+from simkit.models.script import ScriptedModel
+from simkit.ports import ModelRequest
+from simkit.runtime.branch import Branch, BranchLog, common
+from tests.building import Ran, run_yaml, shown
+from tests.runtime.graphs import graph, order, problems, ran
+
+# The values
+
+
+def said(*texts: str) -> list[Message]:
+    return [Message("user", text) for text in texts]
+
+
+def texts(messages: Any) -> list[str]:
+    return [message.content for message in messages]
+
+
+def adding(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values[name] + delta for name, delta in update.items()}
+
+
+def test_log_of_a_branch_is_what_was_there_and_what_it_said() -> None:
+    log = BranchLog(said("a", "b", "c"), 2, said("x", "y"))
+
+    assert texts(log) == ["a", "b", "x", "y"]
+    assert len(log) == 4
+    assert [log[0].content, log[2].content, log[-1].content, log[-4].content] == list("axya")
+
+
+@pytest.mark.parametrize("place", [4, -5])
+def test_log_of_a_branch_has_an_end(place: int) -> None:
+    log = BranchLog(said("a", "b", "c"), 2, said("x", "y"))
+
+    with pytest.raises(IndexError):
+        log[place]
+
+
+def test_log_of_a_branch_is_cut_as_a_list_is() -> None:
+    base, own = said("a", "b", "c"), said("x", "y")
+    log, plain = BranchLog(base, 2, own), [*base[:2], *own]
+    places = [None, *range(-5, 6)]
+
+    for start in places:
+        for stop in places:
+            for step in (None, 1, 2, -1):
+                cut = slice(start, stop, step)
+                assert log[cut] == plain[cut], cut
+
+
+def test_branch_sees_its_own_writes_and_so_does_what_it_is_in() -> None:
+    values = {"n": 1}
+    outer = Branch("g1", "r1", None, values, [], adding)
+    inner = Branch("g2", "r2", outer, outer.values(), outer.log(), adding)
+    sibling = Branch("g2", "r3", outer, outer.values(), outer.log(), adding)
+
+    inner.note({"n": 10}, frozenset({"n"}))
+    inner.hear(Message("user", "x"))
+
+    assert [one.values()["n"] for one in (outer, inner, sibling)] == [11, 11, 1]
+    assert [texts(one.log()) for one in (outer, inner, sibling)] == [["x"], ["x"], []]
+    assert [one.replaced for one in (outer, inner, sibling)] == [{"n"}, {"n"}, set()]
+    assert values == {"n": 1}
+
+
+def test_common_branch_is_the_innermost_that_all_are_in() -> None:
+    outer = Branch("g1", "r1", None, {}, [], adding)
+    one, two = (Branch("g2", run, outer, {}, [], adding) for run in ("r2", "r3"))
+    deep = Branch("g3", "r4", one, {}, [], adding)
+    other = Branch("g1", "r5", None, {}, [], adding)
+
+    assert common([one]) is one
+    assert common([deep, one]) is one
+    assert common([one, deep]) is one
+    assert common([deep, two]) is outer
+    assert common([deep, other]) is None
+    assert common([deep, None]) is None
+    assert common([None, deep]) is None
+
+
+# What runs see
+
+DIAMOND = "s>a s>b a>c b>m c>m"
+SHOWN = "context: [instructions, {shared: {from: outputs}}, {history: {from: log}}]"
+
+
+def test_second_run_of_a_branch_sees_the_fork_and_its_own_branch() -> None:
+    one = ran(
+        graph(DIAMOND, {"c": SHOWN, "m": SHOWN}, s="role: split", m="role: merge, exit: true"),
+        s="s", a="{text: a, latency_ms: 5}", b="b", c="c", m="m",
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert order(one) == ["s", "a g1", "b g1", "c @5", "m @5"]
+    assert {run.agent: run.received["seen"] for run in one.turn().runs} == {
+        "s": [], "a": ["s"], "b": ["s"], "c": ["s", "a"], "m": ["s", "b", "a", "c"],
+    }  # fmt: skip
+    assert [(e.agent, e.branch) for e in one.events(AgentStarted)] == [
+        ("s", ""), ("a", "r2"), ("b", "r3"), ("c", "r2"), ("m", ""),
+    ]  # fmt: skip
+    assert shown(one.context("c").messages) == [
+        "system/c: C.", 'system: {"s":"s","a":"a"}', "user: Hi", "assistant/s: s", "assistant/a: a",
+    ]  # fmt: skip
+    assert shown(one.context("m").messages) == [
+        "system/m: M.", 'system: {"s":"s","b":"b","a":"a","c":"c"}', "user: Hi", "assistant/s: s",
+        "assistant/b: b", "assistant/a: a", "assistant/c: c",
+    ]  # fmt: skip
+
+
+def test_merge_of_inner_branches_sees_the_outer_branch_alone() -> None:
+    one = ran(
+        graph("s>a s>t t>b t>c b>i c>i i>o a>o", s="role: split", t="role: split", i="role: merge",
+              o="role: merge, exit: true"),
+        s="s", a="a", t="t", b="{text: b, latency_ms: 9}", c="c", i="i", o="o",
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert {run.agent: run.received["seen"] for run in one.turn().runs} == {
+        "s": [], "a": ["s"], "t": ["s"], "b": ["s", "t"], "c": ["s", "t"],
+        "i": ["s", "t", "c", "b"], "o": ["s", "a", "t", "c", "b", "i"],
+    }  # fmt: skip
+    assert [(e.agent, e.branch, e.outer) for e in one.events(AgentStarted)][3:] == [
+        ("b", "r4", "r3"), ("c", "r5", "r3"), ("i", "r3", ""), ("o", "", ""),
+    ] or one.events(AgentStarted) == []  # fmt: skip
+
+
+def test_decision_in_a_branch_reads_the_state_of_its_branch() -> None:
+    one = ran(
+        graph("s>a s>b a>x:one a>y:two b>m x>m y>m", s="role: split", a="role: decision",
+              m="role: merge, exit: true")
+        + "    route_by: {equals: '${state.outputs.b}'}\n",
+        "{error: {type: NoRoute}}", s="s", a="{text: a, latency_ms: 5}", b="one",
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert one.error() == (
+        "NoRoute", "node 'a' decided null, which is none of its labels: one, two"
+    )  # fmt: skip
+
+
+def test_delegate_in_a_branch_sees_the_branch() -> None:
+    one = ran(
+        graph(DIAMOND, {"c": "handoffs: [helper]", "helper": SHOWN},
+              "contracts: [{from: c, to: helper, mode: delegate}]",
+              s="role: split", m="role: merge, exit: true"),
+        s="s", a="{text: a, latency_ms: 5}", b="b",
+        c="[{handoff: {to: helper, query: Help}}, c]", helper="Helped.", m="m",
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert one.runs("helper")[0].received["seen"] == ["s", "a"]
+    assert shown(one.context("helper").messages) == [
+        "system/helper: HELPER.", 'system: {"s":"s","a":"a"}', "user: Hi", "assistant/s: s",
+        "assistant/a: a", 'assistant/c: [transfer_to_helper{"type":"handoff","query":"Help"}]',
+    ]  # fmt: skip
+    assert one.runs("m")[0].received["seen"] == ["s", "b", "a", "helper", "c"]
+
+
+def test_branch_that_replaces_its_conversation_leaves_the_others_as_they_were() -> None:
+    clears = "writes: {messages: {$set: ['${run.final_message}']}}"
+    one = run_yaml(
+        graph("s>a s>b a>m b>m", {"a": clears}, s="role: split", m="role: merge, exit: true"),
+        """
+        turns:
+          - {user: One, replies: {s: s1, a: a1, b: b1, m: m1}}
+          - {user: Two, replies: {s: s2, a: a2, b: b2, m: m2}}
+          - {user: Three, replies: {s: s3, a: a3, b: b3, m: m3}}
+        """,
+    )
+
+    assert one.history("b", 2) == [
+        "assistant/a: a1", "assistant/b: b1", "assistant/m: m1", "assistant/s: s2",
+    ]  # fmt: skip
+    assert one.history("m", 2) == ["assistant/a: a2", "assistant/b: b2"]
+    assert one.history("b", 3) == [
+        "assistant/a: a2", "assistant/b: b2", "assistant/m: m2", "assistant/s: s3",
+    ]  # fmt: skip
+    assert one.history("s", 3) == ["assistant/a: a2", "assistant/b: b2", "assistant/m: m2"]
+
+
+# Against a naive recomputation
+
+
+def longest(current: str | None, update: str) -> str:
+    return update if len(update) > len(current or "") else str(current)
+
+
+def reduced(channel: str, value: Any, delta: Any) -> Any:
+    if isinstance(delta, dict) and set(delta) == {"$set"}:
+        return delta["$set"]
+    if channel == "outputs":
+        return {**value, **delta}
+    if channel == "words":
+        return longest(value, delta)
+    return [*value, *(delta if isinstance(delta, list) else [delta])]
+
+
+class Naive:
+    """What each run must have seen, found from the events alone, everything looked at again."""
+
+    def __init__(self, one: Ran) -> None:
+        self.resolved = one.view.resolved
+        self.events: list[AnyEvent] = one.trace.events
+        self.branch: dict[str, str] = {}
+        self.fork: dict[str, tuple[str, int]] = {}
+        groups: dict[str, int] = {}
+        for place, event in enumerate(self.events):
+            if isinstance(event, AgentStarted):
+                self.branch[event.run] = event.branch
+                if event.group:
+                    began = groups.setdefault(event.group, place)
+                    self.fork[event.run] = event.outer, began
+
+    def lineage(self, branch: str) -> Iterator[str]:
+        while branch:
+            yield branch
+            branch = self.fork[branch][0]
+
+    def visible(self, branch: str, end: int) -> list[AnyEvent]:
+        if not branch:
+            return self.events[:end]
+        outer, began = self.fork[branch]
+        own = [
+            event
+            for event in self.events[began:end]
+            if event.run and branch in self.lineage(self.branch[event.run])
+        ]
+        return [*self.visible(outer, began), *own]
+
+    def runs(self) -> Iterator[tuple[str, dict[str, Any], list[Message]]]:
+        """Yields each run with the state and the log that it must have seen."""
+        user: Message | None = None
+        for place, event in enumerate(self.events):
+            if isinstance(event, TurnStarted):
+                user = None
+            if isinstance(event, MessageAdded) and user is None:
+                user = event.message
+            if not isinstance(event, AgentStarted):
+                continue
+            state: dict[str, Any] = {"outputs": {}, "seen": [], "words": None, "messages": []}
+            log = []
+            for one in self.visible(event.branch, place):
+                if isinstance(one, MessageAdded) and one.message is not user:
+                    log.append(one.message)
+                if isinstance(one, StateUpdated):
+                    for name, delta in one.update.items():
+                        state[name] = reduced(name, state[name], self.resolved(delta))
+            yield event.run, state, log
+
+
+class Drawn:
+    """A random graph of splits with merges, decisions and chains, and turns that run it."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.edges: list[str] = []
+        self.nodes: dict[str, str] = {}
+        self.agents: dict[str, str] = {}
+
+    def node(self, said: str = "") -> str:
+        name = f"n{len(self.nodes)}"
+        self.nodes[name] = said
+        source = self.chance.choice(["log", "log", "messages"])
+        writes = ""
+        if self.chance.random() < 0.12:
+            writes = ", writes: {messages: {$set: ['${run.final_message}']}}"
+        self.agents[name] = (
+            "tools: [look], context: [instructions, {history: {from: "
+            f"{source}}}}}, current_message]{writes}"
+        )
+        return name
+
+    def block(self, depth: int) -> tuple[str, list[str]]:
+        """Draws a part of the graph; returns its first node and the last ones."""
+        kind = self.chance.choice(["one", "chain", "split", "split", "decision"])
+        if depth == 0 or kind == "one":
+            name = self.node()
+            return name, [name]
+        if kind == "chain":
+            first, ends = self.block(depth - 1)
+            second, last = self.block(depth - 1)
+            self.edges += [f"{end}>{second}" for end in ends]
+            return first, last
+        head = self.node(f"role: {kind}")
+        parts = [self.block(depth - 1) for _ in range(self.chance.choice([2, 2, 3]))]
+        for place, (first, _) in enumerate(parts):
+            self.edges.append(f"{head}>{first}" + (f":w{place}" if kind == "decision" else ""))
+        ends = [end for _, last in parts for end in last]
+        meet = self.node("role: merge")
+        self.edges += [f"{end}>{meet}" for end in ends]
+        return head, [meet]
+
+    def run(self, turns: int) -> Ran:
+        first, ends = self.block(3)
+        self.nodes[first] = ", ".join(one for one in ("start: true", self.nodes[first]) if one)
+        for end in ends:
+            self.nodes[end] = ", ".join(one for one in (self.nodes[end], "exit: true") if one)
+        head = """
+channels:
+  outputs: {reducer: merge}
+  seen: {reducer: append}
+  words: {reducer: "tests.functions:longest"}
+defaults:
+  writes:
+    messages: ["${run.final_message}"]
+    outputs: {"${agent}": "${run.output}"}
+    seen: "${agent}"
+    words: "${run.reply}"
+tools: {look: {}}
+limits: {agent_runs_per_turn: 200}
+"""
+        pipeline = graph(" ".join(self.edges), self.agents, head=head, **self.nodes)
+        said = "".join(self.turn(number) for number in range(turns))
+        return run_yaml(pipeline, f"lints: {{RUN-01: drawn}}\nturns:\n{said}")
+
+    def turn(self, number: int) -> str:
+        lines = []
+        for name, told in self.nodes.items():
+            late = self.chance.choice([0, 0, 5, 10, 20])
+            text = f"{name} in {number}{'!' * self.chance.randrange(9)}"
+            if "decision" in told:
+                ways = [edge for edge in self.edges if edge.startswith(f"{name}>")]
+                text = self.chance.choice(ways).partition(":")[2]
+            line = f"{{text: {text}, latency_ms: {late}}}"
+            if self.chance.random() < 0.3:
+                line = f"[{{calls: [look: {{}}], latency_ms: 2}}, {line}]"
+            lines.append(f"{name}: {line}")
+        return (
+            f"  - user: Turn {number}\n    replies: {{{', '.join(lines)}}}\n"
+            f"    tool_results: {{look: seen {number}}}\n"
+        )
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_runs_see_what_a_naive_recomputation_finds(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, list[Message]] = {}
+    answer = ScriptedModel.answer
+
+    def noting(model: ScriptedModel, request: ModelRequest) -> Answer:
+        asked[request.call] = list(request.messages())
+        return answer(model, request)
+
+    monkeypatch.setattr(ScriptedModel, "answer", noting)
+
+    one = Drawn(seed).run(turns=3)
+
+    assert [turn.error for turn in one.view.turns] == [None] * 3
+    compared = 0
+    for run, state, log in Naive(one).runs():
+        found = one.view.runs[run]
+        received = {name: list(v) if name in ("seen", "messages") else v
+                    for name, v in found.received.items()}  # fmt: skip
+        assert received == state, (run, found.agent)
+        context = found.calls[0].context
+        assert asked[found.calls[0].id] == list(context.messages), (run, found.agent)
+        history = shown(context.section("history"))
+        user = one.view.turns[found.turn - 1].message
+        channel = [message for message in state["messages"] if message is not user]
+        assert history in (shown(log), shown(channel)), (run, found.agent)
+        compared += 1
+    assert compared >= 3
