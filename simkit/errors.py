@@ -132,7 +132,14 @@ class ScriptBroken(SimkitError):
 
 
 class ProcessFailed(SimkitError):
-    """A process that was to go on with a scenario ended before it was done."""
+    """A process that was to go on with a scenario ended before it was done.
+
+    ``path`` leads to the restart in the scenario's document.
+    """
+
+    def __init__(self, what: str, path: tuple[str | int, ...]) -> None:
+        super().__init__(what, path)
+        self.what, self.path = what, path
 
 
 class PipelineError(SimkitError):

@@ -211,7 +211,8 @@ def _drive_in_new_process(
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise ProcessFailed(
             f"the process that was to go on with turn {span[0] + 1} ended with code "
-            f"{done.returncode}{': ' if said else ''}{''.join(said)}"
+            f"{done.returncode}{': ' if said else ''}{''.join(said)}",
+            ("turns", span[0], "restart"),
         ) from None
     for event in events:
         sink.emit(event)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from simkit.errors import FunctionMissing, ScriptBroken, SourceError
+from simkit.errors import FunctionMissing, ProcessFailed, ScriptBroken, SourceError
 from simkit.execution import alone, traced, unbroken
 from simkit.expect.findings import Hit
 from simkit.expect.judge import Judgement, judge
@@ -100,6 +100,6 @@ def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
 def _run(prepared: Prepared) -> Trace:
     try:
         return traced(prepared)
-    except ScriptBroken as problem:
+    except (ProcessFailed, ScriptBroken) as problem:
         where = prepared.document.position(problem.path)
         raise SourceError(where, problem.what) from problem

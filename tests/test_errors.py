@@ -20,6 +20,7 @@ from simkit.errors import (
     MatcherError,
     ModelError,
     NetworkRefused,
+    ProcessFailed,
     ReferenceInvalid,
     ScriptBroken,
     SimkitError,
@@ -36,6 +37,7 @@ ARGS: dict[type[Exception], tuple[Any, ...]] = {
     ModelError: ("what", "rate_limit", 429),
     NetworkRefused: ("what", "example.com", 443),
     ReferenceInvalid: ("what", ("a", 0)),
+    ProcessFailed: ("what", ("turns", 1, "restart")),
     ScriptBroken: ("what", ("turns", 0)),
     SourceError: ("f.yaml:1:1", "what", "at", "near", ("known",), "advice"),
 }

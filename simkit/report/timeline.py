@@ -186,13 +186,19 @@ class _Timeline:
 
     def _interrupted(self, event: e.TurnInterrupted) -> None:
         row = self._of_run(event) if event.run else self._add(event, "interrupt")
+        # The model's words are the question, which is said once.
+        row.answered = [text for text in row.answered if text != as_text(event.question)]
         row.answered.append(f"asks the user: {as_text(event.question)}")
+
+    def _resumed(self, event: e.TurnResumed) -> None:
+        if self._drafts and self._drafts[-1].turn == event.turn:
+            self._drafts[-1].answered.append(as_text(event.value))
 
     def _agent_finished(self, event: e.AgentFinished) -> None:
         row = self._of_run(event)
         if row.call is None:
             row.answered.append(as_text(self._view.resolved(event.output)))
-        if event.status not in ("done", "handed_off"):
+        if event.status not in ("done", "handed_off", "interrupted"):
             row.answered.append(f"({event.status.replace('_', ' ')})")
 
     def _limit_reached(self, event: e.LimitReached) -> None:
@@ -225,6 +231,7 @@ _HANDLERS: Final[dict[type, Any]] = {
     e.HandoffRejected: _Timeline._handoff_rejected,
     e.StateUpdated: _Timeline._state_updated,
     e.TurnInterrupted: _Timeline._interrupted,
+    e.TurnResumed: _Timeline._resumed,
     e.AgentFinished: _Timeline._agent_finished,
     e.LimitReached: _Timeline._limit_reached,
     e.TurnFinished: _Timeline._turn_finished,
