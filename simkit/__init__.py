@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simkit.errors import SimkitError, SourceError
+    from simkit.messages import Handoff, Message
     from simkit.scenario.files import Prepared
     from simkit.session import Outcome, simulate
     from simkit.trace import Trace, read_trace
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Handoff",
+    "Message",
     "Outcome",
     "SimkitError",
     "SourceError",
@@ -39,6 +42,8 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Handoff": "simkit.messages",
+    "Message": "simkit.messages",
     "Outcome": "simkit.session",
     "SimkitError": "simkit.errors",
     "SourceError": "simkit.errors",

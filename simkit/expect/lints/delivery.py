@@ -57,17 +57,33 @@ class RequestLost:
         if contract is not None and contract.history == "none":
             return ()
         said = view.turns[-1].message
-        if _is_shown(call.context.parts, said, asked.query or ""):
+        isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
+        if _is_shown(call.context.parts, said, asked.query or "", isolated):
             return ()
-        wanted = "the user's message" if asked.query is None else "the user's message nor the query"
+        missing = (
+            "is not sent the user's message"
+            if asked.query is None
+            else "is sent neither the user's message nor the query"
+        )
         what = (
             f"agent {event.agent!r}, to which {asked.from_agent!r} handed off in turn "
-            f"{event.turn}, is sent {'neither ' if asked.query is not None else 'not '}{wanted}"
+            f"{event.turn}, {missing}"
         )
         return (Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked)),)
 
 
-def _is_shown(parts: Sequence[MadePart | ShownPart], said: Message | None, query: str) -> bool:
+TASK_SECTIONS: Final = frozenset(("task",))
+"""What stands for the request where somebody else says what is to be done."""
+GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
+"""In a graph, what a node put out is the next one's request."""
+
+
+def _is_shown(
+    parts: Sequence[MadePart | ShownPart],
+    said: Message | None,
+    query: str,
+    isolated: frozenset[str],
+) -> bool:
     identity = said.id if said is not None else ""
     number = int(identity[1:]) if identity else -1
     wanted = [text for text in (said.content if said else "", query) if text]
@@ -75,9 +91,9 @@ def _is_shown(parts: Sequence[MadePart | ShownPart], said: Message | None, query
         return True
     for part in parts:
         if type(part) is MadePart:
-            if part.of == number or part.section == "task":
+            if part.of == number or part.section in isolated:
                 return True
-            if any(piece.section == "task" for piece in part.pieces):
+            if any(piece.section in isolated for piece in part.pieces):
                 return True
         else:
             tail = part.tail[max(0, part.lo - part.hi) :]

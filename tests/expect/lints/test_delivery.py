@@ -40,7 +40,7 @@ INSTRUCTIONS = made("instructions", "I am b.", agent="b")
 @pytest.mark.parametrize(
     ("query", "what"),
     [
-        (None, "is sent not the user's message"),
+        (None, "is not sent the user's message"),
         ("How many km?", "is sent neither the user's message nor the query"),
     ],
 )
