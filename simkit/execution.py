@@ -46,13 +46,13 @@ class _Ended(msgspec.Struct, frozen=True, gc=False):
 
 def traced(prepared: Prepared) -> Trace:
     """Returns what comes of a scenario; raises ScriptBroken, FunctionMissing, StoreInvalid."""
-    return _traced(prepared, None)
+    return _traced(prepared)
 
 
 def unbroken(prepared: Prepared) -> Trace:
     """Returns what comes of a scenario without its restarts."""
     turns = [turn.model_copy(update={"restart": False}) for turn in prepared.scenario.turns]
-    return _traced(_with_turns(prepared, turns), None)
+    return _apart(_with_turns(prepared, turns), None)
 
 
 def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
@@ -65,7 +65,7 @@ def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
     places = [place for place in places if place < len(starts)]
     turns = [scenario.turns[place].model_copy(update={"restart": False}) for place in places]
     variant = _Variant(tuple(starts[place] for place in places), scenario.turns[0].project)
-    return _traced(_with_turns(prepared, turns), variant)
+    return _apart(_with_turns(prepared, turns), variant)
 
 
 class _Variant(msgspec.Struct, frozen=True):
@@ -80,16 +80,31 @@ def _with_turns(prepared: Prepared, turns: Sequence[Turn]) -> Prepared:
     return msgspec.structs.replace(prepared, scenario=scenario)
 
 
-def _traced(prepared: Prepared, variant: _Variant | None) -> Trace:
+def _apart(prepared: Prepared, variant: _Variant | None) -> Trace:
+    """Returns what comes of a run on which what modules keep of another has no influence."""
+    trace = Trace()
+    if compiled(prepared.pipeline).functions.were_called:
+        span = (0, len(prepared.scenario.turns))
+        _drive_in_new_process(prepared, trace, None, span, variant)
+    else:
+        _drive_through(prepared, trace, variant)
+    return trace
+
+
+def _drive_through(prepared: Prepared, sink: Sink, variant: _Variant | None) -> bool:
+    """Runs all turns in this process, in which nothing is restarted."""
+    kept_in = prepared.pipeline.store
+    if kept_in != "sqlite":
+        return _drive(prepared, sink, MemoryStore() if kept_in else None, None, variant)
+    with tempfile.TemporaryDirectory(prefix="simkit-") as folder:
+        return _drive_with_file(prepared, sink, Path(folder) / "store.sqlite", None, variant)
+
+
+def _traced(prepared: Prepared) -> Trace:
     trace = Trace()
     starts = [place for place, turn in enumerate(prepared.scenario.turns) if turn.restart]
-    kept_in = prepared.pipeline.store
     if not starts:
-        if kept_in == "sqlite":
-            with tempfile.TemporaryDirectory(prefix="simkit-") as folder:
-                _drive_with_file(prepared, trace, Path(folder) / "store.sqlite", None)
-        else:
-            _drive(prepared, trace, MemoryStore() if kept_in else None, None, variant)
+        _drive_through(prepared, trace, None)
         return trace
     spans = zip([0, *starts], [*starts, len(prepared.scenario.turns)], strict=True)
     with tempfile.TemporaryDirectory(prefix="simkit-") as folder:
@@ -105,10 +120,14 @@ def _traced(prepared: Prepared, variant: _Variant | None) -> Trace:
 
 
 def _drive_with_file(
-    prepared: Prepared, sink: Sink, file: Path, span: tuple[int, int] | None
+    prepared: Prepared,
+    sink: Sink,
+    file: Path,
+    span: tuple[int, int] | None,
+    variant: _Variant | None = None,
 ) -> bool:
     with closing(SqliteStore(file)) as store:
-        return _drive(prepared, sink, store, span)
+        return _drive(prepared, sink, store, span, variant)
 
 
 def _drive(
@@ -192,10 +211,17 @@ def _json(value: JsonValue) -> str:
 
 
 def _drive_in_new_process(
-    prepared: Prepared, sink: Sink, file: Path, span: tuple[int, int]
+    prepared: Prepared,
+    sink: Sink,
+    file: Path | None,
+    span: tuple[int, int],
+    variant: _Variant | None = None,
 ) -> bool:
-    """Runs some turns in a new process, which is given the scenario and the store's file."""
-    task = pickle.dumps((prepared, str(file), span))
+    """Runs some turns in a new process, which is given the scenario and the store's file.
+
+    Without a file it runs all of them, in a store of its own.
+    """
+    task = pickle.dumps((prepared, None if file is None else str(file), span, variant))
     done = subprocess.run(
         [sys.executable, "-m", "simkit.execution"],
         input=task,
@@ -239,10 +265,14 @@ def main() -> None:
     # What user code prints must not stand among the events.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    prepared, file, span = pickle.loads(sys.stdin.buffer.read())
+    prepared, file, span, variant = pickle.loads(sys.stdin.buffer.read())
     ended = _Ended()
     try:
-        ended = _Ended(_drive_with_file(prepared, _Lines(out), Path(file), span))
+        if file is None:
+            goes_on = _drive_through(prepared, _Lines(out), variant)
+        else:
+            goes_on = _drive_with_file(prepared, _Lines(out), Path(file), span)
+        ended = _Ended(goes_on)
     except FunctionMissing as problem:
         ended = _Ended(broken=problem.what, missing=problem.name)
     except ScriptBroken as problem:

@@ -11,28 +11,40 @@ from simkit.paths import as_text
 
 _SPENT_MAX: Final = 64
 """Items that a list which keeps its last ones may carry along unseen, beside four times these."""
+_COPIED_MAX: Final = 64
+"""Items that are copied rather than shared with the family of a list that is not its newest."""
 
 
 class Appended(Sequence[Any]):
     """An immutable list that shares its items with the lists it grew from.
 
     Appending to the newest list of a family costs the items appended, not the length; appending to
-    an older one copies. So a snapshot of a channel after every turn is linear in the turns.
+    an older one, as parallel branches do, founds a family that begins with it. So a snapshot of a
+    channel after every turn is linear in the turns.
     """
 
-    __slots__ = ("_hi", "_items", "_lo")
+    __slots__ = ("_head", "_hi", "_items", "_lo")
 
-    def __init__(self, items: list[Any] | None = None, lo: int = 0, hi: int | None = None) -> None:
-        """Takes ownership of ``items``."""
+    def __init__(
+        self,
+        items: list[Any] | None = None,
+        lo: int = 0,
+        hi: int | None = None,
+        head: Appended | None = None,
+    ) -> None:
+        """Takes ownership of ``items``, which stand behind those of ``head``."""
         self._items = [] if items is None else items
         self._lo = lo
         self._hi = len(self._items) if hi is None else hi
+        self._head = head
 
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
         """Returns this list with ``more`` behind it, cut to its ``last`` items if given."""
-        items, hi = self._items, self._hi
-        if hi != len(items):
-            items = items[self._lo : hi]
+        items, hi, head = self._items, self._hi, self._head
+        if hi != len(items) or (last and head is not None):
+            if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
+                return Appended(list(more), head=self)
+            items, head = list(self), None
             lo = 0
         else:
             lo = self._lo
@@ -41,7 +53,7 @@ class Appended(Sequence[Any]):
             lo = len(items) - last
             if lo > _SPENT_MAX + 4 * last:
                 return Appended(items[lo:])
-        return Appended(items, lo, len(items))
+        return Appended(items, lo, len(items), head)
 
     @property
     def family(self) -> int:
@@ -54,13 +66,16 @@ class Appended(Sequence[Any]):
         return self._lo
 
     def __len__(self) -> int:
-        return self._hi - self._lo
+        size = self._hi - self._lo
+        return size if self._head is None else size + len(self._head)
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
+        if self._head is not None:
+            return self._behind(self._head, index)
         size = self._hi - self._lo
         if isinstance(index, slice):
             start, stop, step = index.indices(size)
@@ -73,7 +88,23 @@ class Appended(Sequence[Any]):
             raise IndexError(index)
         return self._items[self._lo + index]
 
+    def _behind(self, head: Appended, index: int | slice) -> Any:
+        before, size = len(head), len(self)
+        if isinstance(index, slice):
+            start, stop, step = index.indices(size)
+            if step != 1:
+                return [self[place] for place in range(start, stop, step)]
+            own = self._items[self._lo + max(0, start - before) : self._lo + max(0, stop - before)]
+            return [*head[start:stop], *own] if start < before else own
+        if index < 0:
+            index += size
+        if not 0 <= index < size:
+            raise IndexError(index)
+        return head[index] if index < before else self._items[self._lo + index - before]
+
     def __iter__(self) -> Iterator[Any]:
+        if self._head is not None:
+            yield from self._head
         items = self._items
         for place in range(self._lo, self._hi):
             yield items[place]

@@ -152,3 +152,18 @@ def answer_with_call(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 def answer_with_typo(_messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     return {"calls": {"log_meals": {}}}
+
+
+# Functions whose modules keep something from call to call
+
+_kept: dict[str, Any] = {}
+_calls: dict[str, int] = {}
+
+
+def first_name(name: str) -> str:
+    return str(_kept.setdefault("name", name))
+
+
+def calls_so_far() -> int:
+    _calls["n"] = _calls.get("n", 0) + 1
+    return _calls["n"]

@@ -48,7 +48,8 @@ def _installed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> No
     (info / "entry_points.txt").write_text("[pytest11]\nsimkit = simkit.pytest_plugin\n")
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv("PYTHONPATH", f"{site}:{ROOT}")
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    # What other plugins do to these runs is tested in tests/compat/.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly -p no:asyncio -p no:recording")
 
 
 def write(pytester: pytest.Pytester, **scenarios: str) -> None:

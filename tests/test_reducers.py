@@ -34,10 +34,17 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS)
+@pytest.mark.parametrize("copied_max", [64, 2, 0])
+@given(steps=STEPS)
 def test_appended_lists_behave_as_plain_lists_however_they_fork(
-    steps: list[tuple[int, list[int], int]],
+    copied_max: int, steps: list[tuple[int, list[int], int]]
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simkit.reducers._COPIED_MAX", copied_max)
+        check_forks(steps)
+
+
+def check_forks(steps: list[tuple[int, list[int], int]]) -> None:
     shared: list[Appended] = [Appended()]
     plain: list[list[int]] = [[]]
     for which, more, last in steps:
@@ -56,6 +63,19 @@ def test_appended_lists_behave_as_plain_lists_however_they_fork(
             one[len(other)]
         with pytest.raises(IndexError):
             one[-len(other) - 1]
+
+
+def test_forks_of_a_long_list_share_it() -> None:
+    long = Appended(list(range(1_000)))
+    main, fork = long.extended([1]), long.extended([2])
+    deeper = fork.extended([3]), fork.extended([4])
+
+    assert [list(one)[999:] for one in (main, fork, *deeper)] == [
+        [999, 1], [999, 2], [999, 2, 3], [999, 2, 4]
+    ]  # fmt: skip
+    assert [len(one._items) for one in (main, fork, *deeper)] == [1_001, 2, 2, 1]
+    # A fork goes on as any list does.
+    assert deeper[0].family == fork.family
 
 
 def test_appending_to_the_newest_list_shares_and_to_an_older_one_copies() -> None:

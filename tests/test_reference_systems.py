@@ -10,8 +10,18 @@ import pytest
 
 from simkit.events import ContextBuilt
 from simkit.paths import parse
-from simkit.session import Outcome
-from tests.mutations import Mutation, is_written, item, items, mutations, unmutated
+from simkit.session import Outcome, simulate
+from simkit.source import load
+from tests.mutations import (
+    Mutation,
+    is_written,
+    item,
+    items,
+    library,
+    mutations,
+    pipeline_document,
+    unmutated,
+)
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 INDEX = DOCS / "reference-systems.md"
@@ -19,6 +29,7 @@ TABLES = {
     "fitness-coach.md": ("fitness_coach", range(1, 72)),
     "agent-engine.md": ("agent_engine", range(72, 136)),
     "supervisor-context.md": ("supervisor_context", range(136, 175)),
+    "research-assistant.md": ("research_assistant", range(175, 214)),
     "handoff-pattern.md": ("handoff_pattern", range(214, 267)),
 }
 IMPROVEMENTS = "improvements.scenario.yaml"
@@ -235,3 +246,20 @@ def test_every_anti_pattern_is_caught_where_the_index_says_and_not_in_the_good_h
 def _scenario(cell: str) -> str:
     stem, _, name = cell.partition(": ")
     return f"{stem}.scenario.yaml::{name.strip('*')}"
+
+
+@pytest.mark.parametrize(("shown", "other"), [("printed", "meant"), ("meant", "printed")])
+def test_each_snippet_holds_as_it_is_shown_and_not_as_the_other_one(shown: str, other: str) -> None:
+    text = (DOCS / "reference-systems" / "research-assistant.md").read_text(encoding="utf-8")
+    section = text[text.index("## What the document's snippets do") :]
+    column = {"printed": 1, "meant": 3}[shown]
+
+    names = [line[column].strip("*") for line in lines_of_table(section, "lines")]
+    for name in names:
+        scenario = f"snippets.scenario.yaml::{name}"
+        mine = pipeline_document("research_assistant", scenario)
+        theirs = load(mine.file.replace(f"as_{shown}", f"as_{other}"))[0]
+        swapped = library().with_document(mine.with_data(theirs.data))
+        assert unmutated("research_assistant", scenario).passed
+        assert not simulate(swapped.prepared(item("research_assistant", scenario))).passed
+    assert len(names) == len(items("research_assistant", "snippets.scenario.yaml")) // 2

@@ -152,7 +152,7 @@ class Runner:
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._told(_result(entry, "broken", error=bug_text(problem, again)), None)
-        return self._kept(_judged(prepared, outcome, self._job.seed), outcome)
+        return self._kept(judged(prepared, outcome, self._job.seed), outcome)
 
     def _kept(self, result: Result, outcome: Outcome) -> Ran:
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
@@ -195,7 +195,7 @@ class Runner:
             yield _indented(event_lines(outcome.trace.events, job.turn, job.agent, paint))
 
 
-def _judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
+def judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
     """What the judge said, as a result; an expected failure turns it round."""
     item, scenario, judgement = prepared.item, prepared.scenario, outcome.judgement
     findings = judgement.findings

@@ -1,13 +1,13 @@
-"""What ``simkit validate`` does: reads every file and puts every scenario together."""
+"""What ``simkit validate`` does: reads every file, puts scenarios together, looks for oddities."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from os.path import normpath
 from pathlib import Path
 
-import msgspec
-
 from simkit.errors import SourceError
+from simkit.runtime.parsing import parsed
 from simkit.scenario.files import Library
 from simkit.scenario.items import (
     PIPELINE_SUFFIX,
@@ -16,16 +16,11 @@ from simkit.scenario.items import (
     misnamed,
     scenario_files,
 )
-
-
-class Report(msgspec.Struct, frozen=True):
-    """What was checked, and what is wrong."""
-
-    files: int
-    scenarios: int
-    """Rows of tables count one by one."""
-    problems: tuple[str, ...]
-    """In the order of files and documents; one a document."""
+from simkit.source import Document
+from simkit.validation.folder import check_folder, named_files, yaml_files
+from simkit.validation.problems import Problems, Report
+from simkit.validation.refusals import code_of
+from simkit.validation.usage import Usage
 
 
 def checked(paths: Sequence[str]) -> Report:
@@ -33,65 +28,92 @@ def checked(paths: Sequence[str]) -> Report:
 
     Raises SourceError for a path that is not there, or where there is nothing to check.
     """
-    files = list(dict.fromkeys(file for path in paths for file in _files(path)))
+    folders = {path: yaml_files(path) for path in paths if Path(path).is_dir()}
+    found = (file for path in paths for file in _files(path, folders.get(path)))
+    files = list(dict.fromkeys(found))
     if not files:
         raise SourceError(
             ", ".join(paths),
             f"there is nothing to check: no `*{SCENARIO_SUFFIX}` and no `*{PIPELINE_SUFFIX}` file",
             advice=next(filter(None, map(misnamed, paths)), ""),
         )
-    library = Library()
-    problems: dict[str, None] = {}
-    scenarios = 0
+    checking = _Checking()
     for file in files:
-        for problem in _problems(file, library):
-            if isinstance(problem, str):
-                problems[problem] = None
-            else:
-                scenarios += problem
-    return Report(len(files), scenarios, tuple(problems))
+        checking.file(file)
+    checking.finish(folders)
+    return checking.problems.report(files, checking.scenarios)
 
 
-def _files(path: str) -> list[str]:
-    place = Path(path)
+def _files(path: str, inside: Sequence[str] | None) -> list[str]:
+    if inside is not None:
+        return [one for one in inside if one.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX))]
     file, parting, _ = path.partition("::")
-    if parting and not place.exists():
+    if parting and not Path(path).exists():
         advice = f"Write `simkit validate {file}`."
         raise SourceError(path, "files are checked whole", advice=advice)
-    if not place.is_dir():
-        return scenario_files(path)
-    pipelines = (
-        str(found)
-        for found in place.rglob(f"*{PIPELINE_SUFFIX}")
-        if not any(part.startswith(".") for part in found.relative_to(place).parts)
-    )
-    return sorted([*scenario_files(path), *pipelines])
+    return scenario_files(path)
 
 
-def _problems(file: str, library: Library) -> Iterator[str | int]:
-    """Yields what is wrong in a file, and 1 for each scenario in it."""
-    try:
-        items = items_in(file)
-        documents = library.documents(file)
-    except SourceError as problem:
-        yield str(problem)
-        return
-    for document in documents:
-        if isinstance(document.data, dict) and "pipeline" in document.data:
-            if "scenario" in document.data:
+class _Checking:
+    """One call: what has been read so far, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.problems, self.scenarios = Problems(), 0
+        self._library = Library()
+        self._usage = Usage(self._library, self.problems, parsed)
+        self._named: set[str] = set()
+        """The files that scenarios name."""
+        self._complete: set[str] = set()
+        """The files of which every scenario that uses them is read."""
+        self._is_broken = False
+        """A file could not be read, so nobody knows what it names."""
+
+    def file(self, file: str) -> None:
+        """Checks a file's documents."""
+        try:
+            items = items_in(file)
+            documents = self._library.documents(file)
+        except SourceError as problem:
+            self._refuse(problem)
+            self._is_broken = True
+            return
+        self._named.update(named_files(documents, self._library))
+        if file.endswith(SCENARIO_SUFFIX):
+            self._complete.add(normpath(file))
+        for document in documents:
+            if "pipeline" in document.data and "scenario" not in document.data:
+                self._pipeline(document)
+        wrong: set[int] = set()
+        for item in items:
+            self.scenarios += 1
+            # The rows of one table are one document.
+            if item.index in wrong:
                 continue
             try:
-                library.pipeline(document)
+                prepared = self._library.prepared(item)
             except SourceError as problem:
-                yield str(problem)
-    wrong: set[int] = set()
-    for item in items:
-        yield 1
-        # The rows of one table are one document.
-        if item.index in wrong:
-            continue
+                wrong.add(item.index)
+                self._refuse(problem)
+            else:
+                self._usage.scenario(prepared)
+        self._is_broken = self._is_broken or bool(wrong)
+
+    def _pipeline(self, document: Document) -> None:
         try:
-            library.prepared(item)
+            pipeline = self._library.pipeline(document)
         except SourceError as problem:
-            wrong.add(item.index)
-            yield str(problem)
+            self._refuse(problem)
+        else:
+            self._usage.pipeline(pipeline, document)
+
+    def _refuse(self, problem: SourceError) -> None:
+        self.problems.refuse(code_of(problem, self._library), problem)
+
+    def finish(self, folders: dict[str, list[str]]) -> None:
+        """Says what nobody uses; of a folder only if all its scenarios could be read."""
+        if self._is_broken:
+            return
+        for folder, files in folders.items():
+            self._complete.update(map(normpath, files))
+            check_folder(folder, files, self._named, self._library, self.problems)
+        self._usage.finish(self._complete)

@@ -22,11 +22,18 @@ def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list
     parting = first_parting(zip(view.turns, unbroken.turns, strict=False))
     if parting is None:
         return []
-    restart = max((turn for turn in restarts if turn <= parting.turn), default=parting.turn)
-    what = (
-        f"after the restart before turn {restart}, turn {parting.turn} is not what it is without: "
-        f"{_words(parting, 'restarted', 'without a restart')}"
-    )
+    restart = max((turn for turn in restarts if turn <= parting.turn), default=0)
+    if restart:
+        what = (
+            f"after the restart before turn {restart}, turn {parting.turn} is not what it is "
+            f"without: {_words(parting, 'restarted', 'without a restart')}"
+        )
+    else:
+        restart = min(restarts)
+        what = (
+            f"turn {parting.turn}, before any restart, is not the same in a second run: "
+            f"{_words(parting, 'here', 'there')}"
+        )
     path = ("turns", restart - 1, "restart")
     return [Hit("STA-06", what, parting.turn, parting.agent, data=_data(parting), path=path)]
 
@@ -44,17 +51,27 @@ def session_differs(view: View, alone: View, session: str) -> list[Hit]:
     return [Hit("STA-08", what, parting.turn, parting.agent, data=_data(parting))]
 
 
-def reached_by_others(view: View, session: str) -> bool:
-    """Whether another session wrote what this one shares with it on purpose."""
+def reached_by_others(view: View) -> set[str]:
+    """Returns the sessions that share with another on purpose what that one wrote.
+
+    What is given (before any turn) is given to a session alone as well.
+    """
     projects = {
         event.session: event.project for event in view.events if isinstance(event, e.SessionStarted)
     }
-    return any(
-        isinstance(event, e.StoreWritten)
-        and event.session != session
-        and (event.scope == "global" or projects[event.session] == projects.get(session))
-        for event in view.events
-    )
+    wrote: dict[tuple[str, str], set[str]] = {}
+    for event in view.events:
+        if isinstance(event, e.StoreWritten) and event.turn:
+            owner = "" if event.scope == "global" else projects[event.session]
+            wrote.setdefault((event.scope, owner), set()).add(event.session)
+    return {
+        session
+        for session, project in projects.items()
+        if any(
+            wrote.get(shared, set()) - {session}
+            for shared in (("global", ""), ("project", project))
+        )
+    }
 
 
 def _words(parting: Parting, here: str, there: str) -> str:

@@ -83,6 +83,7 @@ class GraphCheck:
 
     def _check_ways(self, name: str) -> None:
         role, ways = self._graph.nodes[name].role, self._out[name]
+        self._check_twice(ways)
         if role == "decision":
             for place, edge in ways:
                 if edge.label is None:
@@ -109,6 +110,19 @@ class GraphCheck:
                 f"node `{name}` has role {role}, but {len(ways)} ways on: {targets}",
                 "`role: split` takes all of them at once, `role: decision` one, by its label.",
             )
+
+    def _check_twice(self, ways: list[tuple[int, Edge]]) -> None:
+        """Refuses an edge that is there twice: a split would take both."""
+        seen: dict[tuple[str, str | None], int] = {}
+        for place, edge in ways:
+            first = seen.setdefault((edge.to, edge.label), place)
+            if first != place:
+                raise self._problem(
+                    ("edges", place),
+                    f"there are two edges from `{edge.from_}` to `{edge.to}`; the first is "
+                    f"edges[{first}]",
+                    "Remove one of them.",
+                )
 
     def _check_reached(self, start: str) -> None:
         reached, waiting = {start}, [start]

@@ -415,6 +415,8 @@ class Pipeline(Written):
     """The channel that gets the user's message when a turn starts."""
     tokens: Tokens = Field(default_factory=Tokens)
     """How budgets and claims count tokens."""
+    lints: dict[str, TextValue] = Field(default_factory=dict)
+    """Findings of `simkit validate` that are turned off for this document, each with the reason."""
     store: Literal["memory", "sqlite"] | None = None
     """Where checkpoints are saved after every agent run and turn; without it, only where a scenario
     restarts (then in SQLite)."""

@@ -30,6 +30,7 @@ from simkit.pipeline.root_names import (
 from simkit.references import compile as compile_references
 from simkit.shape import require
 from simkit.source import Document, SourcePath
+from simkit.validation_catalogue import FINDINGS
 
 IMPLIED_CHANNELS: Final = {
     "recall": "items",
@@ -47,6 +48,8 @@ WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
 
 def check_pipeline(pipeline: Pipeline, document: Document) -> None:
     """Raises SourceError for the first name that leads nowhere."""
+    for code in pipeline.lints:
+        require(document, ("lints", code), "finding", code, FINDINGS, key=True)
     check = _Check(pipeline, document)
     check.schemas()
     check.tools()
@@ -67,7 +70,19 @@ class _Check:
         self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
     ) -> None:
         """Refuses a word that is none of the known ones."""
+        known = tuple(known)
+        nodes = self._nodes_of(word) if noun == "agent" and word not in known else []
+        if nodes:
+            raise self.document.error(
+                path, f"agent `{word}` goes by the name of its node here", key=key,
+                advice=f"In a graph, nodes are what runs: {', '.join(nodes)}.",
+            )  # fmt: skip
         require(self.document, path, noun, word, known, key)
+
+    def _nodes_of(self, definition: str) -> list[str]:
+        graph = self.pipeline.flow.graph
+        nodes = graph.nodes.items() if graph and definition in self.pipeline.agents else ()
+        return [f"`{name}`" for name, node in nodes if node.agent == definition]
 
     def all_known(
         self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
@@ -118,7 +133,13 @@ class _Check:
         for name, tool in self.pipeline.tools.items():
             if tool.reads is None:
                 continue
-            self.known(("tools", name, "reads"), "channel", tool.reads, self.channels)
+            at = ("tools", name, "reads")
+            self.known(at, "channel", tool.reads, self.channels)
+            channel = self.pipeline.channels.get(tool.reads)
+            if channel is not None and channel.scope == "agent_run":
+                raise self.document.error(
+                    at, f"channel `{tool.reads}` has scope agent_run: nothing is ever found there"
+                )
             if tool.function is not None:
                 raise self.document.error(
                     ("tools", name, "function"),
@@ -316,6 +337,8 @@ class _Check:
                 self.known(path, "agent", name, self.agents)
 
     def _supervisor(self, flow: SupervisorFlow) -> None:
+        if not flow.goals:
+            raise self.document.error(("flow", "supervisor", "goals"), "there is no goal")
         for goal, value in flow.goals.items():
             steps = ("flow", "supervisor", "goals", goal, "steps")
             if not value.steps:

@@ -227,8 +227,9 @@ class Activation:
             yield from self._hand_off(answer, call="")
         elif answer is not None:
             self.output = copied(answer)
-            text = answer if isinstance(answer, str) else _encode(canonical(answer)).decode()
-            self._say(text, data=None if isinstance(answer, str) else self.output)
+            plain = canonical(answer)
+            text = answer if isinstance(answer, str) else _encode(plain).decode()
+            self._say(text, data=None if isinstance(answer, str) else plain)
         if self.onward is None:
             self._check_output()
         return changed

@@ -62,6 +62,8 @@ class UserFunctions:
     def __init__(self) -> None:
         self.report: Callable[[str, str], None] | None = None
         self.caller = ""
+        self.were_called = False
+        """What their modules keep may have changed."""
 
     def named(self, name: str) -> Callable[..., Any]:
         """Returns the function, guarded; raises FunctionMissing naming what cannot be found."""
@@ -69,6 +71,7 @@ class UserFunctions:
 
         @wraps(function, updated=())
         def guarded(*args: Any, **kwargs: Any) -> Any:
+            self.were_called = True
             # Bound first: a function's own argument may be called `name` or `report`.
             return called(name, partial(function, *args, **kwargs), report=self.report)
 

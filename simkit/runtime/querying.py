@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.context.rendering import plain
-from simkit.errors import ReferenceInvalid
 from simkit.messages import ABSENT, JsonValue
 from simkit.paths import lookup
 from simkit.ports import ToolReply
@@ -18,7 +17,7 @@ QUERY_ARGS: Final[JsonValue] = {
     "properties": {"path": {"type": "string"}},
     "additionalProperties": False,
 }
-"""The arguments of such a tool: a path into the channel's value."""
+"""The arguments of such a tool: a path into the channel's value; empty, all of it is asked for."""
 NAMES_MAX: Final = 12
 """How many keys an error names."""
 
@@ -26,16 +25,15 @@ NAMES_MAX: Final = 12
 def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
     """Returns what stands at ``args["path"]`` in a channel's value, or an error naming what is."""
     path = str(args.get("path", "")) if isinstance(args, Mapping) else ""
-    try:
-        found = lookup(value, path)
-    except ReferenceInvalid as problem:
-        return ToolReply(error=str(problem.args[0]))
+    found = lookup(value, path) if path else value
     if found is not ABSENT:
         return ToolReply(plain(found))
     known = list(_paths(value))
     nearest = near(path, known)
     hint = f" Did you mean `{nearest}`?" if nearest else ""
     there = ", ".join(known[:NAMES_MAX]) or "nothing"
+    if len(known) > NAMES_MAX:
+        there += f", … {len(known) - NAMES_MAX} more"
     return ToolReply(error=f"nothing is at `{path}` in `{channel}`.{hint} There is: {there}")
 
 

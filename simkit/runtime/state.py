@@ -219,9 +219,13 @@ class State:
         schema = channel.schema
         if schema is None:
             return
+        before = 0
         if channel.reducer == "append" and not is_reset(delta) and _speaks_of_items(schema):
-            value = channel.reduce(None, delta)
+            new = channel.reduce(None, delta)
+            before, value = len(value) - len(new), new
         for path, text in schema_errors(schema, plain(value), self._schemas):
+            if before and path:
+                path = (int(path[0]) + before, *path[1:])
             raise WriteInvalid(f"channel `{channel.name}`{place_text(path)}: {text}")
 
     def joined(self, values: Mapping[str, Any], deltas: Mapping[str, Any]) -> dict[str, Any]:

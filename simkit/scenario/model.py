@@ -176,7 +176,7 @@ class Scenario(Written):
     limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: dict[str, TextValue] = Field(default_factory=dict)
-    """Lints that are turned off, each with the reason."""
+    """Lints, and findings of `simkit validate`, that are turned off, each with the reason."""
     faults: Any = None
     """Planned misbehaviour."""
     cassette: Any = None
@@ -202,5 +202,7 @@ class Shared(Written):
     """What is so before the conversation begins."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What tools answer in turns that do not say otherwise."""
+    lints: dict[str, TextValue] = Field(default_factory=dict)
+    """Findings of `simkit validate` that are turned off for this file, each with the reason."""
     agents: Any = None
     """Attribution rules for real code."""

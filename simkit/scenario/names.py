@@ -16,6 +16,7 @@ from simkit.scenario.model import LATER, Scenario, Shared, Turn
 from simkit.scenario.replies import ReplyLine, lines_of
 from simkit.shape import require
 from simkit.source import Document, SourcePath
+from simkit.validation_catalogue import FINDINGS, PREFIX
 
 CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 """What a reply line's ``when`` sees of a context, beside its sections."""
@@ -27,7 +28,8 @@ def check_scenario(scenario: Scenario, document: Document, pipeline: Pipeline) -
         if key in scenario.model_fields_set:
             raise _unsupported(document, (key,), f"`{key}`")
     for lint in scenario.lints:
-        require(document, ("lints", lint), "lint", lint, LINTS, key=True)
+        known = FINDINGS if lint.startswith(PREFIX) else LINTS
+        require(document, ("lints", lint), "lint", lint, known, key=True)
     _check_given(scenario.given.state, document, pipeline)
     claims = ClaimNames(document, pipeline)
     projects: dict[str, str] = {}
@@ -58,6 +60,8 @@ def check_shared(shared: Shared, document: Document, pipeline: Pipeline) -> None
     """Raises SourceError for the first name in a file under ``use`` that leads nowhere."""
     if "agents" in shared.model_fields_set:
         raise _unsupported(document, ("agents",), "`agents`")
+    for code in shared.lints:
+        require(document, ("lints", code), "finding", code, FINDINGS, key=True)
     _check_given(shared.given.state, document, pipeline)
     _check_results(shared.tool_results, document, ("tool_results",), pipeline)
 

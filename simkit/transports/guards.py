@@ -121,10 +121,13 @@ def _user_frame(frame: FrameType | None, guard: Guard, nearest: bool) -> FrameTy
 
 
 def _place(frame: FrameType) -> str:
-    """Returns ``file.py:line in function``, the file relative to the working directory."""
+    """Returns ``package/file.py:line in function``, the same wherever that is run from."""
     file = Path(frame.f_code.co_filename)
-    here = Path.cwd()
-    shown = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.name
+    packages = tuple((frame.f_globals.get("__name__") or "").split("."))
+    if file.stem != "__init__":
+        packages = packages[:-1]
+    is_found_there = file.parent.parts[-len(packages) :] == packages
+    shown = "/".join([*packages, file.name]) if is_found_there else file.name
     return f"{shown}:{frame.f_lineno} in {frame.f_code.co_qualname}"
 
 

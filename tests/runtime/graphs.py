@@ -30,7 +30,8 @@ def graph(
 ) -> str:
     """Returns a pipeline: edges as ``from>to`` or ``from>to:label``, nodes with what they say.
 
-    The first node of the first edge starts, unless another says so. ``agents`` says what an agent's definition holds.
+    The first node of the first edge starts, unless another says so. ``agents`` says what an
+    agent's definition holds.
     """
     ways = [_edge(one) for one in edges.split()]
     named = dict.fromkeys(name for way in ways for name in (way["from"], way["to"]))

@@ -132,7 +132,7 @@ def test_merge_of_inner_branches_sees_the_outer_branch_alone() -> None:
     }  # fmt: skip
     assert [(e.agent, e.branch, e.outer) for e in one.events(AgentStarted)][3:] == [
         ("b", "r4", "r3"), ("c", "r5", "r3"), ("i", "r3", ""), ("o", "", ""),
-    ] or one.events(AgentStarted) == []  # fmt: skip
+    ]  # fmt: skip
 
 
 def test_decision_in_a_branch_reads_the_state_of_its_branch() -> None:
@@ -342,7 +342,7 @@ limits: {agent_runs_per_turn: 200}
         )
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", range(40))
 def test_runs_see_what_a_naive_recomputation_finds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from simkit.events import AgentStarted, HandoffMade, HandoffRejected, HandoffRequested
-from simkit.events import MessageAdded
+from simkit.events import AgentStarted, HandoffMade, HandoffRejected, HandoffRequested, MessageAdded
 from tests.building import Ran, shown
 from tests.runtime.graphs import graph, order, problems, ran
 
@@ -244,7 +243,8 @@ def test_depth_of_handoffs_counts_along_edges() -> None:
     one = ran(
         graph("a>b b>c", more="contracts: [{from: a, to: b}, {from: b, to: c, depth_max: 1}]",
               c="exit: true"),
-        "{error: {type: LimitExceeded}}", a="a", b="[b1, b2]", more="limits: {handoffs_per_turn: 2}",
+        "{error: {type: LimitExceeded}}", a="a", b="[b1, b2]",
+        more="limits: {handoffs_per_turn: 2}",
     )  # fmt: skip
 
     assert handoffs(one)[:2] == ["a>b made", "b>c rejected (depth 2 exceeds depth_max 1)"]

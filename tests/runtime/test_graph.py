@@ -150,7 +150,7 @@ TRIAGE = {"create": "", "update": "", "other": ""}
 
 def decided(said: str, route: str = "", labels: str = "create update", **more: str) -> Ran:
     edges = " ".join(f"triage>{label}:{label}" for label in labels.split())
-    exits = {label.replace("else", "other"): "exit: true" for label in labels.split()}
+    exits: Any = {label.replace("else", "other"): "exit: true" for label in labels.split()}
     pipeline = graph(edges.replace(">else:", ">other:"), triage="role: decision", **exits)
     if route:
         pipeline += f"    route_by: {route}\n"

@@ -95,14 +95,14 @@ def test_what_depends_on_nothing_outside_is_not_reported(function: Callable[[], 
     assert effects_of(function) == []
 
 
-def test_place_is_the_users_line_relative_to_the_working_directory(
+def test_place_is_the_users_line_wherever_that_is_run_from(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def now() -> float:
         return time.time()
 
     line = now.__code__.co_firstlineno + 1
-    name = "test_place_is_the_users_line_relative_to_the_working_directory.<locals>.now"
+    name = "test_place_is_the_users_line_wherever_that_is_run_from.<locals>.now"
     found: list[tuple[str, str]] = []
     monkeypatch.chdir(Path(__file__).parent.parent)
     with guarded(lambda *effect: found.append(effect)):
@@ -112,8 +112,8 @@ def test_place_is_the_users_line_relative_to_the_working_directory(
         now()
 
     assert found == [
-        ("time", f"transports/test_guards.py:{line} in {name}"),
-        ("time", f"test_guards.py:{line} in {name}"),
+        ("time", f"tests/transports/test_guards.py:{line} in {name}"),
+        ("time", f"tests/transports/test_guards.py:{line} in {name}"),
     ]
 
 
@@ -152,7 +152,7 @@ def test_installed_code_is_user_code_where_the_function_is_at_home() -> None:
     with guarded(lambda *effect: found.append(effect), home="some"):
         installed.now()
 
-    assert found == [("time", "api.py:2 in now")]
+    assert found == [("time", "somelibrary/api.py:2 in now")]
 
 
 def test_sleeping_takes_no_time_whoever_sleeps() -> None:

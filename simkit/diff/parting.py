@@ -1,4 +1,4 @@
-"""Where two runs part: pure, over their views.
+"""The first place at which two runs part: what the lints that compare runs say of them.
 
 Ids are counters over a whole run and differ where other turns ran before, so they are left out of
 what is compared, also inside texts.
@@ -14,7 +14,8 @@ import msgspec
 
 from simkit.messages import Message
 from simkit.paths import as_text
-from simkit.views import RunView, TurnView
+from simkit.reducers import Appended
+from simkit.views import CallView, MadePart, RunView, ShownPart, TurnView
 from simkit.words import short
 
 SHOWN_MAX: Final = 120
@@ -36,18 +37,70 @@ class Parting(msgspec.Struct, frozen=True):
 
 def first_parting(pairs: Iterable[tuple[TurnView, TurnView]]) -> Parting | None:
     """Returns the first difference of turns held side by side; None if they are equal."""
+    sides = _Sides()
     for one, other in pairs:
-        for agent, at, left, right in _differences(one, other):
+        for agent, at, left, right in _differences(one, other, sides):
             return Parting(one.number, agent, at, _shown(left), _shown(right))
     return None
 
 
-def _differences(one: TurnView, other: TurnView) -> Iterator[tuple[str, str, Any, Any]]:
+class _Sides:
+    """What of the lists that grow from turn to turn is known to be equal in both runs.
+
+    Each item is compared once, however many contexts and states hold it.
+    """
+
+    def __init__(self) -> None:
+        self._equal: dict[tuple[int, ...], int] = {}
+
+    def same(self, key: tuple[int, ...], one: Sequence[Any], other: Sequence[Any], to: int) -> bool:
+        """Whether the first items of two lists are equal; a key stands for lists that only grow."""
+        known = self._equal.get(key, 0)
+        for place in range(known, to):
+            if plain(one[place]) != plain(other[place]):
+                return False
+        self._equal[key] = max(known, to)
+        return True
+
+    def same_value(self, one: Any, other: Any) -> bool:
+        """Whether two values of a channel are equal."""
+        if not isinstance(one, Appended) or not isinstance(other, Appended):
+            return bool(plain(one) == plain(other))
+        key = (one.family, one.start, other.family, other.start)
+        return len(one) == len(other) and self.same(key, one, other, len(one))
+
+    def same_context(self, one: CallView, other: CallView) -> bool:
+        """Whether two contexts show the same; False where that takes a look at the whole."""
+        left, right = one.context, other.context
+        return (
+            len(left.parts) == len(right.parts)
+            and plain(left.said) == plain(right.said)
+            and all(self._same_part(*parts) for parts in zip(left.parts, right.parts, strict=True))
+        )
+
+    def _same_part(self, one: MadePart | ShownPart, other: MadePart | ShownPart) -> bool:
+        if isinstance(one, MadePart) or isinstance(other, MadePart):
+            both_made = isinstance(one, MadePart) and isinstance(other, MadePart)
+            return both_made and bool(plain(one.message) == plain(other.message))
+        places = (one.lo, one.hi), (other.lo, other.hi)
+        extras = (one.summary, one.rendered, one.tail), (other.summary, other.rendered, other.tail)
+        return (
+            places[0] == places[1]
+            and plain(extras[0]) == plain(extras[1])
+            and self.same(
+                (id(one.stream), id(other.stream)), one.stream.entries, other.stream.entries, one.hi
+            )
+        )
+
+
+def _differences(
+    one: TurnView, other: TurnView, sides: _Sides
+) -> Iterator[tuple[str, str, Any, Any]]:
     agents = [run.agent for run in one.runs], [run.agent for run in other.runs]
     if agents[0] != agents[1]:
         yield "", "agents", agents[0], agents[1]
     for left, right in zip(one.runs, other.runs, strict=False):
-        for at, mine, its in _run_differences(left, right):
+        for at, mine, its in _run_differences(left, right, sides):
             yield left.agent, at, mine, its
     for name in ("reply", "interrupt"):
         mine, its = getattr(one, name), getattr(other, name)
@@ -56,13 +109,18 @@ def _differences(one: TurnView, other: TurnView) -> Iterator[tuple[str, str, Any
     errors = [turn.error and (turn.error.type, turn.error.message) for turn in (one, other)]
     if errors[0] != errors[1]:
         yield "", "error", errors[0], errors[1]
-    for at, mine, its in _parted(plain(one.state), plain(other.state), "state"):
-        yield "", at, mine, its
+    for name in dict.fromkeys((*one.state, *other.state)):
+        mine, its = one.state.get(name), other.state.get(name)
+        if not sides.same_value(mine, its):
+            for place in _parted(plain(mine), plain(its), f"state.{name}"):
+                yield "", *place
 
 
-def _run_differences(one: RunView, other: RunView) -> Iterator[tuple[str, Any, Any]]:
+def _run_differences(one: RunView, other: RunView, sides: _Sides) -> Iterator[tuple[str, Any, Any]]:
     yield from _parted(plain(one.input), plain(other.input), f"input of {one.agent}")
     for number, (left, right) in enumerate(zip(one.calls, other.calls, strict=False)):
+        if sides.same_context(left, right):
+            continue
         where = f"context of {one.agent}" + (f" [{number}]" if number else "")
         mine = [plain(message) for message in left.context.messages]
         its = [plain(message) for message in right.context.messages]
@@ -102,7 +160,7 @@ def plain(value: Any) -> Any:
             said["calls"] = [{call.name: plain(call.args)} for call in value.calls]
         return said
     if isinstance(value, str):
-        return _ID.sub(r"\1#", value) if value[-1:].isdigit() or '"' in value else value
+        return _ID.sub(r"\1#", value)
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):

@@ -1,0 +1,29 @@
+"""``simkit bdd``: what a feature file may say."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.group(name="bdd", invoke_without_command=False)
+def command() -> None:
+    """Feature files: what their lines may say."""
+
+
+@command.command(name="steps")
+@click.argument("word", required=False, default="")
+def steps(word: str) -> int:
+    """List the steps, each with an example; with a WORD, those that have it.
+
+    Exit codes: 0 listed, 1 no step has the word.
+    """
+    # Imported here because `simkit bdd --help` must not load pytest-bdd.
+    from simkit.bdd.listing import listed_steps
+
+    lines = list(listed_steps(word))
+    if not lines:
+        click.echo(f"no step has the word `{word}`", err=True)
+        return 1
+    for line in lines:
+        click.echo(line)
+    return 0

@@ -1,0 +1,194 @@
+"""What ``simkit diff`` does: pair traces or run scenarios twice, compare, tell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from simkit import __version__
+from simkit.cli.console import paint_for, wants_color
+from simkit.cli.selection import parted, select
+from simkit.cli.traces import Stored, as_stored, identity_of, line_of, stored, trace_files
+from simkit.diff import trace_diff
+from simkit.errors import SimkitError, SourceError, TraceError
+from simkit.ledger import FOLDER
+from simkit.report.diff_lines import Sides
+from simkit.report.diffs import (
+    Compared,
+    diff_annotations,
+    diff_json,
+    diff_markdown,
+    exit_code,
+    pair_lines,
+    summary_line,
+)
+from simkit.report.results import Result
+from simkit.scenario.files import Library, Prepared
+from simkit.scenario.items import PIPELINE_SUFFIX, Item
+from simkit.session import run
+from simkit.source import heads, near, text_of
+
+
+def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
+    """Prints what differs, in the form asked for; returns the exit code."""
+    told = []
+    paint = paint_for(wants_color() and form == "text")
+    for pair in pairs:
+        told.append(pair)
+        lines = list(pair_lines(pair, sides, paint)) if form == "text" else []
+        if lines:
+            click.echo("\n".join(lines) + "\n")
+    if form == "json":
+        click.echo(diff_json(told, sides, __version__))
+    elif form == "markdown":
+        click.echo(diff_markdown(told, sides))
+    else:
+        for line in diff_annotations(told, sides) if form == "github" else ():
+            click.echo(line)
+        click.echo(summary_line(told, sides, paint))
+    return exit_code(told)
+
+
+# Stored traces
+
+
+def stored_pairs(one: str, other: str) -> Iterator[Compared]:
+    """Yields the traces of two files or folders side by side; ``""`` is the last run.
+
+    Raises TraceError if there are none.
+    """
+    mine, its = trace_files(one), _last_run() if not other else trace_files(other)
+    if Path(one).is_dir() != Path(other or FOLDER).is_dir():
+        raise TraceError(f"{one}, {other}: one is a folder; compare two traces or two folders")
+    if not Path(one).is_dir():
+        return iter([_compared(mine[0], its[0])])
+    return (_compared(*files) for files in _paired(mine, its))
+
+
+def _last_run() -> list[str]:
+    try:
+        return trace_files(FOLDER)
+    except TraceError:
+        raise TraceError(
+            f"{FOLDER}: there is no trace of an earlier run\n  Run `simkit replay` first."
+        ) from None
+
+
+def _paired(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields the files of the same scenario: of the same name, else of the only one so called."""
+    its = {Path(file).name: file for file in other}
+    pairs = {file: its.pop(Path(file).name, "") for file in one}
+    left = [file for file, found in pairs.items() if not found]
+    names, its_names = _by_scenario(left), _by_scenario(its.values())
+    for name, files in names.items():
+        if len(files) == 1 and len(its_names.get(name, ())) == 1:
+            pairs[files[0]] = its_names[name][0]
+            its.pop(Path(its_names[name][0]).name)
+    yield from pairs.items()
+    yield from (("", file) for file in its.values())
+
+
+def _by_scenario(files: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for file in files:
+        with contextlib.suppress(TraceError):
+            found.setdefault(stored(file).started.scenario, []).append(file)
+    return found
+
+
+def _compared(one: str, other: str) -> Compared:
+    identity = identity_of(other or one) or identity_of(one or other)
+    file = parted(identity)[0]
+    line = line_of(identity) if file else 0
+    try:
+        mine, its = (stored(path) if path else None for path in (one, other))
+    except TraceError as problem:
+        return Compared(identity or other or one, (one, other), None, str(problem), file, line)
+    names = dict.fromkeys(trace.started.scenario for trace in (mine, its) if trace is not None)
+    name = identity or " → ".join(names)
+    diff = None if mine is None or its is None else trace_diff(mine.view, its.view)
+    return Compared(name, (one, other), diff, "", file, line)
+
+
+# Two pipelines
+
+
+def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Sides]:
+    """Yields scenarios run on their own pipeline and on another; nothing is kept.
+
+    Raises SourceError if there is no scenario at the path.
+    """
+    entries = select([path]).entries
+    if not entries:
+        raise SourceError(path, "there is no `*.scenario.yaml` file with a scenario")
+    library = Library()
+    return (_on_both(entry, pipeline, library) for entry in entries), Sides(
+        "its own pipeline", pipeline
+    )
+
+
+def _on_both(entry: Item | Result, pipeline: str, library: Library) -> Compared:
+    if isinstance(entry, Result):
+        return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
+    named = _named(entry.file, pipeline)
+    try:
+        own = library.prepared(entry)
+    except SimkitError as problem:
+        return Compared(entry.id, ("", ""), None, str(problem), entry.file, entry.line)
+    try:
+        document = library.documents(entry.file)[entry.index]
+        data = {**document.data, "pipeline": named}
+        other = library.assembled(entry, document.with_data(data))
+        mine, its = (_ran(prepared, entry.id) for prepared in (own, other))
+    except SimkitError as problem:
+        error = f"with --pipeline {pipeline}\n{problem}"
+        return Compared(entry.id, ("", ""), None, error, entry.file, entry.line)
+    diff = trace_diff(mine.view, its.view)
+    return Compared(entry.id, (_source(own), _source(other)), diff, "", entry.file, entry.line)
+
+
+def _ran(prepared: Prepared, name: str) -> Stored:
+    # What a user's function prints must not stand inside a report.
+    with contextlib.redirect_stdout(sys.stderr):
+        return as_stored(name, run(prepared))
+
+
+def _source(prepared: Prepared) -> str:
+    return f"{prepared.pipeline.pipeline} ({prepared.pipeline_document.file})"
+
+
+def _named(file: str, pipeline: str) -> str:
+    """Returns what a scenario of the file writes to name a pipeline: a file, or a name.
+
+    A name is looked for in the scenario's file, then in the pipeline files beside it.
+    """
+    folder = Path(file).parent
+    if pipeline.endswith(PIPELINE_SUFFIX):
+        if not Path(pipeline).is_file():
+            raise SourceError(pipeline, "there is no such file")
+        return os.path.relpath(pipeline, folder)
+    here = _pipelines_in(file)
+    if pipeline in here:
+        return pipeline
+    beside = {
+        name: found.name
+        for found in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
+        for name in _pipelines_in(str(found))
+    }
+    if pipeline not in beside:
+        known = (*here, *beside)
+        raise SourceError(
+            file, f"--pipeline: there is no pipeline `{pipeline}` in this file or beside it",
+            near=near(pipeline, known), known=known,
+        )  # fmt: skip
+    return beside[pipeline]
+
+
+def _pipelines_in(file: str) -> list[str]:
+    values = (head.values for head in heads(file) if "scenario" not in head.values)
+    return [str(text_of(found["pipeline"])) for found in values if "pipeline" in found]

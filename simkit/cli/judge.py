@@ -1,0 +1,29 @@
+"""``simkit judge``: holds stored traces against today's claims and lints; runs no agent."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(
+    name="judge",
+    epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
+)
+@click.argument("traces", nargs=-1, metavar="[TRACE]...")
+@click.option(
+    "--scenario", "asked", default="", metavar="PATH[::NAME]",
+    help="The scenarios that the traces are of, where they do not say it themselves.",
+)  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
+def command(traces: tuple[str, ...], asked: str, form: str, quiet: bool) -> int:
+    """Hold stored traces against today's claims and lints.
+
+    TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
+    your code only what claims name under `satisfies`. A trace's scenario is the one from which it
+    was made, as it is written now.
+    """
+    # Imported here because `simkit judge --help` must not load what reads scenarios.
+    from simkit.cli.judging import judge_traces
+
+    return judge_traces(traces, asked, form, quiet)

@@ -1,0 +1,208 @@
+"""What ``simkit judge`` does: read traces, find their scenarios, judge, tell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+
+from simkit import __version__
+from simkit.cli import bug_text
+from simkit.cli.console import paint_for, table_width, wants_color
+from simkit.cli.running import Job, Ran, Runner, judged
+from simkit.cli.traces import Scenarios, Stored, stored, trace_files
+from simkit.errors import SimkitError, TraceError
+from simkit.expect.findings import Finding
+from simkit.expect.judge import judge
+from simkit.ledger import FOLDER
+from simkit.report.github import annotation, annotation_at
+from simkit.report.json import json_text
+from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.text import finding_lines, summary_lines
+from simkit.report.wording import wrapped
+from simkit.runtime.functions import function_named
+from simkit.scenario.files import Library, Prepared
+from simkit.scenario.model import Scenario
+from simkit.session import Outcome
+from simkit.words import counted
+
+SECOND_RUN: Final = {
+    "STA-06": "it holds a run against the same without restarts",
+    "STA-08": "it holds a session against the same alone",
+}
+"""Lints that no stored trace can be held against, and why."""
+
+
+class Judged(Result, frozen=True):
+    """What came of one trace."""
+
+    unjudged: tuple[str, ...] = ()
+    """Lints that would have looked at the scenario if it had run."""
+    asked: str = ""
+    """The ``--scenario`` of the call."""
+
+    @property
+    def reproduce(self) -> str:
+        """The command that judges this again, quoted for the shell."""
+        named = f" --scenario {shlex.quote(self.asked)}" if self.asked else ""
+        return f"simkit judge {shlex.quote(self.trace)}{named}"
+
+
+def judge_traces(paths: Sequence[str], asked: str, form: str, quiet: bool) -> int:
+    """Judges and tells; returns the exit code. Raises SimkitError if nothing can be judged."""
+    began = time.perf_counter()
+    files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in _at(path)))
+    is_long = len(files) == 1 and not quiet
+    runner = _Judge(
+        Job(
+            details="none" if form != "text" else "all" if is_long else "failing",
+            color=wants_color() and form == "text",
+            width=table_width(),
+        ),
+        asked,
+    )
+    results = []
+    for file in files:
+        ran = runner.ran_on(file)
+        results.append(ran.result)
+        if form == "text" and (ran.result.failed or not quiet):
+            click.echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
+    if form == "json":
+        click.echo(_json(results))
+    else:
+        lines = _annotations(results) if form == "github" else iter(())
+        for line in (*lines, *_last_lines(results, form, time.perf_counter() - began)):
+            click.echo(line)
+    return summary_of(results).exit_code
+
+
+def _at(path: str) -> list[str]:
+    try:
+        return trace_files(path)
+    except TraceError:
+        if path != FOLDER:
+            raise
+        raise TraceError(
+            f"{FOLDER}: there is no trace of an earlier run\n"
+            "  Run `simkit replay` first, or name a trace."
+        ) from None
+
+
+class _Judge(Runner):
+    """Tells of stored traces as replay tells of runs."""
+
+    def __init__(self, job: Job, asked: str) -> None:
+        super().__init__(job)
+        self._asked = asked
+        self._scenarios, self._files = Scenarios(asked), Library()
+
+    def ran_on(self, file: str) -> Ran:
+        """Judges one trace. Whatever is wrong with it is its result, and stops no other."""
+        try:
+            trace = stored(file)
+            prepared = self._files.prepared(self._scenarios.item_of(trace))
+            if prepared.scenario.skip is not None:
+                return self._told(self._skipped(prepared, file, prepared.scenario.skip), None)
+            # Claims hold what Faker drew from the seed of the run.
+            prepared = prepared.with_seed(trace.started.seed)
+            # What a user's predicate prints must not stand inside a report.
+            with contextlib.redirect_stdout(sys.stderr):
+                outcome = _judgement(prepared, trace)
+        except SimkitError as problem:
+            return self._told(self._broken(file, str(problem)), None)
+        except Exception as problem:
+            again = f"simkit --traceback judge {shlex.quote(file)}"
+            return self._told(self._broken(file, bug_text(problem, again)), None)
+        found = judged(prepared, outcome, trace.started.seed)
+        facts = {name: getattr(found, name) for name in Result.__struct_fields__}
+        facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "asked": self._asked}
+        return self._told(Judged(**facts, unjudged=_unjudged(prepared.scenario)), outcome)
+
+    def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
+        item = prepared.item
+        return Judged(
+            item.id, item.file, item.line, item.name, "skipped", reason=reason, trace=file,
+            asked=self._asked,
+        )  # fmt: skip
+
+    def _broken(self, file: str, error: str) -> Judged:
+        return Judged(
+            file, file, 1, "", "broken", error=error, trace=file, asked=self._asked
+        )  # fmt: skip
+
+
+def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
+    found = judge(prepared.scenario, prepared.document, trace.trace, function_named)
+    kept = tuple(f for f in found.findings if not _claims_second_run(f, prepared.scenario))
+    return Outcome(trace.trace, msgspec.structs.replace(found, findings=kept))
+
+
+def _claims_second_run(finding: Finding, scenario: Scenario) -> bool:
+    """Whether it says that a lint was not found which nobody could look for."""
+    match finding.path:
+        case ("turns", int(turn), "expect", "findings", int(place)):
+            claims = scenario.turns[turn].expect.findings
+        case ("expect", "findings", int(place)):
+            claims = scenario.expect.findings
+        case _:
+            return False
+    return bool(claims) and list(claims or ())[place]["id"] in SECOND_RUN
+
+
+def _unjudged(scenario: Scenario) -> tuple[str, ...]:
+    found = []
+    if any(turn.restart for turn in scenario.turns):
+        found.append("STA-06")
+    if len({turn.session for turn in scenario.turns}) > 1:
+        found.append("STA-08")
+    return tuple(lint for lint in found if lint not in scenario.lints)
+
+
+def _unjudged_counts(results: Sequence[Result]) -> dict[str, int]:
+    lints = [lint for r in results if isinstance(r, Judged) for lint in r.unjudged]
+    return {lint: lints.count(lint) for lint in SECOND_RUN if lint in lints}
+
+
+def _last_lines(results: Sequence[Result], form: str, seconds: float) -> Iterator[str]:
+    paint = paint_for(wants_color() and form == "text")
+    if form == "text" and results and not _is_open(results):
+        yield ""
+    for lint, count in _unjudged_counts(results).items():
+        yield from wrapped(
+            f"{lint} in {counted(count, 'scenario')}: {SECOND_RUN[lint]}, and only "
+            "`simkit replay` makes that run", "not judged: ", "  ",
+        )  # fmt: skip
+    yield from summary_lines(summary_of(results), lints_off(results), seconds, paint)
+
+
+def _is_open(results: Sequence[Result]) -> bool:
+    """Whether what was printed last ended with an empty line."""
+    return results[-1].failed or len(results) == 1
+
+
+def _json(results: Sequence[Result]) -> str:
+    whole: dict[str, Any] = json.loads(json_text(results, __version__))
+    whole["not_judged"] = [
+        {"id": lint, "reason": SECOND_RUN[lint], "scenarios": count}
+        for lint, count in _unjudged_counts(results).items()
+    ]
+    return json.dumps(whole, indent=2, ensure_ascii=False)
+
+
+def _annotations(results: Sequence[Result]) -> Iterator[str]:
+    """Yields findings and warnings at their lines in the scenario files."""
+    for result in results:
+        if result.error:
+            yield annotation("error", result.error, file=result.file, title=result.file)
+        for finding in (*result.findings, *result.warnings):
+            yield annotation_at(
+                "error" if finding.severity == "E" else "warning", finding.where,
+                "\n".join(finding_lines(finding)), result.name,
+            )  # fmt: skip

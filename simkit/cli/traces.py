@@ -1,0 +1,173 @@
+"""Stored traces: found in files and folders, read, and matched with the scenarios they are of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.cli.selection import DEFAULT_PATH, parted, select
+from simkit.errors import SourceError, TraceError
+from simkit.ledger import FOLDER, Last, slug
+from simkit.redact import Redactor
+from simkit.report.results import Result
+from simkit.scenario.items import Item, items_in
+from simkit.source import near
+from simkit.trace import Trace, decoded, read_trace
+from simkit.views import View
+
+SUFFIX: Final = ".jsonl"
+NAMES_MAX: Final = 6
+"""Scenarios that an error lists."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A trace, with all that belongs to it."""
+
+    file: str
+    trace: Trace
+    view: View
+
+    @property
+    def started(self) -> e.RunStarted:
+        """What the run says of itself."""
+        started = self.view.started
+        assert started is not None
+        return started
+
+
+def trace_files(path: str) -> list[str]:
+    """Returns the traces of a folder, sorted; a file is returned as it is.
+
+    A folder may be `.simkit`, or hold it. Raises TraceError if no trace is there.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        if not place.exists():
+            known = [str(found) for found in sorted(place.parent.glob(f"*{SUFFIX}"))]
+            nearest = near(path, known)
+            hint = f"\n  did you mean `{nearest}`?" if nearest else ""
+            raise TraceError(f"{path}: there is no such file or folder{hint}")
+        return [path]
+    for folder in (place, place / "traces", place / FOLDER / "traces"):
+        found = sorted(str(file) for file in folder.glob(f"*{SUFFIX}"))
+        if found:
+            return found
+    raise TraceError(f"{path}: there is no trace in this folder, no file `*{SUFFIX}`")
+
+
+def stored(file: str) -> Stored:
+    """Reads a trace; raises TraceError if it is damaged, cut off, or of another format."""
+    return as_stored(file, read_trace(file))
+
+
+def as_stored(name: str, trace: Trace) -> Stored:
+    """Returns a trace with its view, and without secrets; raises TraceError if it is damaged."""
+    redact = Redactor(os.environ).line
+    lines = trace.lines()
+    redacted = [redact(line) for line in lines]
+    if redacted != lines:
+        trace = decoded(b"\n".join(redacted), name)
+    events = trace.events
+    if not events or not isinstance(events[0], e.RunStarted):
+        raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")
+    view = View()
+    for number, event in enumerate(events, 2):
+        try:
+            view.apply(event)
+        # A view trusts its trace. What is not as it was written may go wrong anywhere in it.
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+            kind = e.kind_of(event)
+            raise TraceError(
+                f"{name}:{number}: the trace is damaged: this {kind} does not fit what came before"
+            ) from None
+    if not isinstance(events[-1], e.RunFinished):
+        raise TraceError(
+            f"{name}: the trace is cut off: it ends with {e.kind_of(events[-1])}, not RunFinished"
+        )
+    return Stored(name, trace, view)
+
+
+def identity_of(file: str) -> str:
+    """Returns the ``file::name`` of a trace's scenario, as `.simkit/last.json` has it; else ""."""
+    place = Path(file)
+    return _recorded(str(place.parent.parent / "last.json")).get(place.name, "")
+
+
+@lru_cache(maxsize=8)
+def _recorded(file: str) -> dict[str, str]:
+    try:
+        last = msgspec.json.decode(Path(file).read_bytes(), type=Last)
+    except (OSError, msgspec.MsgspecError):
+        return {}
+    return {Path(entry.trace).name: entry.id for entry in last.scenarios if entry.trace}
+
+
+class Scenarios:
+    """Finds the scenarios that traces are of; reads each file once."""
+
+    def __init__(self, asked: str = "") -> None:
+        """``asked`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
+        self._asked = asked
+        self._found: dict[str, list[Item]] = {}
+
+    def item_of(self, trace: Stored) -> Item:
+        """Returns a trace's scenario; raises SourceError saying where it was looked for."""
+        name = trace.started.scenario
+        if self._asked:
+            return self._chosen(trace, self._asked, name)
+        file, wanted = parted(identity_of(trace.file))
+        if file:
+            if not Path(file).exists():
+                raise self._missing(trace, name, f"its file `{file}` is not there")
+            return self._chosen(trace, file, wanted)
+        if not Path(DEFAULT_PATH).exists():
+            raise self._missing(trace, name, "the trace does not say in which file it is")
+        return self._chosen(trace, DEFAULT_PATH, name)
+
+    def _chosen(self, trace: Stored, path: str, name: str) -> Item:
+        items = self._items(path)
+        found = [item for item in items if item.name == name]
+        if len(items) == 1 and parted(path)[1]:
+            found = items
+        if len(found) > 1:
+            # The name of a kept trace holds the file's, too.
+            kept = [item for item in found if slug(item.id) == Path(trace.file).stem]
+            found = kept or found
+        if not found:
+            nearest = near(name, [item.name for item in items])
+            hint = f", but {nearest!r}" if nearest else ""
+            raise self._missing(trace, name, f"`{path}` holds none of that name{hint}")
+        if len(found) > 1:
+            listed = ", ".join(f"`{item.id}`" for item in found[:NAMES_MAX])
+            raise self._missing(trace, name, f"there are {len(found)} of that name: {listed}")
+        return found[0]
+
+    def _items(self, path: str) -> list[Item]:
+        if path not in self._found:
+            entries: Sequence[Item | Result] = select([path]).entries
+            items = [entry for entry in entries if isinstance(entry, Item)]
+            if not items and entries:
+                raise SourceError(path, "no scenario of it can be read; try `simkit validate`")
+            self._found[path] = items
+        return self._found[path]
+
+    def _missing(self, trace: Stored, name: str, why: str) -> SourceError:
+        return SourceError(
+            trace.file, f"the scenario {name!r} that this trace is of was not found: {why}",
+            advice="Name it with `--scenario PATH::NAME`.",
+        )  # fmt: skip
+
+
+def line_of(identity: str) -> int:
+    """Returns the line of ``file::name``; 0 if it is not there."""
+    file, name = parted(identity)
+    try:
+        return next((item.line for item in items_in(file) if item.name == name), 0)
+    except SourceError:
+        return 0

@@ -1,0 +1,30 @@
+"""Where two runs part: pure, over their views.
+
+Contents are compared, not the ids that stand for them: a message that came in the middle moves the
+numbers of everything after it, and changes nothing else.
+"""
+
+from simkit.diff.aligning import Span, aligned
+from simkit.diff.calls import CallDiff, Came, Changed, MessageEdit, Same, Went
+from simkit.diff.parting import Parting, first_parting
+from simkit.diff.traces import FirstDifference, TraceDiff, TurnDiff, trace_diff
+from simkit.diff.values import Edit, ItemEdit
+
+__all__ = [
+    "CallDiff",
+    "Came",
+    "Changed",
+    "Edit",
+    "FirstDifference",
+    "ItemEdit",
+    "MessageEdit",
+    "Parting",
+    "Same",
+    "Span",
+    "TraceDiff",
+    "TurnDiff",
+    "Went",
+    "aligned",
+    "first_parting",
+    "trace_diff",
+]

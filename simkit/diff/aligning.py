@@ -1,0 +1,114 @@
+"""Two lists side by side: which ranges are equal, and what stands between them.
+
+What both lists begin and end with is taken off first; what remains is held together by the items
+that occur once in both (patience diff, Bram Cohen), so long lists cost little more than their
+length. Only small rests without such items are searched for every equal pair.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from difflib import SequenceMatcher
+from typing import Final, TypeAlias
+
+import msgspec
+
+SEARCHED_MAX: Final = 10_000
+"""Pairs of items among which a rest without anchors is searched for equal ones."""
+DEPTH_MAX: Final = 12
+"""How often a rest between anchors is looked through for anchors of its own."""
+
+Box: TypeAlias = tuple[int, int, int, int]
+"""A range of the one list and of the other: first, end, first, end."""
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """Two ranges that stand at the same place: item by item equal, or nothing of them."""
+
+    lo: int
+    hi: int
+    other_lo: int
+    other_hi: int
+    is_equal: bool
+
+
+def aligned(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[Span]:
+    """Returns the spans that make up both lists, in order; equal and unequal ones alternate."""
+    found: list[Span] = []
+    _align(one, other, (0, len(one), 0, len(other)), DEPTH_MAX, found)
+    return found
+
+
+def _align(
+    one: Sequence[Hashable], other: Sequence[Hashable], box: Box, depth: int, found: list[Span]
+) -> None:
+    first, hi, other_first, end = box
+    lo, at = first, other_first
+    while lo < hi and at < end and one[lo] == other[at]:
+        lo, at = lo + 1, at + 1
+    _add(found, (first, lo, other_first, at), True)
+    tail = 0
+    while lo < hi and at < end and one[hi - 1] == other[end - 1]:
+        hi, end, tail = hi - 1, end - 1, tail + 1
+    anchors = _anchors(one, other, (lo, hi, at, end), depth)
+    for size, place, other_place in anchors:
+        _align(one, other, (lo, place, at, other_place), depth - 1, found)
+        lo, at = place + size, other_place + size
+        _add(found, (place, lo, other_place, at), True)
+    if anchors:
+        _align(one, other, (lo, hi, at, end), depth - 1, found)
+    else:
+        _add(found, (lo, hi, at, end), False)
+    _add(found, (hi, hi + tail, end, end + tail), True)
+
+
+def _add(found: list[Span], box: Box, is_equal: bool) -> None:
+    lo, hi, other_lo, other_hi = box
+    if lo == hi and other_lo == other_hi:
+        return
+    if found and found[-1].is_equal == is_equal:
+        before = found.pop()
+        lo, other_lo = before.lo, before.other_lo
+    found.append(Span(lo, hi, other_lo, other_hi, is_equal))
+
+
+def _anchors(
+    one: Sequence[Hashable], other: Sequence[Hashable], box: Box, depth: int
+) -> list[tuple[int, int, int]]:
+    """Returns equal stretches that hold the rest together: size, place, place in the other."""
+    lo, hi, at, end = box
+    if lo == hi or at == end or not depth:
+        return []
+    mine, its = Counter(one[lo:hi]), Counter(other[at:end])
+    place_of = {other[place]: place for place in range(at, end) if its[other[place]] == 1}
+    pairs = [
+        (place, place_of[one[place]])
+        for place in range(lo, hi)
+        if mine[one[place]] == 1 and one[place] in place_of
+    ]
+    if pairs:
+        return [(1, place, other_place) for place, other_place in _rising(pairs)]
+    if (hi - lo) * (end - at) > SEARCHED_MAX:
+        return []
+    blocks = SequenceMatcher(None, one[lo:hi], other[at:end], autojunk=False).get_matching_blocks()
+    return [(block.size, lo + block.a, at + block.b) for block in blocks if block.size]
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the longest row of pairs in which both places rise; the first ones do already."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [number]
+    row = []
+    number = last[-1]
+    while number >= 0:
+        row.append(pairs[number])
+        number = before[number]
+    return row[::-1]

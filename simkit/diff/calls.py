@@ -1,0 +1,235 @@
+"""Two model calls: the messages of their contexts that came, went or changed, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.diff.aligning import aligned
+from simkit.diff.fingerprints import ContextPrint, Fingerprints, common_ends, fingerprint
+from simkit.diff.values import Edit, edits, key_of, plain
+from simkit.messages import ABSENT, Message
+from simkit.views import CallView, TurnView
+
+_Printed: TypeAlias = tuple[bytes, CallView, ContextPrint]
+"""A call under what is equal for equal calls, and its context's fingerprint."""
+
+COMPARED_MAX: Final = 1_000_000
+"""Messages that are compared one by one; calls beyond are only counted as different."""
+
+
+class Same(msgspec.Struct, frozen=True, gc=False, tag="same", tag_field="what"):
+    """Messages that both contexts hold, one behind the other."""
+
+    count: int
+
+
+class Came(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
+    """A message that only the second context holds."""
+
+    at: int
+    """Its place in the context, from 0."""
+    message: Message
+
+
+class Went(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
+    """A message that only the first context holds."""
+
+    at: int
+    message: Message
+
+
+class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed", tag_field="what"):
+    """A message that says something else at the same place; ``at`` is its place in the second."""
+
+    at: int
+    one: Message
+    other: Message
+
+
+MessageEdit: TypeAlias = Same | Came | Went | Changed
+
+
+class CallDiff(msgspec.Struct, frozen=True, gc=False):
+    """What one model call was sent and answered, where that differs; or a call of one run only."""
+
+    agent: str
+    turn: int
+    """The turn's number, in the second run if that has the call."""
+    call: int
+    """The agent's call in the turn, from 0, likewise."""
+    sizes: tuple[int | None, int | None]
+    """The number of messages in each context; None where there is no such call."""
+    tokens: tuple[int | None, int | None]
+    messages: tuple[MessageEdit, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    """Where tools offered, settings, the answer or its error differ."""
+    again: tuple[tuple[int, int], ...] = ()
+    """Later calls of the agent with the same changes: turn and call."""
+
+    @property
+    def changes(self) -> Iterator[Came | Went | Changed]:
+        """The messages that came, went or changed."""
+        return (edit for edit in self.messages if not isinstance(edit, Same))
+
+
+class Calls:
+    """Compares the model calls of two runs, turn by turn; tells the same change only once."""
+
+    def __init__(self) -> None:
+        self._one, self._other = Fingerprints(), Fingerprints()
+        self._told: dict[bytes, int] = {}
+        """What changed to the place of the call that told it."""
+        self._again: dict[int, list[tuple[int, int]]] = {}
+        self._found: list[CallDiff] = []
+        self._left = COMPARED_MAX
+        self.more = 0
+        """Calls that differ and were not compared message by message."""
+
+    def found(self) -> tuple[CallDiff, ...]:
+        """Returns the calls that differ, agent by agent in the order of their first difference."""
+        calls = [
+            msgspec.structs.replace(call, again=tuple(self._again.get(place, ())))
+            for place, call in enumerate(self._found)
+        ]
+        order = {agent: place for place, agent in enumerate(dict.fromkeys(c.agent for c in calls))}
+        return tuple(sorted(calls, key=lambda call: order[call.agent]))
+
+    def compare(self, one: TurnView, other: TurnView) -> None:
+        """Takes in a turn of each run."""
+        for agent in dict.fromkeys([*one.calls_by_agent, *other.calls_by_agent]):
+            mine = [_printed(call, self._one) for call in one.calls_by_agent.get(agent, ())]
+            its = [_printed(call, self._other) for call in other.calls_by_agent.get(agent, ())]
+            for span in aligned([key for key, _, _ in mine], [key for key, _, _ in its]):
+                if not span.is_equal:
+                    self._span(mine[span.lo : span.hi], its[span.other_lo : span.other_hi])
+
+    def _span(self, mine: Sequence[_Printed], its: Sequence[_Printed]) -> None:
+        for (_, old, old_print), (_, new, new_print) in zip(mine, its, strict=False):
+            messages = self._messages(old, old_print, new, new_print)
+            if messages is None:
+                self.more += 1
+                continue
+            self._add(
+                CallDiff(
+                    new.agent, new.turn, new.index, (old_print.size, new_print.size),
+                    (old.context.tokens, new.context.tokens), messages,
+                    tuple(edits(_around(old), _around(new))),
+                )
+            )  # fmt: skip
+        for _, old, old_print in mine[len(its) :]:
+            sizes, tokens = (old_print.size, None), (old.context.tokens, None)
+            self._found.append(CallDiff(old.agent, old.turn, old.index, sizes, tokens))
+        for _, new, new_print in its[len(mine) :]:
+            sent, cost = (None, new_print.size), (None, new.context.tokens)
+            self._found.append(CallDiff(new.agent, new.turn, new.index, sent, cost))
+
+    def _messages(
+        self, old: CallView, old_print: ContextPrint, new: CallView, new_print: ContextPrint
+    ) -> tuple[MessageEdit, ...] | None:
+        """The changes between two contexts; None if too much was compared already."""
+        head, tail = common_ends(old_print, new_print)
+        hi, end = old_print.size - tail, new_print.size - tail
+        self._left -= hi + end - 2 * head
+        if self._left < 0:
+            return None
+        middle = _edited(
+            _Stretch(old.context.messages, old_print.prints(head, hi), head),
+            _Stretch(new.context.messages, new_print.prints(head, end), head),
+        )
+        return tuple(_folded([Same(head), *middle, Same(tail)]))
+
+    def _add(self, call: CallDiff) -> None:
+        key = key_of([call.agent, _changed(call)])
+        told = self._told.setdefault(key, len(self._found))
+        if told == len(self._found):
+            self._found.append(call)
+        else:
+            self._again.setdefault(told, []).append((call.turn, call.call))
+
+
+def _printed(call: CallView, prints: Fingerprints) -> _Printed:
+    found = prints.of(call.context)
+    return key_of([str(found.whole), found.size, _around(call)]), call, found
+
+
+def _around(call: CallView) -> dict[str, Any]:
+    """What a call has beside its messages; what is not there is no key."""
+    context = call.context
+    found: dict[str, Any] = {"tools": list(context.tools)}
+    if context.settings:
+        found["settings"] = plain(context.settings)
+    if call.reply is not None:
+        answer = plain(call.reply)
+        found["answer"] = answer if "calls" in answer else answer["content"]
+    if call.error is not None:
+        found["failed with"] = {"error": call.error.error, "message": call.error.message}
+    return found
+
+
+class _Stretch(msgspec.Struct, frozen=True, gc=False):
+    """A range of a context."""
+
+    context: Sequence[Message]
+    prints: list[int]
+    start: int
+
+    def cut(self, lo: int, hi: int) -> list[Message]:
+        """Its messages from one of its places up to another."""
+        return list(self.context[self.start + lo : self.start + hi])
+
+
+def _edited(one: _Stretch, other: _Stretch) -> Iterator[MessageEdit]:
+    """Yields how one range of messages becomes the other."""
+    for span in aligned(one.prints, other.prints):
+        if span.is_equal:
+            yield Same(span.hi - span.lo)
+            continue
+        mine, its = one.cut(span.lo, span.hi), other.cut(span.other_lo, span.other_hi)
+        at, other_at = one.start + span.lo, other.start + span.other_lo
+        # Against each other stand messages of one kind: the same speaker in the same section.
+        for part in aligned([_kind(message) for message in mine], [_kind(m) for m in its]):
+            places = range(part.other_lo, part.other_hi)
+            if part.is_equal:
+                for place, old in zip(places, mine[part.lo : part.hi], strict=True):
+                    yield Changed(other_at + place, old, its[place])
+                continue
+            yield from (Went(at + place, mine[place]) for place in range(part.lo, part.hi))
+            yield from (Came(other_at + place, its[place]) for place in places)
+
+
+def _kind(message: Message) -> tuple[str, str, str]:
+    return message.role, message.agent or "", message.section
+
+
+def _folded(found: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
+    """Yields the same changes with equal messages counted together."""
+    same = 0
+    for edit in found:
+        if isinstance(edit, Same):
+            same += edit.count
+            continue
+        if same:
+            yield Same(same)
+            same = 0
+        yield edit
+    if same:
+        yield Same(same)
+
+
+def _changed(call: CallDiff) -> list[Any]:
+    """What changed, without places: equal for calls that need to be told only once."""
+    changes: list[Any] = []
+    for edit in call.changes:
+        if isinstance(edit, Changed):
+            changes.append([str(fingerprint(edit.one)), str(fingerprint(edit.other))])
+        else:
+            changes.append([edit.__struct_config__.tag, str(fingerprint(edit.message))])
+    around = [[edit.at, _told(edit.one), _told(edit.other)] for edit in call.edits]
+    return [changes, around]
+
+
+def _told(value: Any) -> Any:
+    return None if value is ABSENT else [value]

@@ -1,0 +1,292 @@
+"""The lines that say in what two runs differ, block by block; what is equal is only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.diff import (
+    CallDiff,
+    Came,
+    Changed,
+    Edit,
+    ItemEdit,
+    MessageEdit,
+    Same,
+    TraceDiff,
+    TurnDiff,
+    Went,
+    aligned,
+)
+from simkit.messages import ABSENT, Message
+from simkit.report.events import event_line
+from simkit.report.wording import WIDTH, Paint, call_text, plain, value_text, wrapped
+from simkit.words import counted, short
+
+CALLS_MAX: Final = 20
+"""Model calls that the text shows of one scenario; JSON holds all."""
+TURNS_MAX: Final = 20
+DECLARED_MAX: Final = 8
+LINES_MAX: Final = 12
+"""Lines that the text shows of one message."""
+AGAIN_MAX: Final = 6
+VALUE_MAX: Final = 600
+"""Characters that the text shows of one value."""
+FIELDS_MAX: Final = 3
+"""Places at which the first differing event is said to differ."""
+
+
+class Sides(msgspec.Struct, frozen=True):
+    """What the two runs are called."""
+
+    one: str = "A"
+    other: str = "B"
+
+
+def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator[list[str]]:
+    """Yields what differs, a block at a time: events, contexts, turns, handoffs, state."""
+    if diff.declared:
+        yield wrapped(declared_text(diff), "", "  ")
+    if diff.first is None:
+        return
+    yield list(_first_lines(diff, sides, paint))
+    told: set[tuple[Any, ...]] = set()
+    for call in diff.calls[:CALLS_MAX]:
+        yield list(_call_lines(call, sides, told, paint))
+    more = len(diff.calls) - CALLS_MAX
+    if more > 0:
+        yield [f"… and {counted(more, 'more model call')}; --format json lists all"]
+    if diff.more_calls:
+        yield [f"… and {counted(diff.more_calls, 'more model call')}, too different to be compared"]
+    for turn in diff.turns[:TURNS_MAX]:
+        yield from _turn_blocks(turn, sides, paint)
+    more = len(diff.turns) - TURNS_MAX
+    if more > 0:
+        yield [f"… and {counted(more, 'more turn')}; --format json lists all"]
+    if diff.at_end:
+        yield ["state at the end", *_edits_lines(diff.at_end, paint)]
+    if not (diff.calls or diff.more_calls or diff.turns or diff.at_end):
+        yield ["every context, handoff and state is the same: only times, order or causes differ"]
+
+
+def declared_text(diff: TraceDiff) -> str:
+    """Returns where the pipelines and scenarios say something else of themselves."""
+    places = [edit.at.removeprefix("pipeline.") for edit in diff.declared]
+    more = len(places) - DECLARED_MAX
+    rest = f" and {counted(more, 'more place')}" if more > 0 else ""
+    return f"declared differently: {', '.join(places[:DECLARED_MAX])}{rest}"
+
+
+def _first_lines(diff: TraceDiff, sides: Sides, paint: Paint) -> Iterator[str]:
+    first = diff.first
+    assert first is not None
+    yield f"first differing event: {first.number}"
+    start = first.number - len(first.before)
+    for number, event in enumerate(first.before, start):
+        yield f"    {_event(number, event)}"
+    for sign, found, side in (("-", first.one, sides.one), ("+", first.other, sides.other)):
+        there = f"({side} has ended)" if found is None else _event(first.number, found)
+        yield f"  {signed(sign, paint)} {there}"
+    for edit in first.edits[:FIELDS_MAX]:
+        yield from indented(_edit_lines(edit, paint), 4)
+
+
+def _event(number: int, event: e.AnyEvent) -> str:
+    return short_end(event_line(number, event), WIDTH - 6)
+
+
+def short_end(text: str, most: int) -> str:
+    """Returns a text cut at its end; its spaces stay."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def call_title(call: CallDiff, sides: Sides) -> str:
+    """Returns whose call it is, and how its size changed."""
+    title = f"{call.agent}, turn {call.turn}{_nth(call.call)}"
+    for place, side in ((1, sides.one), (0, sides.other)):
+        if call.sizes[place] is None:
+            size = call.sizes[1 - place] or 0
+            return f"{title}: only in {side}, {counted(size, 'message')}"
+    sizes = (_change(*call.sizes, "message"), _change(*call.tokens, "token"))
+    return f"{title}: {', '.join(sizes)}"
+
+
+def _nth(place: int) -> str:
+    return f", call {place + 1}" if place else ""
+
+
+def _change(one: int | None, other: int | None, noun: str) -> str:
+    return counted(other or 0, noun) if one == other else f"{one} → {counted(other or 0, noun)}"
+
+
+def again_text(call: CallDiff) -> str:
+    """Returns where else the same changed; empty if nowhere."""
+    if not call.again:
+        return ""
+    shown = [f"turn {turn}{_nth(place)}" for turn, place in call.again[:AGAIN_MAX]]
+    more = len(call.again) - AGAIN_MAX
+    rest = f" and {counted(more, 'more call')}" if more > 0 else ""
+    return f"the same in {'; '.join(shown)}{rest}"
+
+
+def _call_lines(
+    call: CallDiff, sides: Sides, told: set[tuple[Any, ...]], paint: Paint
+) -> Iterator[str]:
+    """Yields what differs between two calls; what an earlier call of the agent told is counted."""
+    yield paint(call_title(call, sides), "strong")
+    as_above = 0
+    for edit in (*call.messages, None) if any(call.changes) else ():
+        known = None if edit is None or isinstance(edit, Same) else (call.agent, *_essence(edit))
+        if known in told:
+            as_above += 1
+            continue
+        if as_above:
+            yield paint(f"    ≈ {counted(as_above, 'change')} as above", "quiet")
+            as_above = 0
+        if known is not None:
+            told.add(known)
+        if edit is not None:
+            yield from _message_lines(edit, paint)
+    yield from _edits_lines(call.edits, paint)
+    if call.again:
+        yield from wrapped(again_text(call), "  ")
+
+
+def _essence(edit: Came | Went | Changed) -> tuple[Any, ...]:
+    """What changed, whatever its place."""
+    if isinstance(edit, Changed):
+        return "~", *_said_lines(edit.one), "→", *_said_lines(edit.other)
+    return type(edit).__name__, edit.message.role, *_said_lines(edit.message)
+
+
+def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
+    if isinstance(edit, Same):
+        yield paint(f"    = {counted(edit.count, 'message')}", "quiet")
+    elif isinstance(edit, Changed):
+        yield f"  ~ [{edit.at}] {_origin(edit.other)}"
+        yield from indented(_changed_lines(edit.one, edit.other, paint), 6)
+    else:
+        sign = "-" if isinstance(edit, Went) else "+"
+        yield f"  {signed(sign, paint)} [{edit.at}] {_origin(edit.message)}"
+        yield from indented(_clipped(_said_lines(edit.message)), 6)
+
+
+def _origin(message: Message) -> str:
+    """``assistant nutrition · history · turn 1``, as far as it is known."""
+    speaker = " ".join(part for part in (message.role, message.agent, message.tool) if part)
+    parts = [speaker, message.section, f"turn {message.turn}" if message.turn else ""]
+    return " · ".join(part for part in parts if part)
+
+
+def _said_lines(message: Message) -> list[str]:
+    lines = message.content.split("\n") if message.content else []
+    return [*lines, *(f"calls {call_text(call)}" for call in message.calls)]
+
+
+def _changed_lines(one: Message, other: Message, paint: Paint) -> Iterator[str]:
+    """Yields the lines of a message that went and came; of those that stay, how many."""
+    if one.role != other.role or one.agent != other.agent:
+        yield f"was {_origin(one)}"
+    mine, its = _said_lines(one), _said_lines(other)
+    found: list[str] = []
+    for span in aligned(mine, its):
+        if span.is_equal:
+            found.append(paint(f"= {counted(span.hi - span.lo, 'line')}", "quiet"))
+            continue
+        for sign, lines in (
+            ("-", mine[span.lo : span.hi]), ("+", its[span.other_lo : span.other_hi])
+        ):  # fmt: skip
+            for line in _clipped(lines, WIDTH - 10):
+                found.append(f"{signed(sign, paint)} {line}".rstrip())
+    yield from found
+
+
+def _clipped(lines: Sequence[str], width: int = WIDTH - 8) -> Iterator[str]:
+    """Yields lines, long ones in several; of many the first."""
+    folded = [part for line in lines for part in wrapped(short_end(line, VALUE_MAX), width=width)]
+    yield from folded[:LINES_MAX]
+    more = len(folded) - LINES_MAX
+    if more > 0:
+        yield f"… {counted(more, 'more line')}"
+
+
+def _turn_blocks(turn: TurnDiff, sides: Sides, paint: Paint) -> Iterator[list[str]]:
+    for number, side in ((turn.other_turn, sides.one), (turn.turn, sides.other)):
+        if number is None:
+            there = turn.turn if turn.turn is not None else turn.other_turn
+            yield [f"turn {there}: only in {side}: user: {short(turn.user, VALUE_MAX)}"]
+            return
+    moved = f" (turn {turn.turn} in {sides.one})" if turn.turn != turn.other_turn else ""
+    where = f"turn {turn.other_turn}{moved}"
+    if turn.edits:
+        yield [paint(where, "strong"), *_edits_lines(turn.edits, paint)]
+    if turn.handoffs:
+        lines = (line for item in turn.handoffs for line in _handoff_lines(item, paint))
+        yield [paint(f"handoffs, {where}", "strong"), *lines]
+    if turn.state:
+        at = where if turn.turn else "before the first turn"
+        yield [paint(f"state, {at}", "strong"), *_edits_lines(turn.state, paint)]
+
+
+def _handoff_lines(item: ItemEdit, paint: Paint) -> Iterator[str]:
+    there = item.other or item.one or {}
+    who = f"{there['from']} → {there['to']}"
+    if item.one is not None and item.other is not None:
+        yield f"  ~ {who}"
+        yield from indented(_edits_lines(item.edits, paint))
+        return
+    kind = f", type {there['type']}" if there["type"] else ""
+    payload = "" if there["payload"] is None else f": {value_text(there['payload'])}"
+    text = f"{who}, {there['outcome']}, {there['mode']}{kind}{short_end(payload, VALUE_MAX)}"
+    yield from _value_lines("+" if item.one is None else "-", text, paint)
+
+
+def _edits_lines(edits: Iterable[Edit], paint: Paint) -> Iterator[str]:
+    for edit in edits:
+        yield from indented(_edit_lines(edit, paint))
+
+
+def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
+    """Yields where two values differ: on one line if it fits, else one below the other."""
+    one, other = (None if value is ABSENT else _value(value) for value in (edit.one, edit.other))
+    if one is not None and other is not None:
+        line = f"{edit.at}: {one} → {other}"
+        if len(line) <= WIDTH - 6:
+            yield f"{edit.at}: {paint(one, 'bad')} → {paint(other, 'good')}"
+            return
+    yield edit.at
+    for sign, text in (("-", one), ("+", other)):
+        if text is not None:
+            yield from _value_lines(sign, text, paint)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict) and value.keys() >= {"role", "content"}:
+        return short(_spoken(value), VALUE_MAX)
+    return short_end(value_text(value), VALUE_MAX)
+
+
+def _spoken(said: dict[str, Any]) -> str:
+    """A message that a channel holds, as it is spoken."""
+    asked = (pair for call in said.get("calls", ()) for pair in call.items())
+    calls = [f"{name}({value_text(args)})" for name, args in asked]
+    by = f" {said['agent']}" if said.get("agent") else ""
+    return f"{said['role']}{by}: {' '.join([str(said['content']), *calls])}"
+
+
+def _value_lines(sign: str, text: str, paint: Paint) -> Iterator[str]:
+    first, *rest = wrapped(text, f"  {sign} ", "    ", WIDTH - 4)
+    yield first.replace(sign, signed(sign, paint), 1)
+    yield from rest
+
+
+def signed(sign: str, paint: Paint) -> str:
+    return paint(sign, "good" if sign == "+" else "bad")
+
+
+def indented(lines: Iterable[str], columns: int = 2) -> Iterator[str]:
+    for line in lines:
+        yield f"{' ' * columns}{line}".rstrip()

@@ -1,0 +1,254 @@
+"""Two runs of a scenario side by side, as text: what is equal is folded, what differs is shown.
+
+::
+
+    scenarios/coach.scenario.yaml::two turns
+      - base/coach-two-turns.jsonl
+      + .simkit/traces/coach-two-turns.jsonl
+
+      first differing event: 8
+      …
+      coach, turn 1: 3 → 4 messages, 12 → 18 tokens
+          = 2 messages
+        + [2] system · notes
+            knee hurts
+          = 1 message
+        the same in turn 2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from simkit.diff import (
+    CallDiff,
+    Came,
+    Changed,
+    Edit,
+    FirstDifference,
+    ItemEdit,
+    TraceDiff,
+    TurnDiff,
+    Went,
+)
+from simkit.messages import ABSENT
+from simkit.report.diff_lines import (
+    Sides,
+    again_text,
+    call_title,
+    declared_text,
+    diff_blocks,
+    indented,
+    signed,
+)
+from simkit.report.github import annotation
+from simkit.report.wording import Paint, plain, wrapped
+from simkit.words import counted
+
+ANNOTATED_MAX: Final = 40
+"""Lines that an annotation holds."""
+ROWS_MAX: Final = 60
+"""Rows of the table of contexts."""
+DETAILS_MAX: Final = 300
+"""Lines that Markdown shows of one scenario."""
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """One scenario's two runs, or why there are not two."""
+
+    name: str
+    """The scenario, as the user may call it."""
+    sources: tuple[str, str]
+    """Where each run comes from: a file, or a pipeline; empty where there is none."""
+    diff: TraceDiff | None = None
+    error: str = ""
+    """Why a run could not be read or made."""
+    file: str = ""
+    """The scenario's file, where it is known."""
+    line: int = 0
+
+    @property
+    def outcome(self) -> Literal["equal", "different", "one", "other", "broken"]:
+        """``one`` and ``other``: only that side has the scenario."""
+        if self.error:
+            return "broken"
+        if self.diff is None:
+            return "one" if self.sources[0] else "other"
+        return "equal" if self.diff.is_equal else "different"
+
+
+def exit_code(pairs: Iterable[Compared]) -> int:
+    """Returns 0 if all are equal, 1 if some differ, 2 if one is broken."""
+    outcomes = {pair.outcome for pair in pairs}
+    return 2 if "broken" in outcomes else int(bool(outcomes - {"equal"}))
+
+
+def diff_text(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
+    """Returns all that differs, and the line that counts everything."""
+    blocks = ["\n".join(pair_lines(pair, sides, paint)) for pair in pairs]
+    return "\n\n".join(block for block in (*blocks, summary_line(pairs, sides, paint)) if block)
+
+
+def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
+    """Returns how many scenarios are equal, and how many are not."""
+    outcomes = [pair.outcome for pair in pairs]
+    counts = (
+        (outcomes.count("equal"), "equal"),
+        (outcomes.count("different"), "different"),
+        (outcomes.count("one"), f"only in {sides.one}"),
+        (outcomes.count("other"), f"only in {sides.other}"),
+        (outcomes.count("broken"), "broken"),
+    )
+    parts = [f"{count} {word}" for count, word in counts if count]
+    line = f"{counted(len(pairs), 'scenario')}: {', '.join(parts) or 'nothing to compare'}"
+    return paint(line, "bad" if exit_code(pairs) else "good")
+
+
+def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[str]:
+    """Yields what differs between two runs of a scenario; nothing if nothing does."""
+    outcome = pair.outcome
+    if outcome == "equal":
+        if pair.diff is not None and pair.diff.declared:
+            yield from wrapped(f"{pair.name}: equal, {declared_text(pair.diff)}", "", "  ")
+        return
+    if outcome in ("one", "other"):
+        yield f"{paint(pair.name, 'strong')}: {_outcome_words(pair, sides)}"
+        return
+    yield paint(pair.name, "strong")
+    if outcome == "broken" or pair.diff is None:
+        yield from indented(pair.error.splitlines())
+        return
+    for sign, source in zip("-+", pair.sources, strict=True):
+        yield f"  {signed(sign, paint)} {source}"
+    for block in diff_blocks(pair.diff, sides, paint):
+        yield ""
+        yield from indented(block)
+
+
+# JSON
+
+
+def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
+    """Returns one object, indented::
+
+        {"simkit", "sides": [one, other],
+         "scenarios": [{"name", "file", "line", "outcome", "one", "other", "error",
+                        "declared", "first", "calls", "more_calls", "turns", "at_end"}],
+         "summary": {"equal", "different", "one", "other", "broken", "exit_code"}}
+
+    ``outcome`` is one of the summary's words: ``one`` and ``other`` say that only that side has
+    the scenario. A difference is ``{"at", "one", "other"}``, of which the side that has nothing
+    there is missing. Equal runs give equal bytes.
+    """
+    outcomes: list[str] = [pair.outcome for pair in pairs]
+    words = ("equal", "different", "one", "other", "broken")
+    whole = {
+        "simkit": version,
+        "sides": [sides.one, sides.other],
+        "scenarios": [_pair_object(pair) for pair in pairs],
+        "summary": {
+            **{word: outcomes.count(word) for word in words}, "exit_code": exit_code(pairs)
+        },
+    }  # fmt: skip
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
+
+
+def _pair_object(pair: Compared) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": pair.name, "file": pair.file, "line": pair.line, "outcome": pair.outcome,
+        "one": pair.sources[0], "other": pair.sources[1], "error": pair.error,
+    }  # fmt: skip
+    return told if pair.diff is None else {**told, **_object(pair.diff)}
+
+
+def _object(value: Any) -> Any:
+    """Returns a diff as plain data; what is absent of a difference has no key."""
+    if isinstance(value, Edit):
+        sides = {"one": value.one, "other": value.other}
+        return {"at": value.at, **{k: v for k, v in sides.items() if v is not ABSENT}}
+    if isinstance(value, tuple):
+        return [_object(item) for item in value]
+    if isinstance(value, TraceDiff | FirstDifference | CallDiff | TurnDiff | ItemEdit):
+        return {name: _object(getattr(value, name)) for name in value.__struct_fields__}
+    return value
+
+
+# GitHub
+
+
+def diff_annotations(pairs: Sequence[Compared], sides: Sides) -> Iterator[str]:
+    """Yields a workflow command for each scenario that is not equal."""
+    for pair in pairs:
+        if pair.outcome == "equal":
+            continue
+        lines = list(pair_lines(pair, sides))
+        title = f"{_short_name(pair)}: {_outcome_words(pair, sides)}"
+        yield annotation(
+            "error" if pair.outcome == "broken" else "warning",
+            "\n".join(lines[:ANNOTATED_MAX] + ["…"] * (len(lines) > ANNOTATED_MAX)),
+            file=pair.file, line=pair.line, title=title,
+        )  # fmt: skip
+
+
+def _short_name(pair: Compared) -> str:
+    """The scenario without the file beside which it is shown."""
+    return pair.name.removeprefix(f"{pair.file}::") if pair.file else pair.name
+
+
+def _outcome_words(pair: Compared, sides: Sides) -> str:
+    return {
+        "equal": "equal",
+        "different": f"{sides.other} differs from {sides.one}",
+        "one": f"only in {sides.one}",
+        "other": f"only in {sides.other}",
+        "broken": "broken",
+    }[pair.outcome]
+
+
+# Markdown
+
+
+def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
+    """Returns the contexts that changed as a table, and what differs in each scenario, folded."""
+    blocks = [f"### Contexts in {sides.other} against {sides.one}", summary_line(pairs, sides)]
+    rows = [row for pair in pairs for row in _context_rows(pair, sides)]
+    if rows:
+        head = "| scenario | agent and call | messages |\n|---|---|---|"
+        blocks.append("\n".join([head, *rows[:ROWS_MAX]]))
+    if len(rows) > ROWS_MAX:
+        blocks.append(f"… and {counted(len(rows) - ROWS_MAX, 'more row')}")
+    blocks += [_details(pair, sides) for pair in pairs if pair.outcome != "equal"]
+    return "\n\n".join(blocks)
+
+
+def _context_rows(pair: Compared, sides: Sides) -> Iterator[str]:
+    for call in pair.diff.calls if pair.diff is not None else ():
+        title, _, sizes = call_title(call, sides).partition(": ")
+        changes = list(call.changes)
+        counts = (
+            (sum(isinstance(change, kind) for change in changes), word)
+            for kind, word in ((Came, "came"), (Went, "went"), (Changed, "changed"))
+        )
+        told = [f"{count} {word}" for count, word in counts if count]
+        told += [again_text(call)] if call.again else []
+        cells = (_short_name(pair), title, "; ".join((sizes, *told)))
+        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"([\\|<>`*_\[\]])", r"\\\1", text)
+
+
+def _details(pair: Compared, sides: Sides) -> str:
+    lines = list(pair_lines(pair, sides))
+    if len(lines) > DETAILS_MAX:
+        lines[DETAILS_MAX:] = [f"… {counted(len(lines) - DETAILS_MAX, 'more line')}"]
+    text = "\n".join(lines)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    title = f"{pair.name}: {_outcome_words(pair, sides)}"
+    title = title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"<details><summary>{title}</summary>\n\n{fence}text\n{text}\n{fence}\n\n</details>"

@@ -1,0 +1,1 @@
+"""What is odd about files that could run: pure checks of documents, each a generator of flaws."""

@@ -1,0 +1,113 @@
+"""What checks find: a flaw at a path of its document, and a problem at a place of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from simkit.errors import SourceError
+from simkit.source import Document, SourcePath, path_text
+from simkit.validation_catalogue import CODES
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """One thing that is odd about a document."""
+
+    code: str
+    path: SourcePath
+    what: str
+    advice: str = ""
+    """What to do now, where the catalogue cannot say it as well."""
+    key: bool = False
+    """It is the key at the path, not its value, that is odd."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a file."""
+
+    code: str
+    where: str
+    """``file:line:column``."""
+    what: str
+    at: str = ""
+    """The path inside the document."""
+    near: str = ""
+    known: tuple[str, ...] = ()
+    advice: str = ""
+
+    @property
+    def severity(self) -> str:
+        """``E`` or ``W``."""
+        return CODES[self.code].severity
+
+    @property
+    def text(self) -> str:
+        """All of it, as every error of a file reads."""
+        lead = "warning " if self.severity == "W" else ""
+        what = f"{lead}{self.code}: {self.what}"
+        return str(SourceError(self.where, what, self.at, self.near, self.known, self.advice))
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was checked, and what is wrong."""
+
+    files: int
+    scenarios: int
+    """Rows of tables count one by one."""
+    problems: tuple[Problem, ...]
+    """In the order of files and lines."""
+    turned_off: int = 0
+    """How many findings the files turn off."""
+
+    def count(self, severity: str) -> int:
+        """How many problems are of a severity."""
+        return sum(problem.severity == severity for problem in self.problems)
+
+
+class Problems:
+    """Collects problems, each once, without those that their document turns off."""
+
+    def __init__(self) -> None:
+        self._found: dict[Problem, None] = {}
+        self._off: set[tuple[str, int, str, SourcePath]] = set()
+
+    def refuse(self, code: str, problem: SourceError) -> None:
+        """Adds what keeps a file from running."""
+        p = problem
+        self._found[Problem(code, p.where, p.what, p.at, p.near, p.known, p.advice)] = None
+
+    def add(self, document: Document, flaws: Iterable[Flaw]) -> None:
+        """Adds what is odd about a document."""
+        off = turned_off(document)
+        for flaw in flaws:
+            if flaw.code in off:
+                self._off.add((document.file, document.index, flaw.code, flaw.path))
+                continue
+            where = document.position(flaw.path, flaw.key)
+            at, advice = path_text(flaw.path), flaw.advice or CODES[flaw.code].fix
+            self._found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
+
+    def report(self, files: Iterable[str], scenarios: int) -> Report:
+        """Returns what was found, in the order of the files; other files come last."""
+        order = {file: place for place, file in enumerate(files)}
+
+        def place(problem: Problem) -> tuple[int, str, int, int]:
+            file, line, column = place_of(problem.where)
+            return order.get(file, len(order)), file, line, column
+
+        return Report(len(order), scenarios, tuple(sorted(self._found, key=place)), len(self._off))
+
+
+def turned_off(document: Document) -> frozenset[str]:
+    """Returns the codes that a document turns off."""
+    lints = document.data.get("lints") if isinstance(document.data, Mapping) else None
+    return frozenset(lints) if isinstance(lints, Mapping) else frozenset()
+
+
+def place_of(where: str) -> tuple[str, int, int]:
+    """Returns file, line and column of `file:line:column`; 0 for what is not there."""
+    file, *numbers = where.rsplit(":", 2)
+    if len(numbers) == 2 and all(number.isdigit() for number in numbers):
+        return file, int(numbers[0]), int(numbers[1])
+    return where, 0, 0

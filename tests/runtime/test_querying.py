@@ -1,0 +1,173 @@
+"""Tools that look into a channel: ``reads:`` answers a path with what stands there."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.events import ToolFailed, ToolReturned
+from simkit.messages import Message
+from simkit.ports import ToolReply
+from simkit.reducers import Appended
+from simkit.runtime.querying import looked_up
+from tests.building import run_yaml, shown
+from tests.runtime.graphs import graph, order, problems, ran
+
+VALUE = {
+    "trip": {"to": "Rome", "days": [{"km": 3}, {"km": 5}]},
+    "a.b": 1,
+    "none": None,
+    "said": [Message("user", "Hi", "m1")],
+    "list": Appended([1, 2]),
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("trip.to", "Rome"),
+        ("trip.days[0].km", 3),
+        ("trip.days[-1]", {"km": 5}),
+        ("trip.days", [{"km": 3}, {"km": 5}]),
+        ('["a.b"]', 1),
+        ("none", None),
+        ("said[0]", {"role": "user", "content": "Hi"}),
+        ("said[0].content", "Hi"),
+        ("list", [1, 2]),
+        ("list[1]", 2),
+    ],
+)
+def test_path_is_answered_with_what_stands_there(path: str, found: object) -> None:
+    assert looked_up("facts", VALUE, {"path": path}) == ToolReply(found)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (
+            "trip.too",
+            "nothing is at `trip.too` in `facts`. Did you mean `trip.to`? There is: trip, trip.to, "
+            "trip.days, a.b, none, said, said[0], list, list[0]",
+        ),
+        (
+            "trip.days[2]",
+            "nothing is at `trip.days[2]` in `facts`. Did you mean `trip.days`? There is: trip, "
+            "trip.to, trip.days, a.b, none, said, said[0], list, list[0]",
+        ),
+        (
+            "zzzzzz",
+            "nothing is at `zzzzzz` in `facts`. There is: trip, trip.to, trip.days, a.b, none, "
+            "said, said[0], list, list[0]",
+        ),
+        (
+            "trip[x",
+            "nothing is at `trip[x` in `facts`. Did you mean `trip`? There is: trip, trip.to, "
+            "trip.days, a.b, none, said, said[0], list, list[0]",
+        ),
+    ],
+)
+def test_path_that_leads_nowhere_is_an_error_that_says_what_is_there(path: str, says: str) -> None:
+    assert looked_up("facts", VALUE, {"path": path}) == ToolReply(error=says)
+
+
+def test_names_in_an_error_are_few() -> None:
+    reply = looked_up("facts", {f"k{n}": n for n in range(20)}, {"path": "x"})
+
+    assert reply.error == (
+        f"nothing is at `x` in `facts`. There is: {', '.join(f'k{n}' for n in range(12))}, … 8 more"
+    )
+
+
+def test_number_of_names_that_fit_stands_alone() -> None:
+    reply = looked_up("facts", {f"k{n}": n for n in range(12)}, {"path": "x"})
+
+    assert reply.error == (
+        f"nothing is at `x` in `facts`. There is: {', '.join(f'k{n}' for n in range(12))}"
+    )
+
+
+@pytest.mark.parametrize("value", [None, {}, [], "text"])
+def test_channel_that_holds_nothing_says_so(value: object) -> None:
+    assert looked_up("facts", value, {"path": "x"}) == ToolReply(
+        error="nothing is at `x` in `facts`. There is: nothing"
+    )
+
+
+def test_whole_value_is_asked_for_without_a_path() -> None:
+    assert looked_up("facts", {"a": [1]}, {"path": ""}) == ToolReply({"a": [1]})
+
+
+# In a run
+
+PIPELINE = """
+channels: {facts: {reducer: merge}}
+tools: {ask: {reads: facts}}
+agents: {a: {instructions: A., tools: [ask]}}
+flow: {handoffs: {start: a}}
+"""
+GIVEN = "given: {state: {facts: {trip: {to: Rome}}}}"
+
+
+def test_agent_asks_for_the_part_that_it_needs() -> None:
+    one = run_yaml(
+        PIPELINE,
+        f"{GIVEN}\nturns: [{{user: Hi, replies: {{a: [{{calls: [ask: {{path: trip}}]}}, x]}}}}]",
+    )
+
+    assert problems(one) == []
+    assert shown(one.calls("a")[1].context.section("run")) == [
+        'assistant/a: [ask{"path":"trip"}]', 'tool/a: {"to":"Rome"}'
+    ]  # fmt: skip
+    assert [event.result for event in one.events(ToolReturned)] == [{"to": "Rome"}]
+
+
+def test_agent_is_told_that_nothing_is_there() -> None:
+    one = run_yaml(
+        PIPELINE,
+        f"{GIVEN}\nturns:\n  - user: Hi\n"
+        "    replies: {a: [{calls: [ask: {path: trip.too}]}, x]}",
+    )
+
+    says = "nothing is at `trip.too` in `facts`. Did you mean `trip.to`? There is: trip, trip.to"
+    assert [event.error for event in one.events(ToolFailed)] == [says]
+    assert shown(one.calls("a")[1].context.section("run"))[1] == f"tool/a: {says}"
+
+
+def test_scripted_result_stands_in_for_the_channel() -> None:
+    one = run_yaml(
+        PIPELINE,
+        f"""
+        {GIVEN}
+        turns:
+          - user: Hi
+            replies: {{a: [{{calls: [ask: {{path: trip}}]}}, x]}}
+            tool_results: {{ask: scripted}}
+        """,
+    )
+
+    assert problems(one) == []
+    assert [event.result for event in one.events(ToolReturned)] == ["scripted"]
+
+
+def test_tool_sees_the_state_of_its_branch() -> None:
+    one = ran(
+        graph("s>a s>b a>c b>m c>m", {"c": "tools: [ask]"}, "tools: {ask: {reads: outputs}}",
+              s="role: split", m="role: merge, exit: true"),
+        s="s", a="{text: a, latency_ms: 5}", b="b", c="[{calls: [ask: {path: ''}]}, c]", m="m",
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert order(one)[3] == "c @5"
+    assert [event.result for event in one.events(ToolReturned)] == [{"s": "s", "a": "a"}]
+
+
+def test_tool_sees_only_what_a_contract_carries() -> None:
+    one = ran(
+        graph("a>b", {"b": "tools: [ask]"},
+              "tools: {ask: {reads: outputs}}\ncontracts: [{from: a, to: b, carries: [seen]}]",
+              b="exit: true"),
+        a="a", b="[{calls: [ask: {path: a}]}, b]",
+    )  # fmt: skip
+
+    assert [event.error for event in one.events(ToolFailed)] == [
+        "nothing is at `a` in `outputs`. There is: nothing"
+    ]

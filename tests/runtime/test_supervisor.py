@@ -1,0 +1,224 @@
+"""The supervisor flow: goals worked off step by step, each step an agent and its task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.events import AgentStarted
+from tests.building import Ran, run_yaml, shown
+from tests.runtime.graphs import order, problems
+
+PIPELINE = """
+agents:
+  fetch: {instructions: F.}
+  check: {instructions: C.}
+  report: {instructions: R.}
+  CONTRACTS
+flow:
+  supervisor:
+    goals:
+      data:
+        description: Data in, report out.
+        steps:
+          - fetch: Fetch what ${user.about} is about.
+          - check: Check ${run.output.rows} rows of ${run.agent}.
+      words:
+        steps:
+          - report: Report.
+"""
+ALL = "fetch: {json: {rows: 2}}, check: Fine., report: Told."
+
+
+def supervised(
+    user: str, replies: str, expect: str = "{}", contracts: str = "", pipeline: str = PIPELINE
+) -> Ran:
+    written = pipeline.replace("  CONTRACTS\n", f"contracts: {contracts}\n" if contracts else "")
+    return run_yaml(
+        written,
+        f"turns:\n  - user: {user}\n    expect: {expect}\n    replies: {{{replies}}}\n",
+    )
+
+
+def tasks(one: Ran) -> list[tuple[str, Any, str]]:
+    return [(e.agent, e.input, e.task) for e in one.events(AgentStarted)]
+
+
+def test_all_goals_are_worked_off_in_the_order_of_the_file() -> None:
+    one = supervised("{json: {about: sales}}", ALL)
+
+    assert problems(one) == []
+    assert tasks(one) == [
+        ("fetch", "Fetch what sales is about.", "Fetch what sales is about."),
+        ("check", "Check 2 rows of fetch.", "Check 2 rows of fetch."),
+        ("report", "Report.", "Report."),
+    ]
+    assert one.turn().reply == "Told."
+
+
+def test_step_names_the_step_before_it_also_across_goals() -> None:
+    one = supervised("Hi", ALL)
+
+    assert [(e.run, e.after) for e in one.events(AgentStarted)] == [
+        ("r1", ()), ("r2", ("r1",)), ("r3", ("r2",))
+    ]  # fmt: skip
+
+
+def test_default_recipe_ends_with_the_task() -> None:
+    one = supervised("Hi", ALL)
+
+    assert shown(one.context("check").messages) == [
+        "system/check: C.", 'assistant/fetch: {"rows":2}', "user: Hi",
+        "user: Check 2 rows of fetch.",
+    ]  # fmt: skip
+    assert list(one.context("check").sections) == [
+        "instructions", "history", "current_message", "task"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("goal", ["words", "data"])
+def test_message_may_name_one_goal(goal: str) -> None:
+    replies = {"words": "report: Told.", "data": "fetch: {json: {rows: 2}}, check: Fine."}
+    one = supervised(f"{{json: {{goal: {goal}}}}}", replies[goal])
+
+    assert problems(one) == []
+    assert order(one) == {"words": ["report"], "data": ["fetch", "check"]}[goal]
+
+
+def test_words_of_a_text_name_no_goal() -> None:
+    one = supervised("words", ALL)
+
+    assert order(one) == ["fetch", "check", "report"]
+
+
+@pytest.mark.parametrize(("goal", "quoted"), [("wordz", "'wordz'"), ("[words]", "['words']"),
+                                              ("{a: 1}", "{'a': 1}"), ("3", "3")])  # fmt: skip
+def test_goal_that_is_not_there_is_an_error_that_names_those_that_are(
+    goal: str, quoted: str
+) -> None:
+    one = supervised(f"{{json: {{goal: {goal}}}}}", "", "{error: {type: NoRoute}, agents: []}")
+
+    assert problems(one) == []
+    assert one.error() == ("NoRoute", f"there is no goal {quoted}; goals: data, words")
+
+
+def test_goal_that_is_null_is_none() -> None:
+    one = supervised("{json: {goal: null}}", ALL)
+
+    assert order(one) == ["fetch", "check", "report"]
+
+
+def test_root_of_a_run_holds_its_task() -> None:
+    one = run_yaml(
+        """
+        channels: {told: {reducer: append}}
+        agents:
+          a: {instructions: "Do: ${task}", context: [instructions], writes: {told: "${task}"}}
+          b: {function: "tests.functions:what_came"}
+        flow: {supervisor: {goals: {g: {steps: [{a: One}, {b: "Two after ${task}"}]}}}}
+        """,
+        "turns: [{user: Hi, replies: {a: x}}]",
+    )
+
+    assert problems(one) == []
+    assert shown(one.context("a").messages) == ["system/a: Do: One"]
+    assert one.state("told") == ["One"]
+    assert one.turn().reply == {
+        "input": "Two after One", "task": "Two after One", "upstream": None,
+    }  # fmt: skip
+
+
+def test_root_has_no_task_elsewhere() -> None:
+    one = run_yaml(
+        """
+        channels: {told: {reducer: append}}
+        agents: {a: {writes: {told: ["${task}", "${upstream}"]}}}
+        flow: {handoffs: {start: a}}
+        """,
+        "turns: [{user: Hi, replies: {a: x}}]",
+    )
+
+    assert one.state("told") == [None, None]
+
+
+def test_step_whose_agent_transfers_goes_on_with_the_target() -> None:
+    one = run_yaml(
+        """
+        agents:
+          a: {instructions: A., handoffs: [helper]}
+          helper: {instructions: H.}
+          b: {instructions: B.}
+        contracts: [{from: a, to: helper}]
+        flow: {supervisor: {goals: {g: {steps: [{a: One}, {b: "Go on with ${run.output}"}]}}}}
+        """,
+        """
+        turns:
+          - user: Hi
+            replies: {a: {handoff: {to: helper, query: Help}}, helper: Helped., b: x}
+        """,
+    )
+
+    assert problems(one) == []
+    assert tasks(one) == [
+        ("a", "One", "One"), ("helper", "Help", ""),
+        ("b", "Go on with Helped.", "Go on with Helped."),
+    ]  # fmt: skip
+
+
+# Contracts between steps
+
+ROWS = "[{from: fetch, to: check, payload: {type: object, required: [rows]}POLICY}]"
+
+
+def test_step_with_a_contract_is_a_handoff_of_what_was_put_out() -> None:
+    one = supervised("Hi", ALL, "{handoffs: [{from: fetch, to: check, payload: {rows: 2}}]}",
+                     ROWS.replace("POLICY", ""))  # fmt: skip
+
+    assert problems(one) == []
+    assert [(e.agent, e.handoff) for e in one.events(AgentStarted)] == [
+        ("fetch", ""), ("check", "h1"), ("report", "")
+    ]  # fmt: skip
+
+
+def test_refused_step_runs_again_told_why_and_the_next_task_reads_what_it_then_said() -> None:
+    one = supervised(
+        "Hi", "fetch: [{json: {row: 1}}, {json: {rows: 7}}], check: Fine., report: Told.",
+        contracts=ROWS.replace("POLICY", ""),
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert [task for _, _, task in tasks(one)] == [
+        "Fetch what null is about.", "Fetch what null is about.", "Check 7 rows of fetch.",
+        "Report.",
+    ]  # fmt: skip
+    assert shown(one.calls("fetch")[1].context.messages) == [
+        "system/fetch: F.", 'assistant/fetch: {"row":1}', "user: Hi",
+        "user: Fetch what null is about.",
+        "system/fetch: Handoff to check rejected: payload: 'rows' is a required property",
+    ]  # fmt: skip
+    assert [e.after for e in one.events(AgentStarted)] == [(), (), ("r2",), ("r3",)]
+
+
+def test_refused_step_ends_the_turn_where_the_contract_says_stop() -> None:
+    one = supervised(
+        "Hi", "fetch: {json: {row: 1}}", "{agents: [fetch], reply: {row: 1}}",
+        ROWS.replace("POLICY", ", on_invalid: stop"),
+    )  # fmt: skip
+
+    assert problems(one) == []
+
+
+def test_contract_between_steps_holds_whoever_the_step_handed_off_to() -> None:
+    one = supervised(
+        "Hi", "fetch: {handoff: {to: report, query: q}}, report: No rows.",
+        "{agents: [fetch, report]}",
+        "[{from: fetch, to: report}, "
+        f"{ROWS.replace('POLICY', ', on_invalid: stop').removeprefix('[')}",
+        PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert [(h.event.from_agent, h.event.to_agent, h.outcome) for h in one.turn().handoffs] == [
+        ("fetch", "report", "made"), ("fetch", "check", "rejected"),
+    ]  # fmt: skip

@@ -1,0 +1,40 @@
+"""Tables of files: a base, what each case replaces in it, and all that is then found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simkit.cli.validating import checked
+
+FILE = "t.scenario.yaml"
+_READ: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("findings.yaml").read_text(encoding="utf-8")
+)
+
+
+def problems_of(*paths: str) -> str:
+    """Returns the text of all problems, as the command prints it."""
+    return "\n".join(problem.text for problem in checked(paths or (FILE,)).problems)
+
+
+def cases(section: str, kind: str) -> Callable[[Any], Any]:
+    """Runs a test for each case of a section that is ``found``, or that is ``passed``."""
+    table = _READ[section]
+    base: str = _READ["bases"][table["base"]]
+    entries = [
+        pytest.param(_text(base, entry), entry.get("says", "").rstrip(), id=entry["name"])
+        for entry in table[kind]
+    ]
+    return pytest.mark.parametrize(("text", "says"), entries)
+
+
+def _text(base: str, entry: dict[str, Any]) -> str:
+    for old, new in entry["replace"]:
+        assert base.count(old) == 1, f"{entry['name']}: {old!r} is {base.count(old)} times there"
+        base = base.replace(old, new)
+    return base
