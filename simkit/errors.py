@@ -28,7 +28,7 @@
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
 Not here are exceptions that never leave their module's callers, because somebody always catches
-them: ``source.nodes.Fault``, ``runtime.scheduler.TimedOut``, ``runtime.activation.TurnStopped``.
+them: ``source.nodes.Fault``, ``runtime.scheduler.TimedOut``, ``runtime.passing.TurnStopped``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -11,7 +11,6 @@ from simkit import events as e
 from simkit import messages as m
 from simkit.context.on_demand import ContextMessages
 from simkit.errors import (
-    HandoffInvalid,
     InputInvalid,
     ModelError,
     OutputInvalid,
@@ -19,21 +18,19 @@ from simkit.errors import (
     ScriptBroken,
 )
 from simkit.json_schema import place_text, schema_errors
-from simkit.messages import ABSENT, HANDOFF_PREFIX, Message
+from simkit.messages import ABSENT, Message
 from simkit.ports import ModelRequest
 from simkit.runtime.compiled import CompiledRule
-from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.handoffs import Request
 from simkit.runtime.parsing import parsed
+from simkit.runtime.passing import Passing, TurnStopped
 from simkit.runtime.reading import Reading
-from simkit.runtime.scheduler import Steps, TimedOut, Waiting, within
+from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import Heard, ToolUse
 from simkit.runtime.turn import Start, Turn
 from simkit.trace import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
-
-
-HandoffEvent = TypeVar("HandoffEvent", e.HandoffRequested, e.HandoffRejected, e.HandoffMade)
 
 
 class Activation:
@@ -52,7 +49,8 @@ class Activation:
         self.tools = ToolUse(turn, given.agent)
         self._usage = [0, 0]
         self._model_calls = 0
-        self._retried = self._has_ended = False
+        self._has_ended = False
+        self._passing = Passing(self)
         self._base = ""
         self._left_out: tuple[e.Unshown, ...] = ()
 
@@ -110,7 +108,12 @@ class Activation:
             return self.turn.input
         return handoff.payload if handoff.payload is not None else handoff.query
 
-    def _where(self) -> tuple[int, str, int, str, str]:
+    @property
+    def name(self) -> str:
+        """Under what it runs."""
+        return self.agent.name
+
+    def where(self) -> tuple[int, str, int, str, str]:
         """What every event of this run begins with."""
         turn = self.turn
         return turn.clock.now(), turn.session, turn.number, self.agent.name, self.id
@@ -175,7 +178,7 @@ class Activation:
         final = self.final
         self.turn.sink.emit(
             e.AgentFinished(
-                *self._where(), status, canonical(self.output),
+                *self.where(), status, canonical(self.output),
                 final.number if final is not None else 0, changed,
             )
         )  # fmt: skip
@@ -224,12 +227,12 @@ class Activation:
             if channel not in after or _encode(canonical(after[channel])) != before.get(channel)
         )
         if isinstance(answer, m.Handoff):
-            yield from self._hand_off(answer, call="")
+            self.onward = yield from self._passing.hand_off(answer, call="")
         elif answer is not None:
             self.output = copied(answer)
             plain = canonical(answer)
             text = answer if isinstance(answer, str) else _encode(plain).decode()
-            self._say(text, data=None if isinstance(answer, str) else plain)
+            self.say(text, data=None if isinstance(answer, str) else plain)
         if self.onward is None:
             self._check_output()
         return changed
@@ -255,7 +258,7 @@ class Activation:
                 if done:
                     return
             elif isinstance(reply, m.Handoff):
-                yield from self._hand_off(reply, call, answer.usage)
+                self.onward = yield from self._passing.hand_off(reply, call, answer.usage)
                 if self.onward is not None:
                     return
             elif isinstance(reply, m.Fails):
@@ -288,7 +291,7 @@ class Activation:
         turn.limit("model_calls_per_run", self._model_calls)
         turn.numbers.model_calls += 1
         call = f"c{turn.numbers.model_calls}"
-        where = self._where()
+        where = self.where()
         budget = turn.limits.context_tokens or 0
         base, self._base = self._base, self._base or call
         sizes = turn.conversation.sizes
@@ -311,13 +314,13 @@ class Activation:
         try:
             return call, turn.model.answer(request)
         except PipelineError as problem:
-            turn.sink.emit(e.ModelFailed(*self._where(), call, "no_reply_line", 0, str(problem)))
+            turn.sink.emit(e.ModelFailed(*self.where(), call, "no_reply_line", 0, str(problem)))
             raise
 
     def _read(self, text: str) -> m.JsonValue:
         return parsed(text, self.agent.parse, self.agent.name)[0]
 
-    def _say(self, text: str, calls: tuple[m.ToolCall, ...] = (), data: Any = None) -> Message:
+    def say(self, text: str, calls: tuple[m.ToolCall, ...] = (), data: Any = None) -> Message:
         message = self.turn.conversation.add(
             "assistant", text, agent=self.agent.name, run=self.id, calls=calls, data=data,
             branch=self.branch,
@@ -327,20 +330,20 @@ class Activation:
             self.final = message
         return message
 
-    def _replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
-        self.turn.sink.emit(e.ModelReplied(*self._where(), call, message.number, kind, usage))
+    def replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
+        self.turn.sink.emit(e.ModelReplied(*self.where(), call, message.number, kind, usage))
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
         if isinstance(reply, m.Structured):
             self.output = reply.value
             text = _encode(reply.value).decode()
-            self._replied(call, self._say(text, data=reply.value), "json", usage)
+            self.replied(call, self.say(text, data=reply.value), "json", usage)
         else:
-            message = self._say(reply.text)
-            self._replied(call, message, "text", usage)
+            message = self.say(reply.text)
+            self.replied(call, message, "text", usage)
             self.output, how = parsed(reply.text, self.agent.parse, self.agent.name)
             if how:
-                self.turn.sink.emit(e.ReplyParsed(*self._where(), call, how, self.output))
+                self.turn.sink.emit(e.ReplyParsed(*self.where(), call, how, self.output))
         self._check_output()
 
     def _check_output(self) -> None:
@@ -363,17 +366,17 @@ class Activation:
                 return
             raise OutputInvalid(f"the output of agent {self.agent.name!r} is not valid JSON")
         self.turn.sink.emit(
-            e.ModelFailed(*self._where(), call, reply.kind, reply.status, reply.message)
+            e.ModelFailed(*self.where(), call, reply.kind, reply.status, reply.message)
         )
         raise ModelError(reply.message, reply.kind, reply.status)
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
         """Calls all tools of one message at once; True if their result is the run's output."""
         calls = self.tools.asked(reply)
-        self._replied(call, self._say(reply.text, calls), "calls", usage)
-        heard: list[Heard] = yield from self.tools.called(calls, self._where, self.root["state"])
+        self.replied(call, self.say(reply.text, calls), "calls", usage)
+        heard: list[Heard] = yield from self.tools.called(calls, self.where, self.root["state"])
         for answer in heard:
-            self._hear(answer.call, answer.text, answer.data)
+            self.hear(answer.call, answer.text, answer.data)
         if self.agent.returns != "tool_output" or any(answer.failed for answer in heard):
             return False
         results = {answer.call.name: self._read_result(answer.result) for answer in heard}
@@ -385,7 +388,7 @@ class Activation:
         """A tool's text that is JSON is that value, as a reply's would be."""
         return self._read(result) if isinstance(result, str) else result
 
-    def _hear(self, asked: m.ToolCall, text: str, data: Any = None) -> None:
+    def hear(self, asked: m.ToolCall, text: str, data: Any = None) -> None:
         self._hear_from("tool", text, data, asked)
 
     def _hear_from(
@@ -409,10 +412,10 @@ class Activation:
         """
         question = reply.question
         text = question if isinstance(question, str) else _encode(question).decode()
-        message = self._say(text, data=None if text is question else question)
+        message = self.say(text, data=None if text is question else question)
         self.final = None
-        self._replied(call, message, "interrupt", usage)
-        asked = e.TurnInterrupted(*self._where(), question)
+        self.replied(call, message, "interrupt", usage)
+        asked = e.TurnInterrupted(*self.where(), question)
         self.turn.sink.emit(asked)
         self._end("interrupted")
         answer = yield Waiting(asked)
@@ -425,75 +428,6 @@ class Activation:
             None if isinstance(answer, str) else answer,
         )  # fmt: skip
 
-    # Handoffs
-
-    def _hand_off(self, reply: m.Handoff, call: str, usage: m.Usage | None = None) -> Steps:
-        """Passes control if nothing speaks against it; else the agent is told."""
-        turn = self.turn
-        turn.handoffs += 1
-        turn.limit("handoffs_per_turn", turn.handoffs)
-        turn.numbers.handoffs += 1
-        turn.numbers.calls += 1
-        request = requested(
-            turn.compiled, f"h{turn.numbers.handoffs}", self.agent.name, reply, self.depth + 1
-        )
-        asked = m.ToolCall(
-            f"call{turn.numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _handoff_args(request)
-        )
-        message = self._say(reply.text, (asked,))
-        if call:
-            self._replied(call, message, "handoff", usage)
-        turn.sink.emit(self.told(e.HandoffRequested, request, call_id=asked.id))
-        reason = reason_against(turn.compiled, request)
-        if reason:
-            turn.sink.emit(self.told(e.HandoffRejected, request, reason=reason))
-            self._rejected(request, asked, reason)
-            return
-        turn.sink.emit(self.told(e.HandoffMade, request, depth=request.depth))
-        if request.mode == "delegate":
-            yield from self._delegate(request, asked)
-        else:
-            self._hear(asked, f"Transferred to {request.target}.")
-            self.onward = request
-
-    def told(self, kind: type[HandoffEvent], request: Request, **more: Any) -> HandoffEvent:
-        """Returns what is told of a handoff that this run asks for."""
-        return kind(
-            *self._where(), handoff=request.id, from_agent=request.source,
-            to_agent=request.target, type=request.type, mode=request.mode, query=request.query,
-            payload=canonical(request.payload), **more,
-        )  # fmt: skip
-
-    def _rejected(self, request: Request, asked: m.ToolCall, reason: str) -> None:
-        policy = request.contract.on_invalid if request.contract is not None else "reject"
-        told = f"Handoff to {request.target} rejected: {reason}"
-        self._hear(asked, told)
-        if policy == "stop":
-            raise TurnStopped(reason)
-        if policy == "retry":
-            if self._retried:
-                raise HandoffInvalid(
-                    f"the handoff from {request.source!r} to {request.target!r} "
-                    f"was refused again: {reason}"
-                )
-            self._retried = True
-
-    def _delegate(self, request: Request, asked: m.ToolCall) -> Steps:
-        steps = self.turn.chain(Start(request.target, request, request.depth, self.branch))
-        timeout = request.contract.timeout_ms if request.contract is not None else None
-        if timeout is None:
-            last: Activation = yield from steps
-        else:
-            try:
-                last = yield from bounded(self.turn, steps, timeout)
-            except TimedOut:
-                told = f"Handoff to {request.target} timed out after {timeout} ms"
-                self._hear(asked, told)
-                return
-        output = last.output
-        text = output if isinstance(output, str) else _encode(canonical(output)).decode()
-        self._hear(asked, text, None if text is output else output)
-
 
 def _first_that_holds(
     rules: Sequence[CompiledRule], root: Mapping[str, Any]
@@ -502,26 +436,3 @@ def _first_that_holds(
         if rule.holds(root):
             return rule
     return None
-
-
-class TurnStopped(Exception):
-    """A contract's ``stop`` ended the turn, without an error."""
-
-
-def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
-    """Runs a turn's work for at most so long; raises TimedOut when it takes longer."""
-
-    def closes() -> None:
-        turn.closing = "timed_out"
-
-    try:
-        result = yield from within(steps, turn.clock, timeout_ms, closes)
-    except TimedOut:
-        turn.closing = "cancelled"
-        raise
-    return result
-
-
-def _handoff_args(request: Request) -> dict[str, Any]:
-    given = {"type": request.type, "query": request.query, "payload": request.payload}
-    return {key: canonical(value) for key, value in given.items() if value is not None}

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from simkit import events as e
 from simkit.errors import HandoffInvalid, HandoffTimeout, InputInvalid
 from simkit.messages import Handoff
-from simkit.runtime.activation import Activation, TurnStopped, bounded
+from simkit.runtime.activation import Activation
 from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.passing import TurnStopped, bounded, told_of
 from simkit.runtime.scheduler import Steps, TimedOut, Together
 from simkit.runtime.turn import Start, Turn
 
@@ -103,9 +104,9 @@ class Way:
         turn.limit("handoffs_per_turn", turn.handoffs)
         turn.numbers.handoffs += 1
         self._request = replace(self._request, id=f"h{turn.numbers.handoffs}")
-        turn.sink.emit(source.told(e.HandoffRequested, self._request))
+        turn.sink.emit(told_of(source, e.HandoffRequested, self._request))
         if self.reason:
-            turn.sink.emit(source.told(e.HandoffRejected, self._request, reason=self.reason))
+            turn.sink.emit(told_of(source, e.HandoffRejected, self._request, reason=self.reason))
 
     def taken(self) -> Start:
         """Returns the next agent's start, with the handoff if there is one."""
@@ -118,7 +119,7 @@ class Way:
             )
         if request is None:
             return start
-        made = self._source.told(e.HandoffMade, request, depth=request.depth)
+        made = told_of(self._source, e.HandoffMade, request, depth=request.depth)
         self._turn.sink.emit(made)
         return replace(start, handoff=request, depth=request.depth)
 

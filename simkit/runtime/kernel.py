@@ -16,13 +16,13 @@ from simkit.errors import LimitExceeded, ModelError, PipelineError, ScriptBroken
 from simkit.messages import JsonValue, Message
 from simkit.pipeline.model import Limits
 from simkit.ports import Schedule, Sink, Store, Tools, TurnModel
-from simkit.runtime.activation import TurnStopped
 from simkit.runtime.chain import chain
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline, facts_of
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import flow_of
 from simkit.runtime.journal import Journal, Recovered, Saved, recovered
+from simkit.runtime.passing import TurnStopped
 from simkit.runtime.scheduler import Fifo, Scheduler
 from simkit.runtime.state import State, channels_of
 from simkit.runtime.turn import Turn

@@ -1,0 +1,148 @@
+"""A run passes control: it asks, its contract judges, and the target takes over or comes back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from simkit import events as e
+from simkit.errors import HandoffInvalid
+from simkit.messages import HANDOFF_PREFIX, Handoff, Message, ToolCall, Usage
+from simkit.runtime.branch import Branch
+from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.scheduler import Steps, TimedOut, within
+from simkit.runtime.turn import Start, Turn
+from simkit.trace import canonical
+
+HandoffEvent = TypeVar("HandoffEvent", e.HandoffRequested, e.HandoffRejected, e.HandoffMade)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TurnStopped(Exception):
+    """A contract's ``stop`` ended the turn, without an error."""
+
+
+class Source(Protocol):
+    """The run that passes control."""
+
+    turn: Turn
+    depth: int
+    branch: Branch | None
+
+    @property
+    def name(self) -> str:
+        """Under what it runs."""
+
+    def where(self) -> tuple[int, str, int, str, str]:
+        """What every event of the run begins with."""
+
+    def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
+        """Logs what the run says."""
+
+    def hear(self, asked: ToolCall, text: str, data: Any = None) -> None:
+        """Logs the answer to one of its calls."""
+
+    def replied(self, call: str, message: Message, kind: str, usage: Usage | None) -> None:
+        """Says what the model answered."""
+
+
+class Passing:
+    """The handoffs of one run."""
+
+    __slots__ = ("_has_retried", "_source")
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._has_retried = source, False
+
+    def hand_off(self, reply: Handoff, call: str, usage: Usage | None = None) -> Steps:
+        """Passes control if nothing speaks against it; else the run is told.
+
+        Returns the handoff that ends the run; None where the run goes on.
+        """
+        source, turn = self._source, self._source.turn
+        turn.handoffs += 1
+        turn.limit("handoffs_per_turn", turn.handoffs)
+        turn.numbers.handoffs += 1
+        turn.numbers.calls += 1
+        request = requested(
+            turn.compiled, f"h{turn.numbers.handoffs}", source.name, reply, source.depth + 1
+        )
+        asked = ToolCall(
+            f"call{turn.numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _arguments(request)
+        )
+        message = source.say(reply.text, (asked,))
+        if call:
+            source.replied(call, message, "handoff", usage)
+        turn.sink.emit(told_of(source, e.HandoffRequested, request, call_id=asked.id))
+        reason = reason_against(turn.compiled, request)
+        if reason:
+            turn.sink.emit(told_of(source, e.HandoffRejected, request, reason=reason))
+            self._rejected(request, asked, reason)
+            return None
+        turn.sink.emit(told_of(source, e.HandoffMade, request, depth=request.depth))
+        if request.mode == "delegate":
+            yield from self._delegate(request, asked)
+            return None
+        source.hear(asked, f"Transferred to {request.target}.")
+        return request
+
+    def _rejected(self, request: Request, asked: ToolCall, reason: str) -> None:
+        policy = request.contract.on_invalid if request.contract is not None else "reject"
+        self._source.hear(asked, f"Handoff to {request.target} rejected: {reason}")
+        if policy == "stop":
+            raise TurnStopped(reason)
+        if policy == "retry":
+            if self._has_retried:
+                raise HandoffInvalid(
+                    f"the handoff from {request.source!r} to {request.target!r} "
+                    f"was refused again: {reason}"
+                )
+            self._has_retried = True
+
+    def _delegate(self, request: Request, asked: ToolCall) -> Steps:
+        source = self._source
+        steps = source.turn.chain(Start(request.target, request, request.depth, source.branch))
+        timeout = request.contract.timeout_ms if request.contract is not None else None
+        if timeout is None:
+            last = yield from steps
+        else:
+            try:
+                last = yield from bounded(source.turn, steps, timeout)
+            except TimedOut:
+                source.hear(asked, f"Handoff to {request.target} timed out after {timeout} ms")
+                return
+        output = last.output
+        text = output if isinstance(output, str) else _encode(canonical(output)).decode()
+        source.hear(asked, text, None if text is output else output)
+
+
+def told_of(
+    source: Source, kind: type[HandoffEvent], request: Request, **more: Any
+) -> HandoffEvent:
+    """Returns what is told of a handoff that a run asks for."""
+    return kind(
+        *source.where(), handoff=request.id, from_agent=request.source,
+        to_agent=request.target, type=request.type, mode=request.mode, query=request.query,
+        payload=canonical(request.payload), **more,
+    )  # fmt: skip
+
+
+def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+    """Runs a turn's work for at most so long; raises TimedOut when it takes longer."""
+
+    def closes() -> None:
+        turn.closing = "timed_out"
+
+    try:
+        result = yield from within(steps, turn.clock, timeout_ms, closes)
+    except TimedOut:
+        turn.closing = "cancelled"
+        raise
+    return result
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    given = {"type": request.type, "query": request.query, "payload": request.payload}
+    return {key: canonical(value) for key, value in given.items() if value is not None}
