@@ -54,7 +54,8 @@ def _align(
         hi, end, tail = hi - 1, end - 1, tail + 1
     anchors = _anchors(one, other, (lo, hi, at, end), depth)
     for size, place, other_place in anchors:
-        _align(one, other, (lo, place, at, other_place), depth - 1, found)
+        if lo < place or at < other_place:
+            _align(one, other, (lo, place, at, other_place), depth - 1, found)
         lo, at = place + size, other_place + size
         _add(found, (place, lo, other_place, at), True)
     if anchors:

@@ -16,7 +16,7 @@ from simkit.views import CallView, TurnView
 _Printed: TypeAlias = tuple[bytes, CallView, ContextPrint]
 """A call under what is equal for equal calls, and its context's fingerprint."""
 
-COMPARED_MAX: Final = 1_000_000
+COMPARED_MAX: Final = 300_000
 """Messages that are compared one by one; calls beyond are only counted as different."""
 
 

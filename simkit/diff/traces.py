@@ -156,12 +156,18 @@ def _handoffs(turn: TurnView) -> list[dict[str, Any]]:
 
 def _start(one: View, other: View) -> TurnDiff:
     """What stands in the state before anybody said anything."""
-    given, other_given = (_deltas(view, _first_updates(view)) for view in (one, other))
-    return TurnDiff(0, 0, "", state=tuple(edits(given, other_given)))
+    return TurnDiff(0, 0, "", state=tuple(edits(_given(one), _given(other))))
 
 
-def _first_updates(view: View) -> list[e.StateUpdated]:
-    return [event for event in view.events if isinstance(event, e.StateUpdated) and not event.turn]
+def _given(view: View) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for event in view.events:
+        if isinstance(event, e.StateUpdated) and not event.turn:
+            for name, raw in event.update.items():
+                value = plain(view.resolved(raw))
+                is_set = isinstance(value, dict) and value.keys() == {"$set"}
+                found[name] = value["$set"] if is_set else value
+    return found
 
 
 def _written(one: View, mine: TurnView, other: View, its: TurnView) -> Iterator[Edit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
+from itertools import pairwise
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from simkit.paths import parse
@@ -52,6 +53,17 @@ def members_of(pipeline: Pipeline) -> dict[str, str]:
 def channels_of(pipeline: Pipeline) -> tuple[str, ...]:
     """Returns the channels' names; the conversation is one, declared or not."""
     return tuple(dict.fromkeys((*pipeline.channels, pipeline.conversation)))
+
+
+def ways_of(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
+    """The declared ways from agent to agent: a graph's edges, a supervisor's steps."""
+    flow = pipeline.flow
+    if flow.graph is not None:
+        return tuple((edge.from_, edge.to) for edge in flow.graph.edges)
+    if flow.supervisor is None:
+        return ()
+    steps = [next(iter(step)) for goal in flow.supervisor.goals.values() for step in goal.steps]
+    return tuple(dict.fromkeys(pairwise(steps)))
 
 
 def tools_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from simkit.errors import MatcherError
 from simkit.json_schema import check_schema, schema_errors
 from simkit.paths import follow, head_of
-from simkit.pipeline.cast import channels_of, members_of, names_in
+from simkit.pipeline.cast import channels_of, members_of, names_in, ways_of
 from simkit.pipeline.graph_shape import GraphCheck
 from simkit.pipeline.model import (
     Agent,
@@ -321,7 +321,22 @@ class _Check:
             self._graph(flow.graph)
         if flow.supervisor is not None:
             self._supervisor(flow.supervisor)
+        self._modes_of_ways()
         check_references(self.document, ("flow",), self.channels)
+
+    def _modes_of_ways(self) -> None:
+        """Refuses a contract that would make an edge or a step come back."""
+        ways = set(ways_of(self.pipeline))
+        for place, contract in enumerate(self.pipeline.contracts):
+            sources = {a for a, b in ways if b == contract.to} & {*contract.from_}
+            if contract.mode != "transfer" and sources:
+                source = sorted(sources)[0]
+                raise self.document.error(
+                    ("contracts", place, "mode"),
+                    f"control goes on from `{source}` to `{contract.to}` by itself, so their "
+                    f"contract cannot have mode `{contract.mode}`",
+                    advice="An edge or a step is a transfer.",
+                )
 
     def _route(self, path: SourcePath, value: Any) -> None:
         if isinstance(value, dict):

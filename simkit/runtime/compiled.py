@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any, Final
 
 from simkit import events as e
@@ -13,7 +12,7 @@ from simkit.context.filters import TECHNICAL
 from simkit.context.history import HistoryReader
 from simkit.context.tokens import Counter, counter_named
 from simkit.matching import Matcher, compile_matcher
-from simkit.pipeline.cast import members_of
+from simkit.pipeline.cast import members_of, ways_of
 from simkit.pipeline.model import Contract, Limits, Pipeline, Rule
 from simkit.pipeline.recipe import Filter, items_of
 from simkit.references import Template
@@ -192,7 +191,7 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
             )
             for c in pipeline.contracts
         ),
-        edges=_edges(pipeline),
+        edges=ways_of(pipeline),
         flow=flow.kind,
         decider=flow.router.decide if flow.router else "",
         starts=_starts(pipeline),
@@ -205,17 +204,6 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
         },
         schemas=canonical(pipeline.schemas),
     )  # fmt: skip
-
-
-def _edges(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
-    """The declared ways from agent to agent: a graph's edges, a supervisor's steps."""
-    flow = pipeline.flow
-    if flow.graph is not None:
-        return tuple((edge.from_, edge.to) for edge in flow.graph.edges)
-    if flow.supervisor is None:
-        return ()
-    steps = [next(iter(step)) for goal in flow.supervisor.goals.values() for step in goal.steps]
-    return tuple(dict.fromkeys(pairwise(steps)))
 
 
 def _starts(pipeline: Pipeline) -> tuple[str, ...]:

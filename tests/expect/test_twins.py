@@ -222,6 +222,8 @@ def test_sessions_that_share_nothing_are_as_if_alone(store: str) -> None:
     )
 
     assert found(one) == []
+    # What was given to the project reaches each of them alone as well.
+    assert reached_by_others(one.view) == set()
     # Ids stand in what is compared: they are others where the session is alone.
     assert '"call_id":"call4"' in one.context("a").section("upstream")[0].content
 

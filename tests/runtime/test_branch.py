@@ -74,6 +74,14 @@ def test_branch_sees_its_own_writes_and_so_does_what_it_is_in() -> None:
     assert values == {"n": 1}
 
 
+def test_branch_begins_with_what_the_one_around_it_replaced() -> None:
+    outer = Branch("g1", "r1", None, {"n": 1}, [], adding)
+    outer.note({"n": 10}, frozenset({"n"}))
+    inner = Branch("g2", "r2", outer, outer.values(), outer.log(), adding)
+
+    assert (inner.replaced, inner.values(), inner.began) == ({"n"}, {"n": 11}, {"n": 1})
+
+
 def test_common_branch_is_the_innermost_that_all_are_in() -> None:
     outer = Branch("g1", "r1", None, {}, [], adding)
     one, two = (Branch("g2", run, outer, {}, [], adding) for run in ("r2", "r3"))

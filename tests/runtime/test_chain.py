@@ -253,6 +253,19 @@ def test_depth_of_handoffs_counts_along_edges() -> None:
     ]
 
 
+def test_depth_of_handoffs_counts_through_a_merge() -> None:
+    one = ran(
+        graph("s>a s>b a>m b>m m>c", s="role: split", m="role: merge", c="exit: true",
+              more="contracts: [{from: a, to: m}, {from: m, to: c}]"),
+        s="s", a="a", b="{text: b, latency_ms: 3}", m="m", c="c",
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert [(event.to_agent, event.depth) for event in one.events(HandoffMade)] == [
+        ("m", 1), ("c", 2)
+    ]  # fmt: skip
+
+
 def test_target_of_an_edge_that_takes_too_long_ends_the_turn() -> None:
     one = guarded(
         "timeout_ms: 10", "{error: {type: HandoffTimeout}}", a="x",

@@ -1,0 +1,201 @@
+"""Two runs: what is the first to differ, and what of it reaches whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from cProfile import Profile
+from typing import Any
+
+from simkit import events as e
+from simkit.diff import Changed, Edit, Same, TraceDiff, TurnDiff, Went, trace_diff
+from simkit.messages import ABSENT
+from simkit.trace import decoded
+from simkit.views import view_of
+from tests.building import trace_yaml
+from tests.report.conftest import COACH, TWO_TURNS
+
+PIPELINE = COACH.removesuffix("---\n")
+GREETING = """\
+turns:
+  - {user: Hello, replies: {router: {json: {agent: coach}}, coach: Hi.}}
+"""
+LONG = """
+channels: {messages: {reducer: append, scope: session}}
+agents: {a: {instructions: Say., handoffs: []}}
+flow: {handoffs: {start: a}}
+"""
+
+
+def diff(one: tuple[str, str], other: tuple[str, str]) -> TraceDiff:
+    """Runs two pipelines with their scenarios and compares."""
+    return trace_diff(*(view_of(trace_yaml(*texts).events) for texts in (one, other)))
+
+
+def changed(
+    pipeline: Callable[[str], str] = str, scenario: Callable[[str], str] = str
+) -> TraceDiff:
+    """Compares the two turns with the coach with the same, changed."""
+    return diff((PIPELINE, TWO_TURNS), (pipeline(PIPELINE), scenario(TWO_TURNS)))
+
+
+def told(found: TraceDiff) -> list[tuple[Any, ...]]:
+    """The calls that differ, and what changed in their contexts."""
+    rows: list[tuple[Any, ...]] = []
+    for call in found.calls:
+        edits: list[Any] = []
+        for edit in call.messages:
+            if isinstance(edit, Same):
+                edits.append(edit.count)
+            elif isinstance(edit, Changed):
+                edits.append((edit.at, edit.one.content, edit.other.content))
+            else:
+                sign = "-" if isinstance(edit, Went) else "+"
+                edits.append((edit.at, sign + edit.message.content))
+        rows.append((call.agent, call.turn, call.call, edits, list(call.again)))
+    return rows
+
+
+def test_a_run_and_the_same_again_are_equal() -> None:
+    assert changed() == TraceDiff((), None)
+
+
+def test_what_is_only_declared_differently_makes_no_difference() -> None:
+    found = changed(
+        lambda text: text.replace("pipeline: coach", "pipeline: other"),
+        lambda text: text.replace("pipeline: coach", "pipeline: other\nseed: 3"),
+    )
+
+    assert found == TraceDiff(
+        (Edit("pipeline.name", "coach", "other"), Edit("seed", ABSENT, 3)), None
+    )
+
+
+def test_a_message_that_came_is_one_difference_in_every_context() -> None:
+    found = changed(
+        lambda text: text.replace("[instructions, handoff", "[instructions, notes, handoff")
+    )
+
+    note = (1, "+knee hurts")
+    assert told(found) == [
+        ("coach", 1, 0, [1, note, 2], [(1, 1), (2, 0), (2, 1)]),
+        ("analyst", 2, 0, [1, note, 6], []),
+    ]
+
+
+def test_a_turn_that_came_first_moves_the_others_and_is_seen_by_them_as_history() -> None:
+    found = changed(scenario=lambda text: text.replace("turns:\n", GREETING))
+
+    greeted = [(1, "+Hello"), (2, '+{"agent":"coach"}'), (3, "+Hi.")]
+    assert told(found) == [
+        ("coach", 2, 0, [1, *greeted, 2], [(2, 1), (3, 0), (3, 1)]),
+        ("analyst", 3, 0, [2, *[(at + 1, text) for at, text in greeted], 5], []),
+    ]
+    assert found.turns == (TurnDiff(None, 1, "Hello"),)
+    assert found.first is not None
+    assert found.first.number == 5
+    assert [e.kind_of(event) for event in found.first.before] == [
+        "SessionStarted", "StateUpdated", "TurnStarted",
+    ]  # fmt: skip
+    assert found.first.edits == (
+        Edit("message.content", "I ran 8 km", "Hello"),
+        Edit("tokens", 3, 2),
+    )
+
+
+def test_what_a_filter_no_longer_drops_comes() -> None:
+    found = changed(lambda text: text.replace("[tool_messages, tool_calls]", "[tool_calls]"))
+
+    assert told(found)[0] == ("coach", 2, 0, [3, (3, '+{"ok":true}'), 3], [(2, 1)])
+    assert [call.agent for call in found.calls] == ["coach", "analyst"]
+    assert found.turns == ()
+
+
+def test_a_changed_message_stands_against_what_it_was_and_is_told_once() -> None:
+    found = changed(scenario=lambda text: text.replace("Well done.", "Great."))
+
+    assert told(found) == [
+        ("coach", 1, 1, [5], []),
+        ("coach", 2, 0, [3, (3, "Well done.", "Great."), 2], [(2, 1)]),
+        ("analyst", 2, 0, [4, (4, "Well done.", "Great."), 2], []),
+    ]
+    assert found.calls[0].edits == (Edit("answer", "Well done.", "Great."),)
+    assert found.turns == (
+        TurnDiff(
+            1, 1, "I ran 8 km", (Edit("reply", "Well done.", "Great."),), (),
+            (Edit("messages[1].content", "Well done.", "Great."),),
+        ),
+    )  # fmt: skip
+
+
+def test_a_handoff_that_is_made_at_once_leaves_a_request_and_a_call_out() -> None:
+    found = changed(
+        scenario=lambda text: text.replace("        - handoff: {to: analyst, payload: {}}\n", "")
+    )
+
+    (turn,) = found.turns
+    assert [(item.one and item.one["outcome"], item.other) for item in turn.handoffs] == [
+        ("rejected", None)
+    ]
+    assert [(call.agent, call.call, call.sizes) for call in found.calls] == [
+        ("coach", 0, (6, 6)),
+        ("coach", 1, (8, None)),
+    ]
+    assert found.calls[0].edits == (
+        Edit("answer.calls[0].transfer_to_analyst.payload.km", ABSENT, 8),
+    )
+
+
+def test_what_is_given_differently_is_told_before_the_first_turn() -> None:
+    found = changed(scenario=lambda text: text.replace("[knee hurts]", "[knee hurts, no milk]"))
+
+    assert found.turns == (TurnDiff(0, 0, "", state=(Edit("notes[1]", ABSENT, "no milk"),)),)
+    assert found.calls == ()
+
+
+def test_runs_that_differ_only_in_time_say_so_by_their_first_event() -> None:
+    found = changed(scenario=lambda text: text.replace("1500", "2500"))
+
+    assert found.first is not None
+    assert found.first.edits == (Edit("at", 1500, 2500),)
+    assert (found.calls, found.turns, found.at_end) == ((), (), ())
+
+
+def test_a_run_that_has_ended_has_no_event_against_the_other() -> None:
+    events = trace_yaml(PIPELINE, TWO_TURNS).events
+
+    found = trace_diff(view_of(events), view_of(events[:-1]))
+
+    assert found.first is not None
+    assert (found.first.number, found.first.one, found.first.other) == (
+        len(events), events[-1], None,
+    )  # fmt: skip
+
+
+def _long(size: int, marked: set[int]) -> str:
+    lines = [
+        f"  - {{user: question {n}, replies: {{a: answer {n}{'!' * (n in marked)}}}}}"
+        for n in range(size)
+    ]
+    return "\n".join(("turns:", *lines))
+
+
+def test_one_changed_answer_in_a_long_conversation_is_two_differences() -> None:
+    found = diff((LONG, _long(60, set())), (LONG, _long(60, {20})))
+
+    assert told(found) == [
+        ("a", 21, 0, [42], []),
+        ("a", 22, 0, [42, (42, "answer 20", "answer 20!"), 1], [(n, 0) for n in range(23, 61)]),
+    ]
+
+
+def test_the_cost_of_a_diff_grows_with_the_conversation_and_not_with_its_square() -> None:
+    def calls(size: int) -> int:
+        one, other = (
+            view_of(decoded(trace_yaml(LONG, _long(size, marked)).encoded()).events)
+            for marked in (set(), {20})
+        )
+        profile = Profile()
+        profile.runcall(trace_diff, one, other)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(400) < 2.4 * calls(200)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from simkit.diff import Edit, ItemEdit
+from simkit.diff.values import edits, item_edits, plain
+from simkit.messages import ABSENT, Message, ToolCall
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, []),
+        (1, 1.0, [Edit("v", 1, 1.0)]),
+        (True, 1, [Edit("v", True, 1)]),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, [Edit("v.a.b", 1, 2)]),
+        ({"a": 1}, {"b": None}, [Edit("v.a", 1, ABSENT), Edit("v.b", ABSENT, None)]),
+        ([1, 2, 3], [1, 9, 2, 3], [Edit("v[1]", ABSENT, 9)]),
+        ([1, 2, 3], [1, 3], [Edit("v[1]", 2, ABSENT)]),
+        ([{"k": 1}, 5], [{"k": 2}, 5], [Edit("v[0].k", 1, 2)]),
+        ({}, [], [Edit("v", {}, [])]),
+        ("c3", "c4", [Edit("v", "c3", "c4")]),
+    ],
+)
+def test_values_differ_at_places(one: object, other: object, wanted: list[Edit]) -> None:
+    assert list(edits(one, other, "v")) == wanted
+
+
+def test_a_message_is_what_it_says_whatever_its_ids_are() -> None:
+    message = Message(
+        "assistant", "", "m7", "coach", 2, (ToolCall("call3", "log_run", {"km": 8}),),
+        section="history",
+    )  # fmt: skip
+
+    assert plain({"messages": (message,)}) == {
+        "messages": [
+            {
+                "role": "assistant",
+                "content": "",
+                "agent": "coach",
+                "calls": [{"log_run": {"km": 8}}],
+            }
+        ]
+    }
+
+
+def test_items_that_agree_in_a_key_changed_and_others_came_or_went() -> None:
+    one = [{"to": "a", "n": 1}, {"to": "b", "n": 1}]
+    other = [{"to": "a", "n": 2}, {"to": "c", "n": 1}]
+
+    assert list(item_edits(one, other, ("to",))) == [
+        ItemEdit(one[0], other[0], (Edit("n", 1, 2),)),
+        ItemEdit(one[1], None),
+        ItemEdit(None, other[1]),
+    ]
