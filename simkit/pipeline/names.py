@@ -155,6 +155,8 @@ class _Check:
             self.all_known((*at, "tools"), "tool", agent.tools, self.pipeline.tools)
         self.all_known((*at, "handoffs"), "agent", agent.handoffs, self.agents)
         self.all_known((*at, "sees"), "agent", agent.sees, self.agents)
+        if isinstance(agent, Agent):
+            self.all_known((*at, "private"), "channel", agent.private, self.channels)
         self._writes((*at, "writes"), agent.writes)
         self._rules((*at, "before"), agent.before)
         self._rules((*at, "after"), agent.after)

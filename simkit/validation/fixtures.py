@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from simkit.messages import ABSENT
 from simkit.paths import follow
@@ -15,8 +15,9 @@ from simkit.source import Document
 from simkit.validation.channels import channel_use
 from simkit.validation.problems import Flaw
 
-WORDS_MIN = 4
-"""Shorter texts stand in any claim by chance."""
+WORDS_MIN: Final = 4
+"""Shorter words stand in any text by chance."""
+PUNCTUATION: Final = ".,;:!?()[]{}\"'"
 
 
 class Claimed:
@@ -32,17 +33,20 @@ class Claimed:
         self.words = words
         """Every key and text, and what a key that is a path begins with."""
         self._turns: Any = document.data.get("turns")
-        self._said = ""
+        self._said: set[str] = set()
 
     def has_text_of(self, value: Any) -> bool:
-        """Says whether a text of a value stands in the turns, or a claim's text in it."""
+        """Says whether the turns seem to repeat a text of a value, or a claim to deny it.
+
+        A text is looked for by its longest word, so that this is linear.
+        """
         if not self._said:
-            self._said = "\n".join((*self.words, *_words(self._turns)))
-        given = [text for text in _words(value) if len(text) >= WORDS_MIN]
-        if any(text in self._said for text in given):
+            self._said = {part for text in _words(self._turns) for part in _parts(text)}
+        given = list(_words(value))
+        if not self._said.isdisjoint(_longest(given)):
             return True
-        whole = "\n".join(given)
-        return any(word in whole for word in self.words if len(word) >= WORDS_MIN)
+        parts = {part for text in given for part in _parts(text)}
+        return not parts.isdisjoint(_longest(self.words))
 
 
 def unread_state(
@@ -93,6 +97,19 @@ def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
 
 def _leads_to(name: str, references: Iterable[str]) -> bool:
     return any(one == name or one.startswith((f"{name}.", f"{name}[")) for one in references)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yields the words of a text that do not stand in any other by chance."""
+    for part in text.split():
+        word = part.strip(PUNCTUATION)
+        if len(word) >= WORDS_MIN:
+            yield word
+
+
+def _longest(texts: Iterable[str]) -> set[str]:
+    """Returns the longest word of each text."""
+    return {max(parts, key=len) for text in texts if (parts := list(_parts(text)))}
 
 
 def _scopes(scenario: Scenario) -> Iterator[Expect]:

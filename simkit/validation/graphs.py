@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from simkit.pipeline.graph_shape import AT, ELSE
@@ -67,20 +67,35 @@ def _labelled(graph: GraphFlow) -> dict[str, list[tuple[int, str]]]:
 def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Iterator[Flaw]:
     first: dict[str, int] = {}
     for place, label in edges:
-        path = (*AT, "edges", place, "label")
         if label in first:
             what = f"edges[{first[label]}] of `{node}` has label `{label}` too, and is taken first"
-            yield Flaw("VAL-12", path, what)
-            continue
-        inside = [other for other in first if other in label] if contains else []
-        around = [other for other in first if label in other] if contains else []
-        if inside:
+            yield Flaw("VAL-12", (*AT, "edges", place, "label"), what)
+        first.setdefault(label, place)
+    for label, inner in _nested(first) if contains else ():
+        place, other = first[label], first[inner]
+        if other < place:
             what = (
-                f"this edge of `{node}` is never taken: label `{inside[0]}`, which stands in "
-                f"`{label}`, is that of edges[{first[inside[0]]}] and is tried first"
+                f"this edge of `{node}` is never taken: label `{inner}`, which stands in "
+                f"`{label}`, is that of edges[{other}] and is tried first"
             )
-            yield Flaw("VAL-12", path, what)
-        elif around:
-            what = f"what holds label `{around[0]}` of `{node}` holds `{label}` too"
-            yield Flaw("VAL-12", path, what)
-        first[label] = place
+        else:
+            what = f"what holds label `{label}` of `{node}` holds `{inner}` too"
+        yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), what)
+
+
+def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yields each label with the first that stands in it; linear where lengths are few."""
+    lengths = sorted({len(label) for label in labels})
+    for label in labels:
+        inner = next(
+            (
+                part
+                for length in lengths
+                if length < len(label)
+                for start in range(len(label) - length + 1)
+                if (part := label[start : start + length]) in labels
+            ),
+            None,
+        )
+        if inner is not None:
+            yield label, inner

@@ -111,14 +111,20 @@ class Usage:
                 self._problems.add(one.document, _result_flaws(one))
 
 
-def used_files(document: Document, library: Library) -> Iterator[tuple[str, Document]]:
-    """Yields the files under ``use``, those that they use first; raises SourceError."""
+def used_files(
+    document: Document, library: Library, chain: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Document]]:
+    """Yields the files under ``use``, those that they use first; raises SourceError.
+
+    What goes round in a circle is refused elsewhere, and only left here.
+    """
     names: Any = document.data.get("use") if isinstance(document.data, Mapping) else None
     for name in names or ():
         file = str(Path(document.file).parent / name)
-        inner = library.documents(file)[0]
-        yield from used_files(inner, library)
-        yield normpath(file), inner
+        if normpath(file) not in chain:
+            inner = library.documents(file)[0]
+            yield from used_files(inner, library, (*chain, normpath(file)))
+            yield normpath(file), inner
 
 
 def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:

@@ -322,7 +322,7 @@ FRAGMENTS = {
     edges: []
 """,
         """\
-config.pipeline.yaml:39:3: the graph is not whole
+config.pipeline.yaml:39:3: VAL-04: the graph is not whole
   at flow.graph
   - no node has `start: true`
   - no edge leads to `analyze`, `decide`
@@ -337,7 +337,7 @@ config.pipeline.yaml:39:3: the graph is not whole
     edges: []
 """,
         """\
-config.pipeline.yaml:22:3: the graph is not whole
+config.pipeline.yaml:22:3: VAL-04: the graph is not whole
   at flow.graph
   - no node has `start: true`
   - no edge leads on from `search`: an end is `exit: true`
@@ -359,7 +359,7 @@ config.pipeline.yaml:22:3: the graph is not whole
       - {from: update_document, to: finalize}
 """,
         """\
-config.pipeline.yaml:31:3: the graph is not whole
+config.pipeline.yaml:31:3: VAL-04: the graph is not whole
   at flow.graph
   - no node has `start: true`
   - no edge leads on from `finalize`: an end is `exit: true`
@@ -373,7 +373,7 @@ config.pipeline.yaml:31:3: the graph is not whole
     edges: []
 """,
         """\
-config.pipeline.yaml:19:3: the graph is not whole
+config.pipeline.yaml:19:3: VAL-04: the graph is not whole
   at flow.graph
   - no node has `start: true`
   - no edge leads on from `finalize`: an end is `exit: true`
@@ -391,7 +391,7 @@ config.pipeline.yaml:19:3: the graph is not whole
       - {from: search_code, to: analyze_together}
 """,
         """\
-config.pipeline.yaml:34:3: the graph is not whole
+config.pipeline.yaml:34:3: VAL-04: the graph is not whole
   at flow.graph
   - no node has `start: true`
   - no edge leads to `search_code`
@@ -408,7 +408,7 @@ config.pipeline.yaml:34:3: the graph is not whole
     edges: []
 """,
         """\
-config.pipeline.yaml:29:3: the graph is not whole
+config.pipeline.yaml:29:3: VAL-04: the graph is not whole
   at flow.graph
   - no node has `start: true`
   - no edge leads to `step2`, `step3`
@@ -428,7 +428,7 @@ def test_a_fragment_is_converted_and_validate_says_what_it_lacks(simkit: Call, n
 
     assert (done.code, done.out.splitlines()[0]) == (0, f"config.pipeline.yaml: {holds}")
     assert written().endswith(f"flow:\n  graph:\n{graph}")
-    verdict = "1 problem" if lacks else "fine"
+    verdict = "1 error" if lacks else "fine"
     assert simkit("validate", "config.pipeline.yaml") == Done(
         2 if lacks else 0, f"1 file, 0 scenarios: {verdict}\n", lacks
     )
@@ -487,7 +487,6 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], "simkit init: `--from DIR` is needed, the folder with workflow.yaml\n"),
         (
             ["--from", "config", "--output", "x.yaml"],
             "x.yaml: the name of a pipeline file must end with `.pipeline.yaml`\n"
