@@ -13,7 +13,7 @@ import click
 from simkit import __version__
 from simkit.cli.console import paint_for, wants_color
 from simkit.cli.selection import parted, select
-from simkit.cli.traces import Stored, as_stored, identity_of, line_of, stored, trace_files
+from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
 from simkit.diff import trace_diff
 from simkit.errors import SimkitError, SourceError, TraceError
 from simkit.ledger import FOLDER
@@ -66,8 +66,9 @@ def stored_pairs(one: str, other: str) -> Iterator[Compared]:
     if Path(one).is_dir() != Path(other or FOLDER).is_dir():
         raise TraceError(f"{one}, {other}: one is a folder; compare two traces or two folders")
     if not Path(one).is_dir():
-        return iter([_compared(mine[0], its[0])])
-    return (_compared(*files) for files in _paired(mine, its))
+        return iter([_compared(mine[0], its[0], Identities())])
+    identities = Identities()
+    return (_compared(*files, identities) for files in _paired(mine, its))
 
 
 def _last_run() -> list[str]:
@@ -101,10 +102,10 @@ def _by_scenario(files: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _compared(one: str, other: str) -> Compared:
-    identity = identity_of(other or one) or identity_of(one or other)
+def _compared(one: str, other: str, identities: Identities) -> Compared:
+    identity = identities.of(other or one) or identities.of(one or other)
     file = parted(identity)[0]
-    line = line_of(identity) if file else 0
+    line = identities.line_of(identity) if identity else 0
     try:
         mine, its = (stored(path) if path else None for path in (one, other))
     except TraceError as problem:
@@ -159,7 +160,7 @@ def _ran(prepared: Prepared, name: str) -> Stored:
 
 
 def _source(prepared: Prepared) -> str:
-    return f"{prepared.pipeline.pipeline} ({prepared.pipeline_document.file})"
+    return f"{prepared.pipeline.pipeline} ({os.path.normpath(prepared.pipeline_document.file)})"
 
 
 def _named(file: str, pipeline: str) -> str:

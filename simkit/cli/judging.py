@@ -16,16 +16,17 @@ import msgspec
 from simkit import __version__
 from simkit.cli import bug_text
 from simkit.cli.console import paint_for, table_width, wants_color
-from simkit.cli.running import Job, Ran, Runner, judged
+from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.traces import Scenarios, Stored, stored, trace_files
 from simkit.errors import SimkitError, TraceError
 from simkit.expect.findings import Finding
 from simkit.expect.judge import judge
 from simkit.ledger import FOLDER
-from simkit.report.github import annotation, annotation_at
+from simkit.report.github import result_annotations
 from simkit.report.json import json_text
+from simkit.report.outcomes import result_of
 from simkit.report.results import Result, lints_off, summary_of
-from simkit.report.text import finding_lines, summary_lines
+from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
 from simkit.scenario.files import Library, Prepared
@@ -68,17 +69,18 @@ def judge_traces(paths: Sequence[str], asked: str, form: str, quiet: bool) -> in
         ),
         asked,
     )
-    results = []
+    results, is_open = [], False
     for file in files:
         ran = runner.ran_on(file)
         results.append(ran.result)
         if form == "text" and (ran.result.failed or not quiet):
             click.echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
+            is_open = not ran.text.endswith("\n")
     if form == "json":
         click.echo(_json(results))
     else:
-        lines = _annotations(results) if form == "github" else iter(())
-        for line in (*lines, *_last_lines(results, form, time.perf_counter() - began)):
+        lines = result_annotations(results) if form == "github" else [""] * is_open
+        for line in (*lines, *_last_lines(results, time.perf_counter() - began)):
             click.echo(line)
     return summary_of(results).exit_code
 
@@ -120,7 +122,7 @@ class _Judge(Runner):
         except Exception as problem:
             again = f"simkit --traceback judge {shlex.quote(file)}"
             return self._told(self._broken(file, bug_text(problem, again)), None)
-        found = judged(prepared, outcome, trace.started.seed)
+        found = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
         facts = {name: getattr(found, name) for name in Result.__struct_fields__}
         facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "asked": self._asked}
         return self._told(Judged(**facts, unjudged=_unjudged(prepared.scenario)), outcome)
@@ -170,21 +172,15 @@ def _unjudged_counts(results: Sequence[Result]) -> dict[str, int]:
     return {lint: lints.count(lint) for lint in SECOND_RUN if lint in lints}
 
 
-def _last_lines(results: Sequence[Result], form: str, seconds: float) -> Iterator[str]:
-    paint = paint_for(wants_color() and form == "text")
-    if form == "text" and results and not _is_open(results):
-        yield ""
+def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
     for lint, count in _unjudged_counts(results).items():
         yield from wrapped(
             f"{lint} in {counted(count, 'scenario')}: {SECOND_RUN[lint]}, and only "
             "`simkit replay` makes that run", "not judged: ", "  ",
         )  # fmt: skip
-    yield from summary_lines(summary_of(results), lints_off(results), seconds, paint)
-
-
-def _is_open(results: Sequence[Result]) -> bool:
-    """Whether what was printed last ended with an empty line."""
-    return results[-1].failed or len(results) == 1
+    yield from summary_lines(
+        summary_of(results), lints_off(results), seconds, paint_for(wants_color())
+    )
 
 
 def _json(results: Sequence[Result]) -> str:
@@ -194,15 +190,3 @@ def _json(results: Sequence[Result]) -> str:
         for lint, count in _unjudged_counts(results).items()
     ]
     return json.dumps(whole, indent=2, ensure_ascii=False)
-
-
-def _annotations(results: Sequence[Result]) -> Iterator[str]:
-    """Yields findings and warnings at their lines in the scenario files."""
-    for result in results:
-        if result.error:
-            yield annotation("error", result.error, file=result.file, title=result.file)
-        for finding in (*result.findings, *result.warnings):
-            yield annotation_at(
-                "error" if finding.severity == "E" else "warning", finding.where,
-                "\n".join(finding_lines(finding)), result.name,
-            )  # fmt: skip

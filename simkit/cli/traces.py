@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -93,16 +92,35 @@ def as_stored(name: str, trace: Trace) -> Stored:
     return Stored(name, trace, view)
 
 
-def identity_of(file: str) -> str:
-    """Returns the ``file::name`` of a trace's scenario, as `.simkit/last.json` has it; else ""."""
-    place = Path(file)
-    return _recorded(str(place.parent.parent / "last.json")).get(place.name, "")
+class Identities:
+    """The scenarios that traces are of, as `.simkit/last.json` beside them has it."""
+
+    def __init__(self) -> None:
+        self._recorded: dict[Path, dict[str, str]] = {}
+        self._lines: dict[str, dict[str, int]] = {}
+
+    def of(self, file: str) -> str:
+        """Returns the ``file::name`` of a trace's scenario; empty if it is not recorded."""
+        place = Path(file)
+        last = place.parent.parent / "last.json"
+        if last not in self._recorded:
+            self._recorded[last] = _recorded(last)
+        return self._recorded[last].get(place.name, "")
+
+    def line_of(self, identity: str) -> int:
+        """Returns where a scenario begins in its file; 0 if it is not there."""
+        file, name = parted(identity)
+        if file not in self._lines:
+            try:
+                self._lines[file] = {item.name: item.line for item in items_in(file)}
+            except SourceError:
+                self._lines[file] = {}
+        return self._lines[file].get(name, 0)
 
 
-@lru_cache(maxsize=8)
-def _recorded(file: str) -> dict[str, str]:
+def _recorded(last_json: Path) -> dict[str, str]:
     try:
-        last = msgspec.json.decode(Path(file).read_bytes(), type=Last)
+        last = msgspec.json.decode(last_json.read_bytes(), type=Last)
     except (OSError, msgspec.MsgspecError):
         return {}
     return {Path(entry.trace).name: entry.id for entry in last.scenarios if entry.trace}
@@ -113,7 +131,7 @@ class Scenarios:
 
     def __init__(self, asked: str = "") -> None:
         """``asked`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
-        self._asked = asked
+        self._asked, self._identities = asked, Identities()
         self._found: dict[str, list[Item]] = {}
 
     def item_of(self, trace: Stored) -> Item:
@@ -121,7 +139,7 @@ class Scenarios:
         name = trace.started.scenario
         if self._asked:
             return self._chosen(trace, self._asked, name)
-        file, wanted = parted(identity_of(trace.file))
+        file, wanted = parted(self._identities.of(trace.file))
         if file:
             if not Path(file).exists():
                 raise self._missing(trace, name, f"its file `{file}` is not there")
@@ -162,12 +180,3 @@ class Scenarios:
             trace.file, f"the scenario {name!r} that this trace is of was not found: {why}",
             advice="Name it with `--scenario PATH::NAME`.",
         )  # fmt: skip
-
-
-def line_of(identity: str) -> int:
-    """Returns the line of ``file::name``; 0 if it is not there."""
-    file, name = parted(identity)
-    try:
-        return next((item.line for item in items_in(file) if item.name == name), 0)
-    except SourceError:
-        return 0

@@ -11,11 +11,13 @@ from simkit.diff.aligning import aligned
 from simkit.diff.fingerprints import ContextPrint, Fingerprints, common_ends, fingerprint
 from simkit.diff.values import Edit, edits, key_of, plain
 from simkit.messages import ABSENT, Message
-from simkit.views import CallView, TurnView
+from simkit.views import CallView, ContextView, TurnView
 
 _Printed: TypeAlias = tuple[bytes, CallView, ContextPrint]
 """A call under what is equal for equal calls, and its context's fingerprint."""
 
+EXPLAINED_MAX: Final = 100
+"""Calls of which it is looked up what dropped the messages that only one context holds."""
 COMPARED_MAX: Final = 300_000
 """Messages that are compared one by one; calls beyond are only counted as different."""
 
@@ -32,6 +34,8 @@ class Came(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
     at: int
     """Its place in the context, from 0."""
     message: Message
+    dropped_by: str = ""
+    """The filter, or ``window``, that took it out of the other context."""
 
 
 class Went(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
@@ -39,6 +43,7 @@ class Went(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
 
     at: int
     message: Message
+    dropped_by: str = ""
 
 
 class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed", tag_field="what"):
@@ -112,13 +117,20 @@ class Calls:
             if messages is None:
                 self.more += 1
                 continue
-            self._add(
-                CallDiff(
-                    new.agent, new.turn, new.index, (old_print.size, new_print.size),
-                    (old.context.tokens, new.context.tokens), messages,
-                    tuple(edits(_around(old), _around(new))),
-                )
+            call = CallDiff(
+                new.agent, new.turn, new.index, (old_print.size, new_print.size),
+                (old.context.tokens, new.context.tokens), messages,
+                tuple(edits(_around(old), _around(new))),
             )  # fmt: skip
+            key = key_of([call.agent, _changed(call)])
+            told = self._told.setdefault(key, len(self._found))
+            if told < len(self._found):
+                self._again.setdefault(told, []).append((call.turn, call.call))
+                continue
+            if told < EXPLAINED_MAX:
+                explained = _explained(messages, old.context, new.context)
+                call = msgspec.structs.replace(call, messages=tuple(explained))
+            self._found.append(call)
         for _, old, old_print in mine[len(its) :]:
             sizes, tokens = (old_print.size, None), (old.context.tokens, None)
             self._found.append(CallDiff(old.agent, old.turn, old.index, sizes, tokens))
@@ -140,14 +152,6 @@ class Calls:
             _Stretch(new.context.messages, new_print.prints(head, end), head),
         )
         return tuple(_folded([Same(head), *middle, Same(tail)]))
-
-    def _add(self, call: CallDiff) -> None:
-        key = key_of([call.agent, _changed(call)])
-        told = self._told.setdefault(key, len(self._found))
-        if told == len(self._found):
-            self._found.append(call)
-        else:
-            self._again.setdefault(told, []).append((call.turn, call.call))
 
 
 def _printed(call: CallView, prints: Fingerprints) -> _Printed:
@@ -198,6 +202,27 @@ def _edited(one: _Stretch, other: _Stretch) -> Iterator[MessageEdit]:
                 continue
             yield from (Went(at + place, mine[place]) for place in range(part.lo, part.hi))
             yield from (Came(other_at + place, its[place]) for place in places)
+
+
+def _explained(
+    found: Sequence[MessageEdit], one: ContextView, other: ContextView
+) -> Iterator[MessageEdit]:
+    """Yields the same changes; of a message that one context lacks, with what dropped it there."""
+    there = any(isinstance(edit, Came | Went) for edit in found)
+    by_print, by_other_print = (_dropped(view) if there else {} for view in (one, other))
+    for edit in found:
+        if isinstance(edit, Came | Went):
+            lacking = by_print if isinstance(edit, Came) else by_other_print
+            yield msgspec.structs.replace(
+                edit, dropped_by=lacking.get(fingerprint(edit.message), "")
+            )
+        else:
+            yield edit
+
+
+def _dropped(context: ContextView) -> dict[int, str]:
+    drops = context.dropped()
+    return {fingerprint(drop.message): drop.by for drop in drops if drop.what == "message"}
 
 
 def _kind(message: Message) -> tuple[str, str, str]:

@@ -49,7 +49,7 @@ class Sides(msgspec.Struct, frozen=True):
 def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator[list[str]]:
     """Yields what differs, a block at a time: events, contexts, turns, handoffs, state."""
     if diff.declared:
-        yield wrapped(declared_text(diff), "", "  ")
+        yield wrapped(declared_text(diff), "", "  ", WIDTH - 2)
     if diff.first is None:
         return
     yield list(_first_lines(diff, sides, paint))
@@ -60,7 +60,8 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
     if more > 0:
         yield [f"… and {counted(more, 'more model call')}; --format json lists all"]
     if diff.more_calls:
-        yield [f"… and {counted(diff.more_calls, 'more model call')}, too different to be compared"]
+        more_calls = counted(diff.more_calls, "more model call")
+        yield [f"… and {more_calls}, beyond the limit of what is compared message by message"]
     for turn in diff.turns[:TURNS_MAX]:
         yield from _turn_blocks(turn, sides, paint)
     more = len(diff.turns) - TURNS_MAX
@@ -152,7 +153,7 @@ def _call_lines(
             yield from _message_lines(edit, paint)
     yield from _edits_lines(call.edits, paint)
     if call.again:
-        yield from wrapped(again_text(call), "  ")
+        yield from wrapped(again_text(call), "  ", width=WIDTH - 2)
 
 
 def _essence(edit: Came | Went | Changed) -> tuple[Any, ...]:
@@ -169,8 +170,9 @@ def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
         yield f"  ~ [{edit.at}] {_origin(edit.other)}"
         yield from indented(_changed_lines(edit.one, edit.other, paint), 6)
     else:
-        sign = "-" if isinstance(edit, Went) else "+"
-        yield f"  {signed(sign, paint)} [{edit.at}] {_origin(edit.message)}"
+        sign, verb = ("-", "now") if isinstance(edit, Went) else ("+", "was")
+        why = f" · {verb} dropped by {edit.dropped_by}" if edit.dropped_by else ""
+        yield f"  {signed(sign, paint)} [{edit.at}] {_origin(edit.message)}{why}"
         yield from indented(_clipped(_said_lines(edit.message)), 6)
 
 
@@ -278,7 +280,7 @@ def _spoken(said: dict[str, Any]) -> str:
 
 
 def _value_lines(sign: str, text: str, paint: Paint) -> Iterator[str]:
-    first, *rest = wrapped(text, f"  {sign} ", "    ", WIDTH - 4)
+    first, *rest = wrapped(text, f"  {sign} ", "    ", WIDTH - 6)
     yield first.replace(sign, signed(sign, paint), 1)
     yield from rest
 

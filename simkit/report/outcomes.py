@@ -1,0 +1,65 @@
+"""What the judge said of a run, as a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simkit import events as e
+from simkit.expect.findings import Finding
+from simkit.expect.judge import Judgement
+from simkit.report.results import OutcomeName, Result
+from simkit.scenario.files import Prepared
+from simkit.scenario.items import Item
+from simkit.trace import Trace
+
+
+def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int | None) -> Result:
+    """Returns what came of a scenario; an expected failure turns it round.
+
+    ``seed`` is what the caller wants in place of the scenario's own.
+    """
+    scenario, findings = prepared.scenario, judgement.findings
+    name: OutcomeName = "held" if judgement.passed else "failed"
+    reason = ""
+    if judgement.exit_code == 2:
+        name = "broken"
+    elif scenario.xfail is not None and not judgement.passed:
+        name, findings, reason = "xfailed", (), scenario.xfail.reason
+    elif scenario.xfail is not None and scenario.xfail.strict:
+        name = "failed"
+        findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
+    events = trace.events
+    return not_run(
+        prepared.item, name, seed=scenario.seed if seed is None else seed, digest=trace.digest(),
+        pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
+        noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
+        turns=sum(isinstance(event, e.TurnStarted) for event in events),
+        model_calls=sum(isinstance(event, e.ModelCalled) for event in events),
+        tokens=tokens_of(trace),
+        virtual_ms=events[-1].at if events else 0,
+    )  # fmt: skip
+
+
+def not_run(item: Item, outcome: OutcomeName, **facts: Any) -> Result:
+    """Returns the result of a scenario of which no more is known than the facts given."""
+    return Result(item.id, item.file, item.line, item.name, outcome, **facts)
+
+
+def tokens_of(trace: Trace) -> int:
+    """Returns how many tokens all model calls together were sent."""
+    built: dict[str, int] = {}
+    sent = 0
+    for event in trace.events:
+        if isinstance(event, e.ContextBuilt):
+            built[event.call] = event.tokens
+        elif isinstance(event, e.ModelCalled):
+            sent += built.get(event.call, 0)
+    return sent
+
+
+def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
+    return Finding(
+        "claim", "E", f"the scenario held, but is expected to fail: {reason}",
+        prepared.document.position(("xfail",)), ("xfail",),
+        fix="Remove `xfail`, or write `strict: false` under it.",
+    )  # fmt: skip
