@@ -1,0 +1,356 @@
+"""``simkit init``: a first project is written, passes at once, and shows how a failure looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.cli.projects import Done, write
+from tests.plugins import OTHERS_OFF
+
+Call = Callable[..., Done]
+Run = Callable[[str], Done]
+ROOT = Path(__file__).resolve().parents[2]
+FILES = (
+    "scenarios/support.pipeline.yaml",
+    "scenarios/refund.scenario.yaml",
+    "features/refund.feature",
+    "features/test_features.py",
+    ".github/workflows/simkit.yml",
+    "simkit.schema.json",
+    ".vscode/settings.json",
+    ".gitignore",
+)
+NEXT = "Next:\n  simkit replay scenarios\n  python -m pytest scenarios features\n"
+LEFT = "there already, left as it is"
+TO_ADD = """\
+  "yaml.schemas": {
+    "./simkit.schema.json": ["*.scenario.yaml", "*.pipeline.yaml"]
+  }
+"""
+
+
+def said(what: str, files: Iterable[str] = FILES) -> str:
+    return "".join(f"{file}: {what}\n" for file in files)
+
+
+def contents(folder: str = ".") -> dict[str, bytes]:
+    """Every file below a folder."""
+    files = sorted(file for file in Path(folder).rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+@pytest.fixture(autouse=True)
+def _fresh(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory is a new folder."""
+    (project / "fresh").mkdir()
+    monkeypatch.chdir(project / "fresh")
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command line as a user does who installed simkit: pytest finds its entry point."""
+    site = tmp_path / "site"
+    info = site / "agent_simkit-0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agent-simkit\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[pytest11]\nsimkit = simkit.pytest_plugin\n")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, options in (("simkit", "-m simkit"), ("python", "")):
+        script = commands / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {options} "$@"\n')
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(commands), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", f"{site}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"-W error {OTHERS_OFF}")
+
+    def call(line: str) -> Done:
+        done = subprocess.run(
+            shlex.split(line), capture_output=True, text=True, check=False, timeout=120
+        )
+        return Done(done.returncode, re.sub(r"\d+\.\d\d ?s", "0.00 s", done.stdout), done.stderr)
+
+    return call
+
+
+# What is written
+
+
+def test_a_first_project_is_written_and_said(simkit: Call) -> None:
+    done = simkit("init")
+
+    assert done == Done(0, said("written") + NEXT, "")
+    assert sorted(contents()) == sorted(FILES)
+
+
+def test_the_folder_can_be_named_and_is_made(simkit: Call) -> None:
+    simkit("init")
+
+    done = simkit("init", "deep/inside")
+
+    files = [f"deep/inside/{file}" for file in FILES]
+    assert done == Done(
+        0, said("written", files) + NEXT.replace("Next:", "Next, in deep/inside:"), ""
+    )
+    assert contents("deep/inside") == {name: contents()[name] for name in sorted(FILES)}
+
+
+def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
+    simkit("init")
+
+    assert run("simkit validate --strict .") == Done(0, "2 files, 1 scenario: fine\n", "")
+    assert run("simkit replay -q scenarios") == Done(0, "1 scenario: 1 held (0.00 s)\n", "")
+    done = run("python -m pytest -q")
+    assert (done.code, " ".join(done.out.split())) == (0, ".. [100%] 2 passed in 0.00 s")
+
+
+def test_the_workflow_runs_what_is_written(simkit: Call, run: Run) -> None:
+    simkit("init")
+
+    workflow = yaml.safe_load(Path(".github/workflows/simkit.yml").read_text(encoding="utf-8"))
+    steps: list[dict[str, Any]] = workflow["jobs"]["simkit"]["steps"]
+    install, *commands = [step["run"] for step in steps if "run" in step]
+
+    assert [step["uses"] for step in steps if "uses" in step] == [
+        "actions/checkout@v6",
+        "actions/setup-python@v6",
+    ]
+    assert install == "python -m pip install agent-simkit"
+    assert [(line, run(line).code) for line in commands] == [
+        ("simkit validate scenarios --format github", 0),
+        ("python -m pytest scenarios features", 0),
+    ]
+
+
+def test_the_editor_is_told_of_a_schema_that_the_files_satisfy(simkit: Call) -> None:
+    simkit("init")
+    simkit("schema", "-o", "today.json")
+
+    settings = json.loads(Path(".vscode/settings.json").read_text(encoding="utf-8"))
+    ((schema, globs),) = settings["yaml.schemas"].items()
+    found = [file for glob in globs for file in Path().rglob(glob)]
+
+    assert [file.as_posix() for file in found] == [
+        "scenarios/refund.scenario.yaml",
+        "scenarios/support.pipeline.yaml",
+    ]
+    assert Path(schema).read_bytes() == Path("today.json").read_bytes()
+    validator = jsonschema.Draft202012Validator(json.loads(Path(schema).read_bytes()))
+    for file in found:
+        validator.validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+
+
+# The first failure
+
+ADVICE = "remove `handoff, ` from the context of refunds in support.pipeline.yaml."
+FAILED = """\
+scenarios/refund.scenario.yaml
+  FAILED  the refund agent is told the order, and no more
+
+    scenarios/refund.scenario.yaml:1, pipeline support, 1 turn, 3 model calls, seed 0
+
+    turn  time  agent    sent  tokens  dropped  answered                                   \
+handoff             state written
+    ----  ----  -------  ----  ------  -------  -----------------------------------------  \
+------------------  -------------
+       1  0 ms  user                            My headphones are broken, I want my money  \
+                    messages
+                                                back
+          0 ms  triage      2      21        0  find_order(customer: "Ada") →
+                                                {"order_id": "A-1042", "email":
+                                                "ada@example.com"}
+          0 ms  triage      4      41        0                                             \
+transfer → refunds
+          0 ms  refunds     2      17        0  I have refunded order A-1042.              \
+                    messages
+
+scenarios/refund.scenario.yaml:18:22: context.refunds.includes[0] matches no message (turn 1, call
+  1)
+    includes: [{$contains: A-1042}]
+  the context holds 2 messages:
+    [0] system refunds: You refund orders.
+    [1] user (turn 1): My headphones are broken, I want my money back
+
+scenarios/refund.scenario.yaml:5:5: warning HND-12: nothing of the payload that 'triage' handed to
+  'refunds' in turn 1 is in what 'refunds' is sent (call 1)
+  HND-12 context-ignored: something of a delivered payload reaches the target's context
+  → Add a `handoff` section to the target's recipe, or leave the payload out.
+
+reproduce: simkit replay 'scenarios/refund.scenario.yaml::the refund agent is told the order, and \
+no more' --seed 0
+
+1 scenario: 0 held, 1 failed, 1 warning (0.00 s)
+"""
+FEATURE_FAILED = """\
+features/refund.feature:13:5: context.refunds.includes[0] matches no message (turn 1, call 1)
+    And the context of refunds includes "A-1042"
+  the context holds 2 messages:
+    [0] system refunds: You refund orders.
+    [1] user (turn 1): My headphones are broken, I want my money back
+
+reproduce: pytest features/test_features.py::test_the_refund_agent_is_told_the_order
+"""
+
+
+def follow_the_advice() -> None:
+    assert ADVICE in Path("scenarios/refund.scenario.yaml").read_text(encoding="utf-8")
+    file = Path("scenarios/support.pipeline.yaml")
+    before, parting, after = file.read_text(encoding="utf-8").partition("handoff, ")
+    assert parting
+    file.write_text(before + after, encoding="utf-8")
+
+
+def test_the_change_that_the_scenario_names_shows_a_first_failure(simkit: Call) -> None:
+    simkit("init")
+    follow_the_advice()
+
+    assert simkit("replay", "scenarios") == Done(1, FAILED, "")
+
+
+def test_the_same_change_fails_the_feature(simkit: Call, run: Run) -> None:
+    simkit("init")
+    follow_the_advice()
+
+    done = run("python -m pytest -q features")
+
+    _, _, failure = done.out.partition(" test_the_refund_agent_is_told_the_order ")
+    assert done.code == 1
+    assert failure.partition("\n")[2].partition("====")[0] == FEATURE_FAILED
+
+
+# What is there already
+
+
+def test_a_second_call_changes_nothing(simkit: Call) -> None:
+    simkit("init")
+    before = contents()
+
+    assert simkit("init") == Done(0, said(LEFT) + NEXT, "")
+    assert contents() == before
+
+
+def test_files_that_are_there_are_left_and_said(simkit: Call) -> None:
+    mine = {file: b"mine\n" for file in FILES[:-1]}
+    for file in mine:
+        write(file, "mine\n")
+
+    done = simkit("init")
+
+    assert done == Done(
+        0,
+        said(LEFT, FILES[:-2])
+        + f".vscode/settings.json: {LEFT}; for completion in the editor, add to it:\n"
+        + TO_ADD
+        + ".gitignore: written\n"
+        + NEXT,
+        "",
+    )
+    assert contents() == {**mine, ".gitignore": b".simkit/\n"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("", ".simkit/\n", "`.simkit/` added"),
+        ("*.pyc\n", "*.pyc\n.simkit/\n", "`.simkit/` added"),
+        ("*.pyc", "*.pyc\n.simkit/\n", "`.simkit/` added"),
+        ("a\r\nb", "a\r\nb\r\n.simkit/\r\n", "`.simkit/` added"),
+        ("my.simkit/\n", "my.simkit/\n.simkit/\n", "`.simkit/` added"),
+        (".simkit\n*.pyc\n", ".simkit\n*.pyc\n", LEFT),
+        ("/.simkit/ \n", "/.simkit/ \n", LEFT),
+        ("**/.simkit/\n", "**/.simkit/\n", LEFT),
+    ],
+)
+def test_git_ignores_what_runs_leave_behind(
+    simkit: Call, before: str, after: str, what: str
+) -> None:
+    file = Path(".gitignore")
+    file.write_bytes(before.encode())
+
+    done = simkit("init")
+
+    assert done.out == said("written", FILES[:-1]) + f".gitignore: {what}\n" + NEXT
+    assert file.read_bytes() == after.encode()
+
+
+def test_a_file_that_appears_meanwhile_is_left(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def late(source: Path, target: Path) -> None:
+        if target.name == "refund.feature":
+            write(str(target), "mine\n")
+        link(source, target)
+
+    monkeypatch.setattr("os.link", late)
+
+    done = simkit("init")
+
+    wanted = said("written").replace("refund.feature: written", f"refund.feature: {LEFT}")
+    assert done == Done(0, wanted + NEXT, "")
+    assert contents()["features/refund.feature"] == b"mine\n"
+    assert sorted(contents()) == sorted(FILES)
+
+
+# What cannot be written
+
+NO_FOLDER = """\
+this is not a folder, and nothing is overwritten
+  Name another folder, or move it away.
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["notes.txt"], f"notes.txt: {NO_FOLDER}"),
+        (["notes.txt/inside"], "notes.txt/inside: the folder cannot be made: Not a directory\n"),
+        (["--name", "x"], "simkit init: `--name` needs `--from DIR`\n"),
+        (["--output", "x.pipeline.yaml"], "simkit init: `--output` needs `--from DIR`\n"),
+        (
+            ["here", "--from", "config"],
+            "simkit init: `--from` writes one file, so 'here' says nothing\n"
+            "  `--output FILE` says where it is written.\n",
+        ),
+    ],
+)
+def test_a_wrong_call_writes_nothing(simkit: Call, arguments: list[str], error: str) -> None:
+    write("notes.txt", "mine\n")
+
+    assert simkit("init", *arguments) == Done(2, "", error)
+    assert os.listdir() == ["notes.txt"]
+
+
+def test_what_is_written_before_an_error_is_said(simkit: Call) -> None:
+    write("features", "mine\n")
+
+    assert simkit("init") == Done(2, said("written", FILES[:2]), f"features: {NO_FOLDER}")
+    assert sorted(contents()) == sorted([*FILES[:2], "features"])
+
+
+def test_a_folder_that_may_not_be_written_to_is_one_error_and_nothing_half_written(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(source))
+
+    monkeypatch.setattr("os.link", refuse)
+
+    assert simkit("init") == Done(
+        2, "", "scenarios/support.pipeline.yaml: it cannot be written: Permission denied\n"
+    )
+    assert contents() == {}
