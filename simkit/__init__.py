@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simkit.messages import Handoff, Message
     from simkit.scenario.files import Prepared
     from simkit.session import Outcome, simulate
+    from simkit.simulation import Simulation
     from simkit.trace import Trace, read_trace
     from simkit.views import view_of
 
@@ -32,6 +33,7 @@ __all__ = [
     "Message",
     "Outcome",
     "SimkitError",
+    "Simulation",
     "SourceError",
     "Trace",
     "__version__",
@@ -46,6 +48,7 @@ _HOMES: Final = {
     "Message": "simkit.messages",
     "Outcome": "simkit.session",
     "SimkitError": "simkit.errors",
+    "Simulation": "simkit.simulation",
     "SourceError": "simkit.errors",
     "Trace": "simkit.trace",
     "read_trace": "simkit.trace",

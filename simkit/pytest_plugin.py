@@ -8,7 +8,9 @@ a broken scenario.
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,13 +20,18 @@ import pytest
 # Whoever has simkit installed pays for this module in every run of pytest, so that what it needs
 # of simkit is imported where the first scenario needs it.
 if TYPE_CHECKING:
-    from simkit.scenario.files import Library
+    from simkit.report.results import Result
+    from simkit.scenario.files import Library, Prepared
     from simkit.scenario.items import Item
     from simkit.session import Outcome
+    from simkit.simulation.fixture import Simulations
 
 SUFFIX: Final = ".scenario.yaml"
+UPDATES: Final = "simkit update"
+"""The property by which an item's proposal reaches the process that writes files."""
 WARNINGS: Final = "simkit warnings"
 """The section of a report that shows what failed nothing; the property that counts it."""
+UPDATE_MODES: Final = ("fix", "create")
 OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
 )
@@ -34,10 +41,51 @@ _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--simkit-seed``."""
-    parser.getgroup("simkit").addoption(
-        "--simkit-seed", type=int, metavar="N", help="run every scenario with seed N"
-    )
+    """Adds ``--simkit-seed``, ``--simkit-base`` and ``--simkit-update``."""
+    group = parser.getgroup("simkit")
+    group.addoption("--simkit-seed", type=int, metavar="N", help="run every scenario with seed N")
+    group.addoption(
+        "--simkit-base", default="", metavar="DIR",
+        help="compare with the traces of this folder, such as those of the base branch",
+    )  # fmt: skip
+    group.addoption(
+        "--simkit-update", nargs="?", const="fix", type=_update_mode, metavar="fix|create",
+        help="change scenario files: failing claims into what was found (fix, the default), "
+        "or write claims for turns that have none (create)",
+    )  # fmt: skip
+
+
+def _update_mode(word: str) -> str:
+    if word not in UPDATE_MODES:
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is neither `fix` nor `create`; write `--simkit-update=fix` before a path"
+        )
+    return word
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuses what may not be: files changed in CI, or by another seed than their own.
+
+    In a workflow of GitHub Actions, and with a base, adds what tells of scenarios there.
+    """
+    base: str = config.getoption("--simkit-base")
+    if base or os.environ.get("GITHUB_ACTIONS") == "true":
+        from simkit.pytest_workflow import Workflow
+
+        config.pluginmanager.register(Workflow(base), "simkit-workflow")
+    if config.getoption("--simkit-update") is None:
+        return
+    from simkit.accepting.files import refuse_in_ci
+    from simkit.errors import SimkitError
+
+    if config.getoption("--simkit-seed") is not None:
+        raise pytest.UsageError(
+            "--simkit-update writes what the scenarios' own seeds give, not --simkit-seed"
+        )
+    try:
+        refuse_in_ci("--simkit-update", os.environ)
+    except SimkitError as problem:
+        raise pytest.UsageError(str(problem)) from None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -47,21 +95,53 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
+@pytest.fixture
+def sim(request: pytest.FixtureRequest) -> Simulations:
+    """Begins conversations with a pipeline: ``sim("support.pipeline.yaml").say("Hello")``."""
+    from simkit.simulation.fixture import Simulations
+
+    return Simulations(request)
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Says where a value differs from a matcher, if a test compares one."""
+    matchers = sys.modules.get("simkit.matchers")
+    return None if matchers is None else matchers.explained(op, left, right)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Counts the warnings of all scenarios; what they say stands in the items' reports."""
-    counts = [
-        count
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "call"
-        for name, count in report.user_properties
-        if name == WARNINGS
-    ]
+    counts = list(_properties(terminalreporter, WARNINGS))
     if counts:
         from simkit.words import counted
 
         warnings, scenarios = counted(sum(counts), "warning"), counted(len(counts), "scenario")
         terminalreporter.write_line(f"simkit: {warnings} in {scenarios}; -rA shows them")
+    config = terminalreporter.config
+    # Of the processes of pytest-xdist, the one that started the others has all reports.
+    if config.getoption("--simkit-update") is not None and not hasattr(config, "workerinput"):
+        _update(terminalreporter)
+
+
+def _properties(terminalreporter: Any, wanted: str) -> Iterator[Any]:
+    """Yields a property's value in all reports of items."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                yield from (value for name, value in report.user_properties if name == wanted)
+
+
+def _update(terminalreporter: Any) -> None:
+    """Writes what all items propose, wherever they ran."""
+    from simkit.accepting import accepted_lines, decoded
+    from simkit.errors import SimkitError
+
+    terminalreporter.section("simkit update")
+    try:
+        for line in accepted_lines(map(decoded, _properties(terminalreporter, UPDATES))):
+            terminalreporter.write_line(line)
+    except SimkitError as problem:
+        terminalreporter.write_line(str(problem), red=True)
 
 
 class ScenarioFile(pytest.File):
@@ -84,6 +164,8 @@ class ScenarioItem(pytest.Item):
     def __init__(self, *, scenario: Item, **rest: Any) -> None:
         super().__init__(**rest)
         self.scenario = scenario
+        self.result: Result | None = None
+        """What came of it."""
         for tag in scenario.tags:
             self._mark(tag)
         if scenario.skip is not None:
@@ -108,6 +190,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         from simkit.errors import SimkitError
+        from simkit.report.outcomes import not_run, result_of
         from simkit.session import simulate
 
         try:
@@ -115,15 +198,45 @@ class ScenarioItem(pytest.Item):
             seed = self.config.getoption("--simkit-seed")
             outcome = simulate(prepared, seed=seed)
         except SimkitError as problem:
+            self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(str(problem), pytrace=False) from None
+        self.result = result_of(prepared, outcome.trace, outcome.judgement, seed)
         expected = prepared.scenario.xfail
         if expected is not None and outcome.judgement.exit_code < 2:
             # Added only now: a broken scenario is not the failure that was expected.
             self.add_marker(pytest.mark.xfail(reason=expected.reason, strict=expected.strict))
+        self._propose(prepared, outcome)
+        self._identify(self.result, outcome)
         self._report(outcome)
         if not outcome.passed:
             used = prepared.scenario.seed if seed is None else seed
             pytest.fail(_failure_text(self.scenario, outcome, used), pytrace=False)
+
+    def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
+        """Keeps what would be changed in the file; whoever has all proposals writes them."""
+        mode = self.config.getoption("--simkit-update")
+        if mode is None or (mode == "fix" and outcome.judgement.exit_code != 1):
+            return
+        if mode == "fix" and prepared.scenario.xfail is not None:
+            return
+        from simkit.accepting import additions, encoded, fixes
+
+        trace = outcome.trace
+        proposal = (
+            additions(prepared, trace)
+            if mode == "create"
+            else fixes(prepared, trace, outcome.judgement)
+        )
+        self.user_properties.append((UPDATES, encoded(proposal)))
+
+    def _identify(self, result: Result, outcome: Outcome) -> None:
+        """Tells JUnit and other reports which run this was; keeps it where a base is given."""
+        for name in ("seed", "digest", "tokens"):
+            self.user_properties.append((f"simkit.{name}", getattr(result, name)))
+        if self.config.getoption("--simkit-base"):
+            from simkit.pytest_workflow import with_trace
+
+            self.result = with_trace(result, outcome.trace)
 
     def _report(self, outcome: Outcome) -> None:
         """Puts into the report what fails nothing, but must not go unseen."""

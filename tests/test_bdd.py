@@ -1,4 +1,4 @@
-"""The steps for pytest-bdd: their phrases, and features run from outside."""
+"""The steps for pytest-bdd: features run from outside."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.bdd.phrases import KINDS, Phrase, pairs_of, records_of
-from simkit.bdd.steps import GIVEN, THEN, WHEN
+from tests.plugins import OTHERS_OFF
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = """\
@@ -44,7 +43,7 @@ HELLO = """
 @pytest.fixture(autouse=True)
 def _this_tree(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
     (pytester.path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
 
 
@@ -64,51 +63,6 @@ def report_of(result: pytest.RunResult, test: str) -> str:
         place for place, line in enumerate(lines) if place > start and line[:3] in ("___", "===")
     )
     return "\n".join(lines[start:end]).strip()
-
-
-@pytest.mark.parametrize("steps", [GIVEN, WHEN, THEN], ids=["given", "when", "then"])
-def test_every_phrase_is_understood_as_itself_only(steps: dict[str, object]) -> None:
-    phrases = [Phrase(text) for text in steps]
-
-    understood = {
-        phrase.example: [other.name for other in phrases if other.is_matching(phrase.example)]
-        for phrase in phrases
-    }
-
-    assert understood == {phrase.example: [phrase.name] for phrase in phrases}
-
-
-@pytest.mark.parametrize(
-    ("phrase", "said", "holes"),
-    [
-        ("{agent} replies {text}", 'the night clerk replies "No \\"if\\"."',
-         {"agent": "night clerk", "text": 'No "if".'}),
-        ("{agent} calls {tool:word} with {values}", 'clerk calls add with a 1, b -2.5 and c "x, y"',
-         {"agent": "clerk", "tool": "add", "values": {"a": 1, "b": -2.5, "c": "x, y"}}),
-        ("ran: {agents}", "ran: clerk, the head clerk and janitor",
-         {"agents": ["clerk", "head clerk", "janitor"]}),
-        ("{a:value} {b:value} {c:value}", 'true null "7"', {"a": True, "b": None, "c": "7"}),
-        ("{agent} replies {text}", "the clerk replies Good day.", None),
-        ("{agent} replies {text}", 'the clerk replies "Good day." softly', None),
-    ],
-)  # fmt: skip
-def test_a_phrase_reads_what_stands_in_its_holes(
-    phrase: str, said: str, holes: dict[str, object] | None
-) -> None:
-    assert Phrase(phrase).parse_arguments(said) == holes
-
-
-def test_every_kind_of_hole_reads_its_own_example() -> None:
-    for name, kind in KINDS.items():
-        assert Phrase(f"{{{name}}}").is_matching(kind.example), name
-
-
-def test_tables_hold_typed_cells() -> None:
-    pairs = pairs_of([["kcal", "800"], ["food", "pizza"], ["code", '"007"'], ["hot", "true"]])
-    records = records_of([["agent", "text"], ["clerk", "Hello"], ["", "Bye"]])
-
-    assert pairs == {"kcal": 800, "food": "pizza", "code": "007", "hot": True}
-    assert records == [{"agent": "clerk", "text": "Hello"}, {"text": "Bye"}]
 
 
 def test_a_story_of_all_kinds_of_steps_holds(pytester: pytest.Pytester) -> None:

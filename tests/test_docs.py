@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,13 @@ def write_files(page: Path, folder: Path) -> list[str]:
 def simkit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
     assert words[0] == "simkit"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "CI": "",
+    }
     return subprocess.run(
         [sys.executable, "-u", "-m", "simkit", *words[1:]],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
@@ -143,6 +150,68 @@ def test_every_yaml_block_of_the_page_on_pipelines_is_a_file_that_loads() -> Non
     found = [text for kind, text in blocks(ROOT / "docs" / "pipelines.md") if kind == "yaml"]
 
     assert [text for text in found if not FILE_NAME.match(text)] == []
+
+
+MIGRATIONS = sorted((ROOT / "docs" / "migrating").glob("*.md"))
+LIBRARIES = {"langchain.md": "langchain_core", "pytest-recording.md": "pytest_recording"}
+"""Pages whose old test runs too: what it needs is in the extra `dev`."""
+ANY_FILE = re.compile(r"^# (\S+\.(?:yaml|py))\n")
+
+
+def pytest_in(folder: Path, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Writes the files of a page, whatever they are, and runs pytest on them."""
+    for _, text in blocks(page):
+        named = ANY_FILE.match(text)
+        if named:
+            file = folder / named[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    # Other plugins cost seconds; what they do beside simkit is tested in tests/compat/.
+    plugins = ("-p", "simkit.pytest_plugin", "-p", "no:cacheprovider", "-W", "error")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins, *options],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        env={
+            **os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "COLUMNS": "100", "NO_COLOR": "1",
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("page", MIGRATIONS, ids=lambda page: page.name)
+def test_the_tests_of_a_migration_page_hold(page: Path, tmp_path: Path) -> None:
+    library = LIBRARIES.get(page.name)
+    is_there = library is not None and find_spec(library) is not None
+    options = ["--ignore=test_before.py"] if not is_there else []
+    if is_there and library == "pytest_recording":
+        options = ["-p", "pytest_recording.plugin"]
+
+    done = pytest_in(tmp_path, page, *options)
+
+    assert f"{2 if is_there else 1} passed in" in done.stdout, done.stdout
+
+
+PYTHON = ROOT / "docs" / "python.md"
+
+
+def test_the_tests_of_the_page_on_python_hold_but_for_the_one_that_it_shows(tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, PYTHON, "--tb=short")
+    (shown,) = [text for kind, text in blocks(PYTHON) if kind == "text"]
+
+    assert done.stdout.splitlines()[-1].startswith("1 failed, 4 passed in")
+    assert shown in done.stdout
+
+
+def test_every_migration_page_says_what_maps_to_what_and_what_is_missing() -> None:
+    heads = {
+        page.name: re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        for page in MIGRATIONS
+    }
+
+    wanted = ["Before", "After", "What you gain", "What is not there yet"]
+    names = ("langchain", "openai-agents", "pytest-recording", "tavern")
+    assert heads == {f"{name}.md": wanted for name in names}
 
 
 MISTAKES_HEAD = "| instead of | write | and you are told |"

@@ -26,28 +26,36 @@ loader, runtime and judge read them, so that a feature cannot mean anything that
 A finding points to the step's own line in the feature file. A table or text under a step that
 takes none is an error, where pytest-bdd would drop it in silence.
 
-From the ground up: ``phrases`` (words with typed holes), ``places`` (which line said what),
-``telling`` (the scenario told so far), ``steps`` (what each phrase adds to the story: a table, so
-that more can be made from the claims' own registry).
+**One table.** Every phrase is a row of ``answers.GIVEN``, ``answers.WHEN``, ``claims.THEN`` or
+``conditions.CONDITIONS``: what pytest-bdd is given, what ``simkit bdd steps`` lists, and what the
+tests hold against the registry of claims and operators. pytest-bdd gets three steps, one for each
+keyword: it asks every step that it knows about every line, so two hundred would cost more than a
+run.
+
+From the ground up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes),
+``kinds`` (what stands in a hole), ``conditions`` (the matching language in words), ``places``
+(which line said what), ``claiming`` (claims put together), ``names`` (spoken names), ``telling``
+(the scenario told so far), ``steps``, ``answers``, ``subjects``, ``contexts``, ``claims`` (the
+phrases), ``vocabulary`` (which phrase a line says), ``examples`` and ``listing`` (for people).
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pytest_bdd import given, then, when
+from pytest_bdd.parsers import StepParser
 
-from simkit.bdd.phrases import Phrase
+from simkit.bdd.cells import TableInvalid
 from simkit.bdd.places import Lines, Places
-from simkit.bdd.steps import GIVEN, THEN, WHEN
 from simkit.bdd.telling import Story
+from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary
 from simkit.errors import SimkitError, SourceError
 from simkit.expect.judge import Judgement
 from simkit.report.text import findings_text
@@ -68,7 +76,9 @@ def story(request: pytest.FixtureRequest) -> Story:
     told = Story(
         config.stash.setdefault(_LIBRARY, Library()),
         root=root,
-        folders=[root / folder for folder in config.getini("testpaths") or ["scenarios"]],
+        folders=[
+            root / folder for folder in dict.fromkeys([*config.getini("testpaths"), "scenarios"])
+        ],
         seed=config.getoption("--simkit-seed", None),
     )
     request.node.stash[_STORY] = told
@@ -95,8 +105,23 @@ class _Teller:
             line = scenario.line_number
             told.begin(Places(os.path.relpath(feature.filename), text, (line, line)), scenario.name)
         told.lines = _lines_of(step)
-        if step_func in _OURS:
-            _check_what_stands_below(told, step, step_func)
+        told.text = step.docstring
+        told.table = None if step.datatable is None else step.datatable.raw()
+
+    def pytest_bdd_step_func_lookup_error(
+        self, request: pytest.FixtureRequest, feature: Any, step: Any
+    ) -> None:
+        """Says which phrase is near; without a story pytest-bdd says what it says."""
+        if request.node.stash.get(_STORY, None) is None:
+            return
+        nearest = next(one for one in VOCABULARIES if one.keyword.lower() == step.type).nearest(
+            step.name
+        )
+        hint = f"\n  did you mean `{nearest}`?" if nearest else ""
+        where = f"{os.path.relpath(feature.filename)}:{step.line_number}"
+        text = f"{where}: there is no step `{step.type.capitalize()} {step.name}`{hint}"
+        text += "\n  `simkit bdd steps WORD` lists those with a word."
+        pytest.fail(_again(text, request), pytrace=False)
 
     def pytest_bdd_after_step(self, step: Any) -> None:
         self._last = step
@@ -107,7 +132,7 @@ class _Teller:
         if told is None or self._last is not scenario.steps[-1]:
             return
         with _as_failure(request):
-            judgement = told.judgement()
+            judgement = told.end()
         if judgement.warnings:
             request.node.add_report_section("call", WARNINGS, findings_text(judgement.warnings))
             request.node.user_properties.append((WARNINGS, len(judgement.warnings)))
@@ -124,14 +149,14 @@ def _lines_of(step: Any) -> Lines:
     return first, last
 
 
-def _check_what_stands_below(told: Story, step: Any, step_func: Callable[..., Any]) -> None:
+def _check_what_stands_below(told: Story, line: Line) -> None:
     """pytest-bdd drops a table or text that a step does not take."""
-    takes = inspect.signature(step_func).parameters
-    for name, what in (("datatable", "table"), ("docstring", "text")):
-        if (name in takes) == (getattr(step, name) is not None):
-            continue
-        verb = "needs a" if name in takes else "takes no"
-        pytest.fail(str(told.error(f"this step {verb} {what} under it")), pytrace=False)
+    forms = {"table": told.table is not None, "text": told.text is not None}
+    for form, is_there in forms.items():
+        if is_there and form not in line.takes:
+            raise told.error(f"this step takes no {form} under it")
+    if line.takes and not any(forms[form] for form in line.takes):
+        raise told.error(f"this step needs a {' or a '.join(line.takes)} under it")
 
 
 @contextmanager
@@ -161,28 +186,37 @@ def _again(text: str, request: pytest.FixtureRequest) -> str:
     return f"{text}\n\nreproduce: pytest {shlex.quote(request.node.nodeid)}{option}"
 
 
-def _step(function: Callable[..., Judgement | None]) -> Callable[..., None]:
-    """Returns the function that pytest-bdd calls: it fails for what does not hold."""
+class _Parser(StepParser):
+    """What pytest-bdd asks whether a line is a step of ours."""
 
-    def tell(story: Story, request: pytest.FixtureRequest, **said: Any) -> None:
-        with _as_failure(request):
-            judgement = function(story, **said)
-        if judgement is not None:
-            _hold(judgement, request)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(f"simkit {vocabulary.keyword}")
+        self._vocabulary = vocabulary
 
-    # pytest-bdd passes what the signature asks for.
-    asked = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    signature = inspect.signature(function)
-    parameters = [asked, *signature.parameters.values()]
-    tell.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return tell
+    def is_matching(self, name: str) -> bool:
+        return self._vocabulary.line(name) is not None
+
+    def parse_arguments(self, name: str) -> dict[str, Any] | None:
+        line = self._vocabulary.line(name)
+        return None if line is None else {"line": line}
 
 
-_OURS: Final[set[Callable[..., None]]] = set()
+def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
+    """Adds a line to the story; fails for what does not hold."""
+    story.whose = line.whose
+    with _as_failure(request):
+        _check_what_stands_below(story, line)
+        try:
+            judgement = line.step.tell(story, line.holes)
+        except TableInvalid as problem:
+            raise story.error(str(problem)) from None
+    if judgement is not None:
+        _hold(judgement, request)
+
+
 _before = set(globals())
-for _keyword, _steps in ((given, GIVEN), (when, WHEN), (then, THEN)):
-    for _phrase, _function in _steps.items():
-        _OURS.add(_keyword(Phrase(_phrase))(_step(_function)))
+for _keyword, _vocabulary in zip((given, when, then), VOCABULARIES, strict=True):
+    _keyword(_Parser(_vocabulary))(_tell)
 
 # pytest-bdd has put every step into this module, under a name of its own making.
 __all__ = ["story", *sorted(name for name in globals().keys() - _before if name[0] != "_")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from yaml.error import Mark
@@ -35,6 +36,12 @@ class Places:
             self._said[path[:length]] = lines
         self._said.setdefault(path, lines)
 
+    def copy(self) -> Places:
+        """Returns places that may be added to, and leave these as they are."""
+        other = Places(self.file, self._text, self._said[()])
+        other._said = dict(self._said)
+        return other
+
     def position(self, line: int) -> str:
         """Returns ``file:line:column`` of a step."""
         return f"{self.file}:{line}:{self._mark(line).column + 1}"
@@ -42,7 +49,8 @@ class Places:
     def document(self, data: dict[str, Any]) -> Document:
         """Returns the data as a document of the feature file."""
         root = self._node(data, (), self._said[()])
-        return Document(self.file, 0, data, lambda: root, self._text)
+        # A restart hands the document to another process, which a lambda would not survive.
+        return Document(self.file, 0, data, partial(_same, root), self._text)
 
     def _node(self, value: Any, path: SourcePath, lines: Lines) -> Node:
         lines = self._said.get(path, lines)
@@ -70,3 +78,7 @@ class Places:
         column = len(text) if ends else len(text) - len(text.lstrip())
         # Only the order of two marks' indexes is ever looked at.
         return Mark(self.file, line * 10_000 + column, line - 1, column, None, 0)
+
+
+def _same(node: Node) -> Node:
+    return node

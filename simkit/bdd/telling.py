@@ -5,20 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from simkit.bdd.cells import Table
+from simkit.bdd.claiming import WHOLE, Claim, Claims
+from simkit.bdd.conditions import Below, Condition
+from simkit.bdd.names import Names
 from simkit.bdd.places import Lines, Places
 from simkit.errors import SourceError
 from simkit.expect.judge import Judgement, judge
 from simkit.runtime.functions import function_named
-from simkit.scenario.files import Library
+from simkit.scenario.files import Library, Prepared
 from simkit.scenario.items import PIPELINE_SUFFIX, Item
-from simkit.session import run
+from simkit.session import run, simulate
 from simkit.source import near
 from simkit.trace import Trace
 
 TURN: Final = 2
 """How many keys of a path name the turn: ``turns`` and its place."""
+
+
+class _Coming(NamedTuple):
+    """What is answered when the user speaks next, or in every turn to come."""
+
+    who: str
+    answer: Any
+    lines: Lines
 
 
 class Story:
@@ -35,12 +47,21 @@ class Story:
         self._library, self._root, self._folders, self._seed = library, root, folders, seed
         self._places = Places("", "", (1, 1))
         self._values: dict[str, Any] = {"version": 1}
-        self._agents: dict[str, str] = {}
-        self._coming: list[tuple[str, Any, Lines]] = []
-        self._results: dict[str, tuple[Any, Lines]] = {}
+        self._names = Names()
+        self._claims = Claims()
+        self._coming: list[_Coming] = []
+        self._standing: dict[str, list[_Coming]] = {}
+        self._stood: set[str] = set()
+        self._restart: Lines | None = None
         self._trace: Trace | None = None
         self.lines: Lines = (1, 1)
         """The lines of the step that is being told."""
+        self.text: str | None = None
+        """The text below that step."""
+        self.table: Table | None = None
+        """The table below that step."""
+        self.whose: int | None = None
+        """The turn that the step speaks of, from 0; WHOLE; None is the last one."""
 
     def begin(self, places: Places, name: str) -> None:
         """The story is the scenario of this name, and its steps stand in these places."""
@@ -53,8 +74,13 @@ class Story:
         return "scenario" in self._values
 
     @property
+    def file(self) -> str:
+        """The feature file."""
+        return self._places.file
+
+    @property
     def values(self) -> dict[str, Any]:
-        """The scenario as far as it is told."""
+        """The scenario as far as it is told, without its claims."""
         return self._values
 
     # what is given
@@ -63,125 +89,215 @@ class Story:
         """The story is about the pipeline of this file, or of the file ``<name>.pipeline.yaml``."""
         file = self._pipeline_file(name)
         folder = os.path.dirname(self._places.file) or os.curdir
-        self._put(("pipeline",), os.path.relpath(file, folder))
-        pipelines = [
-            document
-            for document in self._library.documents(file)
-            if isinstance(document.data, dict) and "agents" in document.data
-        ]
-        for document in pipelines:
-            for agent in self._library.pipeline(document).agents:
-                self._agents[_spelled(agent)] = agent
-
-    def seed(self, seed: int) -> None:
-        """All chance comes from this number."""
-        self._put(("seed",), seed)
+        self.give(("pipeline",), os.path.relpath(file, folder))
+        for document in self._library.documents(file):
+            if isinstance(document.data, dict) and "agents" in document.data:
+                self._names = Names(self._library.pipeline(document))
 
     def state(self, channel: str, value: Any) -> None:
         """A channel holds this value before the first turn."""
-        self._put(("given", "state", channel), value)
+        self.give(("given", "state", self.channel(channel)), value)
 
-    # what happens
-
-    def say(self, text: str) -> None:
-        """The user says something: a new turn."""
-        turns = self._values.setdefault("turns", [])
-        path = ("turns", len(turns))
-        turns.append({"user": text})
-        self._places.say((*path, "user"), self.lines, below=1)
-        self._told()
-        coming, self._coming = self._coming, []
-        for agent, line, lines in coming:
-            self._reply(agent, line, lines)
-        for tool, (value, lines) in self._results.items():
-            self._result(tool, value, lines)
-
-    def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
-        """An agent's model answers with this line: now, or when the user speaks next."""
-        if coming:
-            self._coming.append((agent, line, self.lines))
-        else:
-            self._reply(agent, line, self.lines)
-
-    def result(self, tool: str, value: Any, *, coming: bool = False) -> None:
-        """A tool answers this: now, or in every turn to come."""
-        if coming:
-            self._results[tool] = (value, self.lines)
-        else:
-            self._result(tool, value, self.lines)
-
-    # what must be so
-
-    def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
-        """Claims this of the turn, and returns what does not hold now."""
-        at, place, key = self._claimed(path)
-        place[key] = {"$all": [place[key], matcher]} if key in place else matcher
-        self._places.say(at, self.lines, below=TURN)
-        return self.judgement()
-
-    def claim_also(self, path: Sequence[str], matcher: Any, operator: str = "") -> Judgement:
-        """Claims one more of a list, or of a list under an operator; returns what does not hold."""
-        at, place, key = self._claimed((*path, operator) if operator else path)
-        matchers = place.setdefault(key, [])
-        self._places.say((*at, len(matchers)), self.lines, below=TURN)
-        matchers.append(matcher)
-        return self.judgement()
-
-    def judgement(self) -> Judgement:
-        """Runs what was told, if that was not done yet, and judges it."""
-        if not self._values.get("turns"):
-            raise self.error("the user has said nothing yet, so there is nothing to judge")
-        document = self._places.document(self._values)
-        item = Item(document.file, self._values["scenario"], 0, document.line(()))
-        prepared = self._library.assembled(item, document)
-        if self._trace is None:
-            self._trace = run(prepared, seed=self._seed)
-        return judge(prepared.scenario, prepared.document, self._trace, function_named)
-
-    def agent(self, said: str) -> str:
-        """Returns the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
-        return self._agents.get(_spelled(said), said)
-
-    def _claimed(self, path: Sequence[str]) -> tuple[tuple[str | int, ...], dict[str, Any], str]:
-        turns = self._values.get("turns")
-        if not turns:
-            raise self.error("the user has said nothing yet, so there is nothing to judge")
-        *above, key = ("expect", *path)
-        place = turns[-1]
-        for step in above:
-            place = place.setdefault(step, {})
-        return ("turns", len(turns) - 1, *above, key), place, key
-
-    def _reply(self, agent: str, line: Any, lines: Lines) -> None:
-        path, turn = self._turn()
-        replies = turn.setdefault("replies", {}).setdefault(self.agent(agent), [])
-        self._places.say((*path, "replies", self.agent(agent), len(replies)), lines, below=TURN)
-        replies.append(line)
-        self._told()
-
-    def _result(self, tool: str, value: Any, lines: Lines) -> None:
-        path, turn = self._turn()
-        turn.setdefault("tool_results", {})[tool] = value
-        self._places.say((*path, "tool_results", tool), lines, below=TURN)
-        self._told()
-
-    def _turn(self) -> tuple[tuple[str | int, ...], dict[str, Any]]:
-        turns = self._values.get("turns")
-        if not turns:
-            raise self.error("the user has said nothing yet that this could answer")
-        return ("turns", len(turns) - 1), turns[-1]
-
-    def _put(self, path: Sequence[str], value: Any) -> None:
+    def give(self, path: Sequence[str], value: Any) -> None:
+        """The scenario says this under a path of keys."""
         *above, key = path
         place = self._values
         for step in above:
             place = place.setdefault(step, {})
         place[key] = value
         self._places.say(tuple(path), self.lines, below=0)
-        self._told()
-
-    def _told(self) -> None:
         self._trace = None
+
+    # what happens
+
+    def say(self, user: Any, session: str | None = None, project: str | None = None) -> None:
+        """The user says something, a text or `{json: …}`: a new turn."""
+        where = {"session": session, "project": project}
+        self._turn_begins({"user": user, **{key: word for key, word in where.items() if word}})
+
+    def resume(self, value: Any) -> None:
+        """The user answers what an agent asked: a new turn."""
+        self._turn_begins({"resume": value})
+
+    def restart(self) -> None:
+        """Before the next turn a new process takes over, which reads only the store."""
+        self._restart = self.lines
+
+    def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
+        """An agent's model answers with this line: now, or when the user speaks next."""
+        said = _Coming(self.agent(agent), line, self.lines)
+        if coming:
+            self._coming.append(said)
+        else:
+            self._reply(said)
+
+    def result(self, tool: str, answer: dict[str, Any], *, coming: bool = False) -> None:
+        """A tool answers this, `{returns: …}` or `{error: …}`: now, or in every turn to come.
+
+        In one turn the second answer of a tool is that to its second call.
+        """
+        said = _Coming(tool, answer, self.lines)
+        if not coming:
+            self._result(said)
+        elif "when" in answer:
+            self._standing.setdefault(tool, []).append(said)
+        else:
+            self._standing[tool] = [said]
+
+    # what must be so
+
+    def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
+        """Claims this too, and returns what does not hold now."""
+        turn = self._claimed_turn()
+        other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
+        if other is not None:
+            raise self.error(f"line {other.lines[0]} claims another count: {other.matcher}")
+        if path[0] == "error":
+            # A conversation goes on after an error that is claimed.
+            self._trace = None
+        return self.judgement()
+
+    def judgement(self) -> Judgement:
+        """Runs what was told, if that was not done yet, and judges it."""
+        prepared = self._prepared()
+        if self._trace is None:
+            self._trace = run(prepared, seed=self._seed)
+        return judge(prepared.scenario, prepared.document, self._trace, function_named)
+
+    def end(self) -> Judgement:
+        """Judges the whole story: also whether restarts and other sessions changed anything."""
+        if self._restart is not None:
+            self.lines = self._restart
+            raise self.error("a new process takes over, but the user says nothing after that")
+        turns = self._values.get("turns", [])
+        if any(turn.get("restart") or "session" in turn for turn in turns):
+            return simulate(self._prepared(), seed=self._seed).judgement
+        return self.judgement()
+
+    def met(self, condition: Condition) -> Any:
+        """Returns the matcher of a condition whose table or text stands below this step."""
+        return condition.matcher(self.below)
+
+    @property
+    def below(self) -> Below:
+        """What stands below this step, and what its words may name."""
+        return Below(self.text, self.table, self._schema)
+
+    # names
+
+    def agent(self, said: str) -> str:
+        """Returns the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
+        return self._names.agent(said)
+
+    def channel(self, said: str) -> str:
+        """Returns the channel's name."""
+        return self._names.channel(said)
+
+    def section(self, said: str) -> str:
+        """Returns the section's name."""
+        return self._names.section(said)
+
+    def handoff_type(self, said: str) -> str:
+        """Returns the name of a handoff's type."""
+        return self._names.handoff_type(said)
+
+    def _schema(self, name: str) -> Any:
+        schemas = self._names.schemas
+        if name not in schemas:
+            raise SourceError(
+                self._where(), f"the pipeline has no schema `{name}`",
+                near=near(name, schemas), known=tuple(schemas),
+            )  # fmt: skip
+        return schemas[name]
+
+    def error(self, what: str, advice: str = "") -> SourceError:
+        """Returns the error that says what is wrong with the step that is being told."""
+        return SourceError(self._where(), what, advice=advice)
+
+    # below the surface
+
+    def _prepared(self) -> Prepared:
+        turns = self._values.get("turns")
+        if not turns:
+            raise self.error("the user has said nothing yet, so there is nothing to judge")
+        places = self._places.copy()
+        claims = [self._claims.expect(place, places) for place in range(len(turns))]
+        values = {
+            **self._values,
+            "turns": [
+                {**turn, "expect": claimed} if claimed else turn
+                for turn, claimed in zip(turns, claims, strict=True)
+            ],
+        }
+        whole = self._claims.expect(WHOLE, places)
+        document = places.document({**values, "expect": whole} if whole else values)
+        item = Item(document.file, self._values["scenario"], 0, document.line(()))
+        return self._library.assembled(item, document)
+
+    def _claimed_turn(self) -> int:
+        turns = self._values.get("turns")
+        if not turns:
+            raise self.error("the user has said nothing yet, so there is nothing to judge")
+        if self.whose is None or self.whose == WHOLE:
+            return WHOLE if self.whose == WHOLE else len(turns) - 1
+        if not 0 <= self.whose < len(turns):
+            raise self.error(f"there is no turn {self.whose + 1} yet: this is turn {len(turns)}")
+        return self.whose
+
+    def _turn_begins(self, turn: dict[str, Any]) -> None:
+        ended = self._claims.speak_of_the_end
+        if ended is not None:
+            raise self.error(f"the story goes on, but line {ended[0]} speaks of its end")
+        turns = self._values.setdefault("turns", [])
+        path = ("turns", len(turns))
+        turns.append(turn)
+        for key in turn:
+            self._places.say((*path, key), self.lines, below=1)
+        if self._restart is not None:
+            turn["restart"] = True
+            self._places.say((*path, "restart"), self._restart, below=TURN)
+            self._restart = None
+        self._trace = None
+        self._stood.clear()
+        coming, self._coming = self._coming, []
+        for said in coming:
+            self._reply(said)
+        for answers in self._standing.values():
+            for said in answers:
+                self._result(said, stands=True)
+
+    def _reply(self, said: _Coming) -> None:
+        path, turn = self._turn()
+        replies = turn.setdefault("replies", {}).setdefault(said.who, [])
+        self._places.say((*path, "replies", said.who, len(replies)), said.lines, below=TURN)
+        replies.append(said.answer)
+        self._trace = None
+
+    def _result(self, said: _Coming, stands: bool = False) -> None:
+        path, turn = self._turn()
+        results = turn.setdefault("tool_results", {})
+        at = (*path, "tool_results", said.who)
+        told = results.get(said.who)
+        if stands:
+            self._stood.add(said.who)
+        elif said.who in self._stood:
+            # What is said in a turn replaces what stands.
+            self._stood.remove(said.who)
+            told = None
+        if told is None:
+            results[said.who] = said.answer
+        else:
+            answers = told if isinstance(told, list) else [told]
+            results[said.who] = [*answers, said.answer]
+            at = (*at, len(answers))
+        self._places.say(at, said.lines, below=TURN)
+        self._trace = None
+
+    def _turn(self) -> tuple[tuple[str | int, ...], dict[str, Any]]:
+        turns = self._values.get("turns")
+        if not turns:
+            raise self.error("the user has said nothing yet that this could answer")
+        return ("turns", len(turns) - 1), turns[-1]
 
     def _pipeline_file(self, name: str) -> str:
         beside = Path(self._places.file).parent
@@ -206,14 +322,5 @@ class Story:
         files = {file.resolve(): file for folder in folders for file in folder.rglob(pattern)}
         return sorted(files.values())
 
-    def error(self, what: str, advice: str = "") -> SourceError:
-        """Returns the error that says what is wrong with the step that is being told."""
-        return SourceError(self._where(), what, advice=advice)
-
     def _where(self) -> str:
         return self._places.position(self.lines[0])
-
-
-def _spelled(name: str) -> str:
-    """Returns the letters and digits of a name: by them a spoken name is recognised."""
-    return "".join(letter for letter in name.lower() if letter.isalnum())

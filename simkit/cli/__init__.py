@@ -20,7 +20,8 @@ from simkit.errors import SimkitError
 COMMANDS: Final = {
     "bdd": "List what the lines of a feature file may say.",
     "diff": "Compare traces, or a scenario on two pipelines: what each agent was sent.",
-    "init": "Turn an agent engine's workflow files into a pipeline file.",
+    "expect": "Write a first full set of claims for turns that have none.",
+    "init": "Write a first project, or a pipeline from an agent engine's files.",
     "judge": "Hold stored traces against today's claims and lints; nothing runs.",
     "replay": "Run scenarios; show what every agent was sent, and what does not hold.",
     "schema": "Print the JSON Schema of scenario and pipeline files, for editors.",

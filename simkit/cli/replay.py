@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 import click
 
 
@@ -23,8 +26,15 @@ import click
 @click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
 @click.option("-k", "expression", default="", help="Run only what fits: words, and, or, not, ().")
 @click.option("-j", "processes", type=click.IntRange(min=1), default=1, help="Run in N processes.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table")
+@click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
+@click.option(
+    "--base", default="", metavar="DIR",
+    help="Compare with the traces of this folder, such as those of the base branch.",
+)  # fmt: skip
+@click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
+@click.option("--update", is_flag=True, help="Change failing claims into what was found.")
+@click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
 def command(
     paths: tuple[str, ...],
     show: str | None,
@@ -37,6 +47,10 @@ def command(
     processes: int,
     form: str,
     quiet: bool,
+    base: str,
+    watch: bool,
+    update: bool,
+    accepts_all: bool,
 ) -> int:
     """Run scenarios and hold them against their claims and all lints.
 
@@ -48,12 +62,45 @@ def command(
         raise click.UsageError(
             "--show is for people; with --format json, read the file named under `trace`."
         )
+    if form == "json" and base:
+        raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
+    others = {"--verify": verify, "--failed": failed, "--update": update, "--base": bool(base)}
+    _check_watch(watch, form, [option for option, is_given in others.items() if is_given])
+    _check_update(update, accepts_all, form, seed)
     # Imported here because `simkit replay --help` must not load what runs scenarios.
     from simkit.cli.replaying import Call, replay
 
-    return replay(
-        Call(
-            paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
-            failed=failed, expression=expression, processes=processes, form=form, quiet=quiet,
-        )
+    call = Call(
+        paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
+        failed=failed, expression=expression, processes=processes, form=form, quiet=quiet,
+        update=update, accepts_all=accepts_all, base=base,
     )  # fmt: skip
+    if not watch:
+        return replay(call)
+    from simkit.cli.watching import watch as run_again
+
+    return run_again(call)
+
+
+def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
+    """Raises UsageError for what makes no sense while files change."""
+    if watch and (others or form != "table"):
+        wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
+        raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
+
+
+def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:
+    """Raises UsageError, and SimkitError in CI, where nothing may be changed."""
+    if accepts_all and not update:
+        raise click.UsageError("--yes says that --update may write, and there is no --update.")
+    if not update:
+        return
+    if form != "table":
+        why = "--update shows a difference, for people"
+        raise click.UsageError(f"{why}; leave out --format {form}.")
+    if seed is not None:
+        raise click.UsageError("--update writes what the scenarios' own seeds give, not --seed.")
+    # Imported here because `simkit replay --help` must not load what changes scenarios.
+    from simkit.accepting.files import refuse_in_ci
+
+    refuse_in_ci("simkit replay --update", os.environ)

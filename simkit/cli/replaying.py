@@ -20,10 +20,14 @@ from simkit.cli.selection import (
     paths_or_default,
     select,
 )
+from simkit.cli.updating import update
 from simkit.cli.verifying import other_hash_seed, verified
 from simkit.errors import SimkitError, SourceError
 from simkit.expect.findings import Finding
+from simkit.github_actions import add_summary, compared, traces_in, workflow_commands
 from simkit.ledger import FOLDER, Entry, Ledger
+from simkit.report.diff_lines import Sides
+from simkit.report.diffs import summary_line
 from simkit.report.json import json_text
 from simkit.report.results import OutcomeName, Result, lints_off, summary_of
 from simkit.report.text import findings_text, summary_lines
@@ -44,15 +48,28 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     processes: int
     form: str
     quiet: bool
+    update: bool = False
+    """Change failing claims into what was found."""
+    accepts_all: bool = False
+    """Write without asking."""
+    base: str = ""
+    """A folder of traces to compare with."""
 
 
 def replay(call: Call) -> int:
     """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
     began = time.perf_counter()
-    selection = _selection(call)
+    selection = selection_of(call)
     if selection is None:
         click.echo("nothing failed when it last ran")
         return 0
+    if call.base:
+        traces_in(call.base)
+    if call.update:
+        declined = update(selection.entries, call.processes, call.accepts_all)
+        # What is written now must hold, but for what people must change.
+        again = msgspec.structs.replace(call, update=False, quiet=True)
+        return declined or replay(again)
     job = _job(call, selection)
     printer = _Printer(call, len(selection.entries))
     rans = []
@@ -62,16 +79,28 @@ def replay(call: Call) -> int:
     results = [ran.result for ran in rans]
     if call.verify:
         results = _verify(call, selection, rans, printer)
-    printer.note(_record(results) or next((ran.note for ran in rans if ran.note), ""))
+    printer.note(record(results) or next((ran.note for ran in rans if ran.note), ""))
     if call.form == "json":
         click.echo(json_text(results, __version__))
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - began)
+        _publish(call, results, printer)
     return summary_of(results).exit_code
 
 
-def _selection(call: Call) -> Selection | None:
-    """What is to run; None if only failures are asked for and there are none."""
+def _publish(call: Call, results: Sequence[Result], printer: _Printer) -> None:
+    """Tells GitHub, if that is asked for, and how many scenarios differ from the base."""
+    if call.form == "github":
+        for line in workflow_commands(results, os.environ):
+            click.echo(line)
+        printer.note(add_summary(results, os.environ, call.base))
+    if call.base:
+        counts = summary_line(list(compared(results, call.base)), Sides("base", "now"))
+        click.echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
+
+
+def selection_of(call: Call) -> Selection | None:
+    """Returns what is to run; None if only failures are asked for and there are none."""
     if not call.failed:
         selection = select(paths_or_default(call.paths), call.expression)
     else:
@@ -111,7 +140,7 @@ def _job(call: Call, selection: Selection) -> Job:
         else "all" if is_single and not call.quiet else "failing",
         show="" if call.quiet else call.show,
         turn=call.turn, agent=call.agent,
-        color=wants_color() and call.form == "table",
+        color=wants_color() and call.form != "json",
         width=table_width(),
         keeps_lines=call.verify,
     )  # fmt: skip
@@ -144,8 +173,8 @@ def _with(result: Result, finding: Finding | None) -> Result:
     return msgspec.structs.replace(result, outcome=outcome, findings=(*result.findings, finding))
 
 
-def _record(results: Sequence[Result]) -> str:
-    """Writes `.simkit/last.json`; returns why it could not be written."""
+def record(results: Sequence[Result]) -> str:
+    """Writes `.simkit/last.json`, and returns why it could not be written."""
     entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
     try:
         Ledger(os.environ).close(entries, [r.id for r in results if r.failed])

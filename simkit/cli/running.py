@@ -8,34 +8,35 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.context import BaseContext
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from simkit import events as e
+from simkit.accepting import Proposal, fixes
 from simkit.cli import bug_text
 from simkit.cli.console import paint_for
 from simkit.cli.selection import Entry
 from simkit.errors import SimkitError
-from simkit.expect.findings import Finding
 from simkit.ledger import Ledger
 from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
-from simkit.report.results import OutcomeName, Result
+from simkit.report.outcomes import not_run, result_of
+from simkit.report.results import Result
 from simkit.report.states import state_lines
 from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import result_text, title_line, warning_lines
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import Item
 from simkit.session import Outcome, simulate
 from simkit.views import view_of
 from simkit.words import counted
+
+T = TypeVar("T")
 
 BATCH_MAX: Final = 25
 """Scenarios that one process takes at once; those of one file share its reading."""
@@ -55,6 +56,8 @@ class Job(msgspec.Struct, frozen=True):
     width: int = TABLE_WIDTH
     keeps_lines: bool = False
     """Whether the traces are needed after the run."""
+    proposes: bool = False
+    """Whether failing claims are to be changed."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -66,6 +69,8 @@ class Ran(msgspec.Struct, frozen=True):
     """The stored form of the trace, where it is needed."""
     note: str = ""
     """Why the trace could not be kept."""
+    proposal: Proposal | None = None
+    """What would make its failing claims hold, where that is asked for."""
 
 
 def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]:
@@ -75,15 +80,27 @@ def run_all(entries: Sequence[Entry], job: Job, processes: int) -> Iterator[Ran]
         for entry in entries:
             yield runner.ran(entry)
         return
-    batches = list(_batches(entries))
+    for rans in in_processes(_run_batch, list(_batches(entries)), job, processes):
+        yield from rans
+
+
+def in_processes(
+    work: Callable[[Sequence[Entry], Job], T],
+    batches: Sequence[Sequence[Entry]],
+    job: Job,
+    processes: int,
+    *,
+    is_fresh: bool = False,
+) -> Iterator[T]:
+    """Yields what comes of each batch, in order; ``is_fresh`` gives each a process of its own."""
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
         mp_context=_process_context(),
         initializer=_ignore_interrupts,
+        max_tasks_per_child=1 if is_fresh else None,
     )
     try:
-        for batch in pool.map(_run_batch, batches, repeat(job)):
-            yield from batch
+        yield from pool.map(work, batches, repeat(job))
     except BrokenProcessPool:
         raise SimkitError(
             "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
@@ -143,16 +160,20 @@ class Runner:
         try:
             prepared = self._library.prepared(entry)
             if prepared.scenario.skip is not None:
-                return self._told(_result(entry, "skipped", reason=prepared.scenario.skip), None)
+                return self._told(not_run(entry, "skipped", reason=prepared.scenario.skip), None)
             # What a user's function prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome = simulate(prepared, seed=self._job.seed)
         except SimkitError as problem:
-            return self._told(_result(entry, "broken", error=str(problem)), None)
+            return self._told(not_run(entry, "broken", error=str(problem)), None)
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
-            return self._told(_result(entry, "broken", error=bug_text(problem, again)), None)
-        return self._kept(judged(prepared, outcome, self._job.seed), outcome)
+            return self._told(not_run(entry, "broken", error=bug_text(problem, again)), None)
+        ran = self._kept(judged(prepared, outcome, self._job.seed), outcome)
+        if self._job.proposes and ran.result.outcome == "failed":
+            proposal = fixes(prepared, outcome.trace, outcome.judgement)
+            ran = msgspec.structs.replace(ran, proposal=proposal)
+        return ran
 
     def _kept(self, result: Result, outcome: Outcome) -> Ran:
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
@@ -197,38 +218,7 @@ class Runner:
 
 def judged(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
     """What the judge said, as a result; an expected failure turns it round."""
-    item, scenario, judgement = prepared.item, prepared.scenario, outcome.judgement
-    findings = judgement.findings
-    name: OutcomeName = "held" if judgement.passed else "failed"
-    reason = ""
-    if judgement.exit_code == 2:
-        name = "broken"
-    elif scenario.xfail is not None and not judgement.passed:
-        name, findings, reason = "xfailed", (), scenario.xfail.reason
-    elif scenario.xfail is not None and scenario.xfail.strict:
-        name = "failed"
-        findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
-    events = outcome.trace.events
-    return _result(
-        item, name, seed=scenario.seed if seed is None else seed, digest=outcome.trace.digest(),
-        pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
-        noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
-        turns=sum(isinstance(event, e.TurnStarted) for event in events),
-        model_calls=sum(isinstance(event, e.ModelCalled) for event in events),
-        virtual_ms=events[-1].at if events else 0,
-    )  # fmt: skip
-
-
-def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
-    return Finding(
-        "claim", "E", f"the scenario held, but is expected to fail: {reason}",
-        prepared.document.position(("xfail",)), ("xfail",),
-        fix="Remove `xfail`, or write `strict: false` under it.",
-    )  # fmt: skip
-
-
-def _result(item: Item, outcome: OutcomeName, **facts: Any) -> Result:
-    return Result(item.id, item.file, item.line, item.name, outcome, **facts)
+    return result_of(prepared, outcome.trace, outcome.judgement, seed)
 
 
 def facts(result: Result) -> str:

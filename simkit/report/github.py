@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from posixpath import join, normpath
+from typing import Final, Literal, TypeAlias
+
+from simkit.expect.findings import Finding
+from simkit.report.results import Result
+from simkit.report.text import detail_lines, headline
 
 Level: TypeAlias = Literal["error", "warning", "notice"]
+PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTALL)
+"""An error that says first where it is."""
 
 
 def annotation(
@@ -25,6 +35,48 @@ def annotation_at(level: Level, where: str, message: str, title: str = "") -> st
     """The same for a place written as ``file:line:column``, of which the ends may be missing."""
     file, line, column = split_place(where)
     return annotation(level, message, file=file, line=line, column=column, title=title)
+
+
+def result_annotations(
+    results: Sequence[Result],
+    folder: str = "",
+    redact: Callable[[str], str] = lambda text: text,
+) -> Iterator[str]:
+    """Yields a workflow command for every finding and every broken file, the errors first.
+
+    ``folder`` is where the results' files are, seen from the root of the repository: GitHub shows
+    only the first of many commands, and knows files only by their paths from there.
+    """
+    found = list(chain.from_iterable(_found(result) for result in results))
+    for wanted in ("error", "warning"):
+        for level, where, message, name in found:
+            if level == wanted:
+                file, line, column = split_place(where)
+                yield annotation(
+                    level, redact(message), file=_from_root(file, folder), line=line,
+                    column=column, title=redact(name),
+                )  # fmt: skip
+
+
+def _found(result: Result) -> Iterator[tuple[Level, str, str, str]]:
+    """Yields level, place, message and title of all that is to be said of a scenario."""
+    title = result.name or result.file
+    if result.error:
+        placed = PLACED.match(result.error)
+        where = placed["where"] if placed else f"{result.file}:{result.line}"
+        yield "error", where, placed["what"] if placed else result.error, title
+    for finding in (*result.findings, *result.warnings):
+        level: Level = "warning" if finding.severity == "W" else "error"
+        yield level, finding.where, _message(finding), title
+
+
+def _message(finding: Finding) -> str:
+    return "\n".join((headline(finding), *detail_lines(finding)))
+
+
+def _from_root(file: str, folder: str) -> str:
+    path = file.replace("\\", "/")
+    return normpath(join(folder, path)) if path else ""
 
 
 def split_place(where: str) -> tuple[str, int, int]:

@@ -7,7 +7,7 @@
        {"id", "file", "line", "name",
         "outcome",                   held, failed, broken, skipped or xfailed
         "seed", "digest",            null and "" where it did not run
-        "pipeline", "turns", "model_calls", "virtual_ms",
+        "pipeline", "turns", "model_calls", "tokens", "virtual_ms",
         "findings", "warnings", "noted",
         "lints_off": [{"id", "reason"}],
         "error", "reason",           why it is broken; why it is skipped or expected to fail

@@ -30,6 +30,8 @@ class Result(msgspec.Struct, frozen=True):
     pipeline: str = ""
     turns: int = 0
     model_calls: int = 0
+    tokens: int = 0
+    """What all model calls together were sent."""
     virtual_ms: int = 0
     findings: tuple[Finding, ...] = ()
     """What fails it."""

@@ -36,6 +36,11 @@ def findings_text(findings: Sequence[Finding], paint: Paint = plain) -> str:
 def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
     """Yields one finding's lines; the first is ``file:line:column: what``, as editors read it."""
     yield from _headline(finding, paint)
+    yield from detail_lines(finding, paint)
+
+
+def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
+    """Yields what stands below a finding's headline."""
     for line in finding.excerpt.splitlines():
         yield f"    {line}".rstrip()
     said = ""

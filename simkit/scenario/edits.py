@@ -176,12 +176,13 @@ def opened(text: str, document: int, path: SourcePath) -> str:
 
     What cannot be written so stays as it is.
     """
+    sheet = Sheet(text)
     for size in range(len(path) + 1):
-        sheet = Sheet(text)
         try:
             chain = _reached(sheet.layout(document), path[:size])
             if chain[-1].is_flow:
                 text = sheet.with_replacements(sheet.replacements(document, Unfold(path[:size])))
+                sheet = Sheet(text)
         except Obstacle:
             return text
     return text

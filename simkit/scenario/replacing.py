@@ -91,19 +91,20 @@ def _put_scalar(site: Site, value: Any) -> Change:
     spot = site.spot
     if isinstance(value, str) and site.is_last_on_line:
         style = spot.style if spot.style in ("|", ">") else ""
-        is_long = _columns_before(site) + len(scalar(value)) > WIDTH and spot.style in ("", "|")
+        size = _columns_before(site) + len(scalar(value, in_block=True))
+        is_long = size > WIDTH and spot.style in ("", "|")
         if style or "\n" in value or is_long:
             lines = text_block(value, _text_column(site), style)
             if lines:
                 return _put_here(site, "\n".join(lines))
     if isinstance(value, str) and "\n" in value:
         return _put_here(site, quoted(value))
-    return _put_here(site, _in_style(value, spot))
+    return _put_here(site, _in_style(value, spot, in_block=True))
 
 
-def _in_style(value: Any, spot: Spot) -> str:
+def _in_style(value: Any, spot: Spot, in_block: bool = False) -> str:
     is_collection = isinstance(value, Mapping | list | tuple)
-    return flow(value) if is_collection else scalar(value, spot.style)
+    return flow(value) if is_collection else scalar(value, spot.style, in_block=in_block)
 
 
 def _text_column(site: Site) -> int:

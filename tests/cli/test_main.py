@@ -37,7 +37,12 @@ Options:
   -h, --help   Show this message and exit.
 
 Commands:
-  init      Turn an agent engine's workflow files into a pipeline file.
+  bdd       List what the lines of a feature file may say.
+  diff      Compare traces, or a scenario on two pipelines: what each agent
+            was sent.
+  expect    Write a first full set of claims for turns that have none.
+  init      Write a first project, or a pipeline from an agent engine's files.
+  judge     Hold stored traces against today's claims and lints; nothing runs.
   replay    Run scenarios; show what every agent was sent, and what does not
             hold.
   schema    Print the JSON Schema of scenario and pipeline files, for editors.
@@ -50,7 +55,9 @@ Commands:
     )
 
 
-@pytest.mark.parametrize("command", ["init", "replay", "schema", "validate"])
+@pytest.mark.parametrize(
+    "command", ["bdd", "diff", "expect", "init", "judge", "replay", "schema", "validate"]
+)
 def test_the_help_of_a_command_loads_nothing_heavy(project: Path, command: str) -> None:
     code = (
         "import sys; from simkit.cli import main\n"
@@ -85,7 +92,7 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: init, replay, schema, validate.\n",
+        "Known: bdd, diff, expect, init, judge, replay, schema, validate.\n",
     )
 
 

@@ -11,7 +11,7 @@ def test_results_are_one_object_with_every_key() -> None:
         (Difference("", "1", "2"),), ("why",), "reply: 1",
     )  # fmt: skip
     result = Result(
-        "f::n", "f", 2, "n", "failed", 7, "d1g357", "p", 1, 2, 3, (finding,),
+        "f::n", "f", 2, "n", "failed", 7, "d1g357", "p", 1, 2, 40, 3, (finding,),
         lints_off=(("CTX-07", "meant"),), trace=".simkit/traces/f.jsonl",
     )  # fmt: skip
 
@@ -32,6 +32,7 @@ def test_results_are_one_object_with_every_key() -> None:
       "pipeline": "p",
       "turns": 1,
       "model_calls": 2,
+      "tokens": 40,
       "virtual_ms": 3,
       "findings": [
         {

@@ -1,0 +1,97 @@
+"""What a story claims: one claim after another, put together as a scenario file would hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from simkit.bdd.places import Lines, Places
+
+WHOLE: Final = -1
+"""The turn of claims that speak of the whole run."""
+LISTS: Final = ("includes", "excludes", "findings", "satisfies")
+"""Claims that are lists of matchers, all of which must hold."""
+COUNTS: Final = "model_calls"
+"""The claim whose values are plain counts."""
+
+
+class Claim(NamedTuple):
+    """One thing that must be so."""
+
+    turn: int
+    """The turn's place, or WHOLE."""
+    path: tuple[str, ...]
+    """Where it stands below `expect`."""
+    matcher: Any
+    lines: Lines
+
+
+class Claims:
+    """The claims of a story, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._made: list[Claim] = []
+
+    def add(self, claim: Claim) -> Claim | None:
+        """Adds a claim; returns an earlier one that it contradicts, instead of adding it."""
+        if claim.path[0] == COUNTS:
+            for other in self._made:
+                if (other.turn, other.path) == (claim.turn, claim.path):
+                    return None if other.matcher == claim.matcher else other
+        self._made.append(claim)
+        return None
+
+    @property
+    def speak_of_the_end(self) -> Lines | None:
+        """The lines of the first claim on the whole run."""
+        return next((one.lines for one in self._made if one.turn == WHOLE), None)
+
+    def expect(self, turn: int, places: Places) -> dict[str, Any]:
+        """Returns what is claimed of a turn or of the whole run, and notes who said what."""
+        above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", turn, "expect")
+        mine = [claim for claim in self._made if claim.turn == turn]
+        found: dict[str, Any] = {}
+        for path in dict.fromkeys(claim.path for claim in mine):
+            here = [claim for claim in mine if claim.path == path]
+            *way, key = path
+            inner = found
+            for step in way:
+                inner = inner.setdefault(step, {})
+            at = (*above, *path)
+            inner[key] = _joined(here, at, places, is_list=path[-1] in LISTS)
+        return found
+
+
+def _joined(
+    claims: Sequence[Claim], at: tuple[str | int, ...], places: Places, *, is_list: bool
+) -> Any:
+    """One value that says all claims on one thing."""
+    if len(claims) == 1 and not is_list:
+        return _said(claims[0], at, places)
+    if is_list:
+        return [_said(claim, (*at, place), places) for place, claim in enumerate(claims)]
+    _note(claims[-1], at, places)
+    return {"$all": [_said(one, (*at, "$all", place), places) for place, one in enumerate(claims)]}
+
+
+def _said(claim: Claim, at: tuple[str | int, ...], places: Places) -> Any:
+    _note(claim, at, places)
+    return claim.matcher
+
+
+def _note(claim: Claim, at: tuple[str | int, ...], places: Places) -> None:
+    places.say(at, claim.lines, below=2 if at[0] == "turns" else 0)
+
+
+def claims_in(written: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields the claims that an `expect` mapping holds, each with its path."""
+    depth = {"context": 3, "runs": 3, COUNTS: 2}.get(path[0] if path else "", 1)
+    is_deeper = not path or len(path) < depth
+    if is_deeper and isinstance(written, dict):
+        for key, inner in written.items():
+            yield from claims_in(inner, (*path, key))
+    elif path and path[-1] in LISTS and isinstance(written, list):
+        for one in written:
+            yield path, one
+    elif path:
+        yield path, written

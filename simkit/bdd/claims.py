@@ -1,0 +1,295 @@
+"""Then: every claim of the registry in words.
+
+Each step names the claims that it makes, so that a claim without a phrase is noticed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simkit.bdd.answers import yaml_below
+from simkit.bdd.cells import TableInvalid, with_nested
+from simkit.bdd.claiming import claims_in
+from simkit.bdd.conditions import pairs_below, records_below
+from simkit.bdd.contexts import CONTEXTS
+from simkit.bdd.steps import Said, Step
+from simkit.bdd.subjects import SUBJECTS, path_of
+from simkit.bdd.telling import Story
+from simkit.expect.judge import Judgement
+from simkit.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
+
+_TABLE: Final = ("table",)
+_TEXT: Final = ("text",)
+_IN_ORDER: Final = "$in_order"
+
+# Agents
+
+
+def _ran(story: Story, said: Said) -> Judgement:
+    names = [
+        [story.agent(name) for name in one] if isinstance(one, list) else story.agent(one)
+        for one in said["agents"]
+    ]
+    return story.claim(("agents",), names)
+
+
+def _ran_below(story: Story, _: Said) -> Judgement:
+    rows = [[story.agent(cell) for cell in row if cell] for row in story.table or ()]
+    return story.claim(("agents",), [row if len(row) > 1 else row[0] for row in rows])
+
+
+def _ran_before(story: Story, said: Said) -> Judgement:
+    pair = [story.agent(said["agent"]), story.agent(said["other"])]
+    return story.claim(("agents",), {_IN_ORDER: pair})
+
+
+def _asked(story: Story, said: Said, times: int) -> Judgement:
+    return story.claim(("model_calls", story.agent(said["agent"])), times)
+
+
+AGENTS: Final = (
+    Step("these agents ran in order: {agents}", _ran, (), ("agents",)),
+    Step("these agents ran in order:", _ran_below, _TABLE, ("agents",)),
+    Step(
+        "{agent} ran",
+        lambda s, x: s.claim(("agents",), {"$has": [s.agent(x["agent"])]}), (), ("agents",),
+    ),
+    Step("{agent} ran before {other:agent}", _ran_before, (), ("agents",)),
+    Step(
+        "{agent} did not run",
+        lambda s, x: s.claim(("agents",), {"$not": {"$has": [s.agent(x["agent"])]}}), (),
+        ("agents",),
+    ),
+    Step(
+        "{amount} (agents|agent) started", lambda s, x: s.claim(("agents",), {"$len": x["amount"]}),
+        (), ("agents",),
+    ),
+    Step("{agent} was not asked", lambda s, x: _asked(s, x, 0), (), ("model_calls",)),
+    Step("{agent} was asked once", lambda s, x: _asked(s, x, 1), (), ("model_calls",)),
+    Step(
+        "{agent} was asked {count} times", lambda s, x: _asked(s, x, x["count"]), (),
+        ("model_calls",),
+    ),
+)  # fmt: skip
+
+
+# Runs and state
+
+
+def _run(story: Story, said: Said, name: str, matcher: Any) -> Judgement:
+    return story.claim(
+        path_of(story, said, f"runs.{name}"), {story.channel(said["channel"]): matcher}
+    )
+
+
+def _state(story: Story, said: Said, matcher: Any) -> Judgement:
+    return story.claim(("state",), {story.channel(said["channel"]): matcher})
+
+
+RUNS: Final = (
+    Step(
+        "{run} received the {channel} {value}",
+        lambda s, x: _run(s, x, "received", x["value"]), (), ("runs.received",),
+    ),
+    Step(
+        "{run} received no {channel}",
+        lambda s, x: _run(s, x, "received", {"$absent": True}), (), ("runs.received",),
+    ),
+    Step(
+        "{run} wrote the {channel} {value}",
+        lambda s, x: _run(s, x, "update", x["value"]), (), ("runs.update",),
+    ),
+    Step(
+        "{run} wrote no {channel}",
+        lambda s, x: _run(s, x, "update", {"$absent": True}), (), ("runs.update",),
+    ),
+)  # fmt: skip
+
+STATE: Final = (
+    Step(
+        "the state has {amount} {channel}",
+        lambda s, x: _state(s, x, {"$len": x["amount"]}), (), ("state",),
+    ),
+    Step(
+        "the state has these {channel}:",
+        lambda s, x: _state(s, x, records_below(s.below)), _TABLE, ("state",),
+    ),
+    Step(
+        "the state's {channel} {condition}",
+        lambda s, x: _state(s, x, s.met(x["condition"])), (), ("state",),
+    ),
+)  # fmt: skip
+
+
+# Handoffs, tools
+
+
+def _handoff(story: Story, said: Said, **more: Any) -> Judgement:
+    pair = {"from": story.agent(said["agent"]), "to": story.agent(said["target"])}
+    handoff = {**pair, "outcome": "made", **more}
+    if "type" in said:
+        handoff["type"] = story.handoff_type(said["type"])
+    if "query" in said:
+        handoff["query"] = said["query"]
+    if "matching" in said:
+        handoff["payload"] = story.met(said["matching"])
+    return story.claim(("handoffs",), {"$has": [handoff]})
+
+
+def _handoffs_below(story: Story, _: Said) -> Judgement:
+    records = [with_nested(one, HANDOFF_KEYS, "payload") for one in records_below(story.below)]
+    for one in records:
+        for key in ("from", "to"):
+            if isinstance(one.get(key), str):
+                one[key] = story.agent(one[key])
+    return story.claim(("handoffs",), records)
+
+
+def _called(story: Story, said: Said, **more: Any) -> Judgement:
+    call = {"agent": story.agent(said["agent"]), "tool": said["tool"], **more}
+    if "matching" in said:
+        call["args"] = story.met(said["matching"])
+    return story.claim(("tool_calls",), {"$has": [call]})
+
+
+def _calls_below(story: Story, _: Said) -> Judgement:
+    records = [with_nested(one, TOOL_KEYS, "args") for one in records_below(story.below)]
+    for one in records:
+        if isinstance(one.get("agent"), str):
+            one["agent"] = story.agent(one["agent"])
+    return story.claim(("tool_calls",), records)
+
+
+_MADE: Final = "{agent} handed off to {target:agent}[ as {type:name}][ asking {query:text}]"
+
+MOVES: Final = (
+    Step(f"{_MADE}[ with {{matching}}]", _handoff, (), ("handoffs",)),
+    Step(
+        f"{_MADE} with:", lambda s, x: _handoff(s, x, payload=pairs_below(s.below)), _TABLE,
+        ("handoffs",),
+    ),
+    Step(
+        f"{_MADE} with exactly:",
+        lambda s, x: _handoff(s, x, payload={"$exact": pairs_below(s.below)}), _TABLE,
+        ("handoffs",),
+    ),
+    Step(
+        "{agent} delegated to {target:agent}[ with {matching}]",
+        lambda s, x: _handoff(s, x, mode="delegate"), (), ("handoffs",),
+    ),
+    Step(
+        "{target:agent} replaced {agent}", lambda s, x: _handoff(s, x, mode="replace"), (),
+        ("handoffs",),
+    ),
+    Step(
+        "the handoff from {agent} to {target:agent} was rejected",
+        lambda s, x: _handoff(s, x, outcome="rejected"), (), ("handoffs",),
+    ),
+    Step(
+        "the handoff from {agent} to {target:agent} was rejected because its reason {condition}",
+        lambda s, x: _handoff(s, x, outcome="rejected", reason=s.met(x["condition"])), (),
+        ("handoffs",),
+    ),
+    Step("these handoffs were requested:", _handoffs_below, _TABLE, ("handoffs",)),
+    Step("nobody handed off", lambda s, _: s.claim(("handoffs",), []), (), ("handoffs",)),
+    Step("{agent} called {tool:word}[ with {matching}]", _called, (), ("tool_calls",)),
+    Step(
+        "{agent} called {tool:word} with:",
+        lambda s, x: _called(s, x, args=pairs_below(s.below)), _TABLE, ("tool_calls",),
+    ),
+    Step(
+        "{agent} called {tool:word} with exactly:",
+        lambda s, x: _called(s, x, args={"$exact": pairs_below(s.below)}), _TABLE, ("tool_calls",),
+    ),
+    Step(
+        "{agent} called {tool:word} and got a result that {condition}",
+        lambda s, x: _called(s, x, result=s.met(x["condition"])), (), ("tool_calls",),
+    ),
+    Step(
+        "{agent} called {tool:word} and got the error {text}",
+        lambda s, x: _called(s, x, error={"$contains": x["text"]}), (), ("tool_calls",),
+    ),
+    Step("these tools were called in order:", _calls_below, _TABLE, ("tool_calls",)),
+    Step(
+        "{agent} called no tool",
+        lambda s, x: s.claim(("tool_calls",), {"$not": {"$has": [{"agent": s.agent(x["agent"])}]}}),
+        (), ("tool_calls",),
+    ),
+    Step("no tool was called", lambda s, _: s.claim(("tool_calls",), []), (), ("tool_calls",)),
+)  # fmt: skip
+
+
+# How it went
+
+
+def _finding(story: Story, said: Said) -> Judgement:
+    claim: dict[str, Any] = {"id": said["lint"]}
+    if "agent" in said:
+        claim["agent"] = story.agent(said["agent"])
+    if "matching" in said:
+        claim |= story.met(said["matching"])
+    return story.claim(("findings",), claim)
+
+
+def _event(story: Story, said: Said) -> Any:
+    return {"kind": said["kind"], **(story.met(said["matching"]) if "matching" in said else {})}
+
+
+def _all_of_this(story: Story, _: Said) -> Judgement | None:
+    """Claims that are written as in a scenario file."""
+    written = yaml_below(story)
+    if not isinstance(written, dict):
+        raise TableInvalid("this text must be claims, a mapping in YAML")
+    judgement = None
+    for path, matcher in claims_in(written):
+        judgement = story.claim(path, matcher)
+    return judgement
+
+
+ENDINGS: Final = (
+    Step("there is no reply", lambda s, _: s.claim(("reply",), None), (), ("reply",)),
+    Step(
+        "the (turn|conversation) ends with the error {name:word}[ that says {text}]",
+        lambda s, x: s.claim(("error",), {
+            "type": x["name"], **({"message": {"$contains": x["text"]}} if "text" in x else {}),
+        }), (), ("error",),
+    ),
+    Step("there is no error", lambda s, _: s.claim(("error",), None), (), ("error",)),
+    Step(
+        "the user is asked {value}", lambda s, x: s.claim(("interrupt",), x["value"]), (),
+        ("interrupt",),
+    ),
+    Step(
+        "the user is asked nothing", lambda s, _: s.claim(("interrupt",), None), (),
+        ("interrupt",),
+    ),
+    Step("the lint {lint} is found[ at {agent}][ with {matching}]", _finding, (), ("findings",)),
+    Step(
+        "the event {kind:word} happened[ with {matching}]",
+        lambda s, x: s.claim(("events",), {"$has": [_event(s, x)]}), (), ("events",),
+    ),
+    Step(
+        "the event {kind:word} did not happen",
+        lambda s, x: s.claim(("events",), {"$not": {"$has": [_event(s, x)]}}), (), ("events",),
+    ),
+    Step(
+        "these events happened in order, among others:",
+        lambda s, _: s.claim(("events",), {_IN_ORDER: records_below(s.below)}), _TABLE, ("events",),
+    ),
+    Step(
+        "the run satisfies {text}", lambda s, x: s.claim(("satisfies",), x["text"]), (),
+        ("satisfies",),
+    ),
+    Step("all of this holds:", _all_of_this, _TEXT),
+)  # fmt: skip
+
+THEN: Final = (
+    *AGENTS,
+    *STATE,
+    *SUBJECTS,
+    *CONTEXTS,
+    *RUNS,
+    *MOVES,
+    *ENDINGS,
+)
+"""What must be so of the turn of the user's last message, or of what a line's first words say."""

@@ -1,0 +1,349 @@
+"""Conditions: the matching language in words, ``contains "pizza"`` for ``{$contains: pizza}``.
+
+A table of phrases, each with the operators that it stands for. The same words stand after the
+subject of a step, after `that`, and in the cells of a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from simkit.bdd.cells import ROLES, Table, items_of, messages_of, pairs_of, typed
+from simkit.bdd.kinds import AND, FIRST_WORDS, KINDS, NAME, VALUE, split_outside
+from simkit.bdd.phrases import Kind, Phrase, Unreadable
+from simkit.matching.general import TYPE_NAMES
+from simkit.pipeline.recipe import RESERVED
+
+
+class Below(NamedTuple):
+    """What stands below a step, and what its words may name."""
+
+    text: str | None = None
+    table: Table | None = None
+    schema: Callable[[str], Any] = str
+    """Returns a schema of the pipeline by its name."""
+
+
+class Condition(NamedTuple):
+    """What must be so of a value."""
+
+    matcher: Callable[[Below], Any]
+    """Returns the matcher; raises TableInvalid."""
+    takes: tuple[str, ...] = ()
+    """What must stand below: `table`, `text`, or one of both."""
+
+
+class Words(NamedTuple):
+    """One way to say a condition."""
+
+    operators: tuple[str, ...]
+    """The operators that it stands for; none where a plain value, list or mapping says it."""
+    text: str
+    build: Callable[[Below, Mapping[str, Any]], Any]
+    takes: tuple[str, ...] = ()
+
+
+_TABLE: Final = ("table",)
+_TEXT: Final = ("text",)
+_VERBS: Final = (
+    "is", "are", "has", "have", "contains", "contain", "starts", "start", "ends", "end", "matches",
+    "match", "equals", "equal", "fits", "fit", "does", "do",
+)  # fmt: skip
+
+
+def _cell(below: Below) -> Callable[[str], Any]:
+    """Returns what reads a cell of a claim: a condition, or else a value."""
+
+    def read(cell: str) -> Any:
+        found = condition_of(cell.strip())
+        return typed(cell) if found is None or found.takes else found.matcher(below)
+
+    return read
+
+
+def pairs_below(below: Below) -> dict[str, Any]:
+    """Returns the table of names and values or conditions below a step."""
+    return pairs_of(below.table or (), _cell(below))
+
+
+def records_below(below: Below) -> list[dict[str, Any]]:
+    """Returns the table with a headline below a step."""
+    return items_of(below.table or (), _cell(below))
+
+
+def messages_below(below: Below) -> list[dict[str, Any]]:
+    """Returns the table of messages below a step."""
+    return messages_of(below.table or (), _cell(below))
+
+
+def _below(below: Below) -> Any:
+    """A text, a table of messages, or one of names and values."""
+    if below.table is None:
+        return below.text
+    heads_messages = all(row[0] in ROLES for row in below.table) or "role" in below.table[0]
+    return messages_below(below) if heads_messages else pairs_below(below)
+
+
+def _one_or_all(texts: list[str]) -> Any:
+    return texts[0] if len(texts) == 1 else texts
+
+
+def _holds(below: Below, hole: Condition) -> Any:
+    return hole.matcher(below)
+
+
+def _spread(_: Below, said: Mapping[str, Any]) -> Any:
+    if "spread" not in said:
+        return {"$approx": said["number"]}
+    return {"$approx": {"value": said["number"], "abs": said["spread"]}}
+
+
+CONDITIONS: Final = (
+    Words((), "(is|are) {value}", lambda _, said: said["value"]),
+    Words((), "(is|are):", lambda below, _: _below(below), ("text", "table")),
+    Words((), "(is|are) the list {list}", lambda _, said: said["list"]),
+    Words((), "(is|are) these items:", lambda below, _: records_below(below), _TABLE),
+    Words(
+        ("$len",), "(has|have) {amount} (items|item|characters|character)",
+        lambda _, said: {"$len": said["amount"]},
+    ),
+    Words((), "(has|have) {matching}", lambda below, said: _holds(below, said["matching"])),
+    Words((), "(has|have):", lambda below, _: pairs_below(below), _TABLE),
+    Words(("$eq",), "(equals|equal) {value}", lambda _, said: {"$eq": said["value"]}),
+    Words(("$eq",), "(equals|equal):", lambda below, _: {"$eq": _eq(below)}, ("text", "table")),
+    Words(("$ne",), "(is|are) not {value}", lambda _, said: {"$ne": said["value"]}),
+    Words(("$in",), "(is|are) one of {list}", lambda _, said: {"$in": said["list"]}),
+    Words(
+        ("$not", "$in"), "(is|are) none of {list}",
+        lambda _, said: {"$not": {"$in": said["list"]}},
+    ),
+    Words(("$type",), "(is|are) (a|an) {type}", lambda _, said: {"$type": said["type"]}),
+    Words(("$any",), "(is|are) there", lambda *_: {"$any": True}),
+    Words(("$absent",), "(is|are) absent", lambda *_: {"$absent": True}),
+    Words(
+        ("$not",), "(does|do) not {condition}",
+        lambda below, said: {"$not": _holds(below, said["condition"])},
+    ),
+    Words(
+        ("$not",), "(is|are) not {predicate}",
+        lambda below, said: {"$not": _holds(below, said["predicate"])},
+    ),
+    Words(
+        ("$either",), "{condition} or {other:condition}",
+        lambda below, said: {
+            "$either": [_holds(below, said["condition"]), _holds(below, said["other"])]
+        },
+    ),
+    Words(
+        ("$all",), "{condition} and {other:condition}",
+        lambda below, said: {
+            "$all": [_holds(below, said["condition"]), _holds(below, said["other"])]
+        },
+    ),
+    Words(
+        ("$schema",), "(fits|fit) the schema {word}",
+        lambda below, said: {"$schema": below.schema(said["word"])},
+    ),
+    Words(("$gt",), "(is|are) (more than|above) {number}", lambda _, said: {"$gt": said["number"]}),
+    Words(("$gte",), "(is|are) at least {number}", lambda _, said: {"$gte": said["number"]}),
+    Words(
+        ("$lt",), "(is|are) (less than|below|fewer than) {number}",
+        lambda _, said: {"$lt": said["number"]},
+    ),
+    Words(("$lte",), "(is|are) at most {number}", lambda _, said: {"$lte": said["number"]}),
+    Words(
+        ("$gte", "$lte"), "(is|are) between {low:number} and {high:number}",
+        lambda _, said: {"$gte": said["low"], "$lte": said["high"]},
+    ),
+    Words(("$approx",), "(is|are) about {number}[ give or take {spread:number}]", _spread),
+    Words(
+        ("$approx",), "(is|are) within {percent} of {number}",
+        lambda _, said: {"$approx": {"value": said["number"], "rel": said["percent"]}},
+    ),
+    Words(
+        ("$contains",), "(contains|contain) {texts}",
+        lambda _, said: {"$contains": _one_or_all(said["texts"])},
+    ),
+    Words(
+        ("$contains",), "(contains|contain):", lambda below, _: {"$contains": below.text}, _TEXT
+    ),
+    Words(("$starts",), "(starts|start) with {text}", lambda _, said: {"$starts": said["text"]}),
+    Words(("$ends",), "(ends|end) with {text}", lambda _, said: {"$ends": said["text"]}),
+    Words(("$regex",), "(matches|match) {pattern}", lambda _, said: {"$regex": said["pattern"]}),
+    Words(("$len",), "(is|are) empty", lambda *_: {"$len": 0}),
+    Words(
+        ("$each",), "(has|have) only items that {condition}",
+        lambda below, said: {"$each": _holds(below, said["condition"])},
+    ),
+    Words(
+        ("$each",), "(has|have) only items with {matching}",
+        lambda below, said: {"$each": _holds(below, said["matching"])},
+    ),
+    Words(
+        ("$has",), "(has|have) an item that {condition}",
+        lambda below, said: {"$has": [_holds(below, said["condition"])]},
+    ),
+    Words(
+        ("$has",), "(has|have) an item with {matching}",
+        lambda below, said: {"$has": [_holds(below, said["matching"])]},
+    ),
+    Words(
+        ("$has",), "(has|have) among others:", lambda below, _: {"$has": records_below(below)},
+        _TABLE,
+    ),
+    Words(
+        ("$in_order",), "(has|have) in this order, among others:",
+        lambda below, _: {"$in_order": records_below(below)}, _TABLE,
+    ),
+    Words(
+        ("$in_order",), "(has|have) {list} in this order, among others",
+        lambda _, said: {"$in_order": said["list"]},
+    ),
+    Words(
+        ("$unordered",), "(has|have) in any order:",
+        lambda below, _: {"$unordered": records_below(below)}, _TABLE,
+    ),
+    Words(
+        ("$unordered",), "(has|have) {list} in any order",
+        lambda _, said: {"$unordered": said["list"]},
+    ),
+    Words(
+        ("$exact",), "(has|have) exactly {matching}",
+        lambda below, said: {"$exact": _holds(below, said["matching"])},
+    ),
+    Words(
+        ("$exact",), "(has|have) exactly:", lambda below, _: {"$exact": pairs_below(below)}, _TABLE
+    ),
+    Words(("$keys",), "(has|have) the keys {names}", lambda _, said: {"$keys": said["names"]}),
+)  # fmt: skip
+"""Every way to say a condition. Where two fit, the first one is meant."""
+
+
+def _eq(below: Below) -> Any:
+    return below.text if below.table is None else pairs_of(below.table)
+
+
+@lru_cache(maxsize=4096)
+def condition_of(said: str) -> Condition | None:
+    """Returns the condition that words say; None if they say none."""
+    for words, phrase in _PHRASES:
+        holes = phrase.holes_in(said)
+        if holes is not None:
+            return _condition(words, holes)
+    for words, joint in _JOINTS:
+        pieces = split_outside(said, joint)
+        for place in range(1, len(pieces), 2):
+            left = condition_of("".join(pieces[:place]))
+            right = condition_of("".join(pieces[place + 1 :]))
+            if left and right and not left.takes and not right.takes:
+                return _condition(words, {"condition": left, "other": right})
+    return None
+
+
+def _condition(words: Words, holes: Mapping[str, Any]) -> Condition:
+    inner = [hole for hole in holes.values() if isinstance(hole, Condition)]
+    takes = words.takes or tuple(form for one in inner for form in one.takes)
+    return Condition(lambda below: words.build(below, holes), takes)
+
+
+def _read(said: str) -> Condition:
+    found = condition_of(said)
+    if found is None:
+        raise Unreadable(said)
+    return found
+
+
+def _predicate(said: str) -> Condition:
+    return _read(f"is {said}")
+
+
+def _matching(said: str) -> Condition:
+    """Names with values or conditions: ``food that contains "pizza", kcal 800 and no salt``."""
+    pieces = split_outside(said, AND)
+    found = _pairs(pieces)
+    if found is None:
+        raise Unreadable(said)
+    return Condition(lambda below: {name: one.matcher(below) for name, one in found.items()})
+
+
+def _pairs(pieces: list[str]) -> dict[str, Condition] | None:
+    """Reads pairs from pieces; what follows `that` reaches as far as it can be understood."""
+    if not pieces:
+        return {}
+    for end in range(len(pieces), 0, -2):
+        pair = _pair("".join(pieces[:end]))
+        rest = _pairs(pieces[end + 1 :]) if pair else None
+        if pair and rest is not None and pair[0] not in rest:
+            return {pair[0]: pair[1], **rest}
+    return None
+
+
+_PAIR: Final = re.compile(rf"(?:no (?P<no>{NAME})|(?P<name>{NAME}) (?P<value>{VALUE})|"
+                          rf"(?P<whose>{NAME}) that (?P<is>.+))", re.DOTALL)  # fmt: skip
+
+
+def _pair(said: str) -> tuple[str, Condition] | None:
+    found = _PAIR.fullmatch(said)
+    if found is None:
+        return None
+    if found["no"]:
+        return found["no"], Condition(lambda _: {"$absent": True})
+    if found["name"]:
+        value = typed(found["value"])
+        return found["name"], Condition(lambda _: value)
+    inner = condition_of(found["is"])
+    return (found["whose"], inner) if inner is not None and not inner.takes else None
+
+
+_SECTION: Final = rf"{NAME}(?:[ -](?!in\b)\w+)*?"
+_NO_SECTIONS: Final = (
+    *RESERVED,
+    "shares",
+    "input",
+    "output",
+    "reply",
+    "context",
+    "run",
+    "every",
+    "last",
+    *FIRST_WORDS,
+)
+"""First words that lead on to something else than a section."""
+
+CLAIM_KINDS: Final[Mapping[str, Kind]] = {
+    **KINDS,
+    "condition": Kind(
+        rf"(?:{'|'.join(_VERBS)})(?: .+|:)", _read, 'contains "pizza"', "what must be so"
+    ),
+    "matching": Kind(
+        rf"(?:no )?{NAME}(?: .+)?", _matching, 'food "pizza" and kcal that is at least 500',
+        "names with values, `that` and a condition, or `no` before the name",
+    ),
+    "pattern": Kind(
+        r"/(?:[^/\\]|\\.)+/", lambda text: text[1:-1].replace(r"\/", "/"), r"/piz+a/",
+        "a regular expression between slashes",
+    ),
+    "predicate": Kind(".+", _predicate, "at least 3", "what follows `is` in a condition"),
+    "type": Kind(f"(?:{'|'.join(TYPE_NAMES)})", str, "number", "the name of a type"),
+    "section": Kind(
+        rf"(?!(?:{'|'.join(_NO_SECTIONS)})\b){_SECTION}", str, "history",
+        "a section of the context, underscores spoken or not",
+    ),
+    "part": Kind(
+        rf"(?!(?:{'|'.join((*RESERVED, 'shares'))})\b){_SECTION}", str, "history",
+        "a section of the context, underscores spoken or not",
+    ),
+}  # fmt: skip
+"""The kinds of holes in claims."""
+
+_JOINED: Final[Mapping[str, str]] = {
+    "{condition} or {other:condition}": " or ",
+    "{condition} and {other:condition}": " and ",
+}
+_PHRASES: Final = [
+    (words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS if words.text not in _JOINED
+]
+_JOINTS: Final = [(words, _JOINED[words.text]) for words in CONDITIONS if words.text in _JOINED]

@@ -1,0 +1,57 @@
+"""Spoken names: ``the workout coach`` is `workout_coach`, if the pipeline has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simkit.pipeline.cast import channels_of, members_of, sections_of
+from simkit.pipeline.model import Pipeline
+
+
+class Names:
+    """The names of one pipeline, recognised by their letters and digits alone.
+
+    A name that the pipeline does not have stays as it is said, so that what reads the scenario
+    says what is wrong with it.
+    """
+
+    def __init__(self, pipeline: Pipeline | None = None) -> None:
+        self.schemas: Mapping[str, Any] = {}
+        self._agents: dict[str, str] = {}
+        self._channels: dict[str, str] = {}
+        self._sections: dict[str, str] = {}
+        self._types: dict[str, str] = {}
+        if pipeline is None:
+            return
+        self.schemas = pipeline.schemas
+        self._agents = _by_spelling(members_of(pipeline))
+        self._channels = _by_spelling(channels_of(pipeline))
+        self._types = _by_spelling(one.type for one in pipeline.contracts if one.type)
+        self._sections = _by_spelling(
+            name for agent in pipeline.agents for name in sections_of(pipeline, agent)
+        )
+
+    def agent(self, said: str) -> str:
+        """Returns the name of an agent."""
+        return self._agents.get(_spelled(said), said)
+
+    def channel(self, said: str) -> str:
+        """Returns the name of a channel."""
+        return self._channels.get(_spelled(said), said)
+
+    def section(self, said: str) -> str:
+        """Returns the name of a section."""
+        return self._sections.get(_spelled(said), said)
+
+    def handoff_type(self, said: str) -> str:
+        """Returns the name of a handoff's type."""
+        return self._types.get(_spelled(said), said)
+
+
+def _by_spelling(names: Iterable[str]) -> dict[str, str]:
+    return {_spelled(name): name for name in names}
+
+
+def _spelled(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

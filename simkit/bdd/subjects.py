@@ -1,0 +1,71 @@
+"""Subjects: what any condition may follow, and where a claim on it stands."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simkit.bdd.kinds import Chosen
+from simkit.bdd.steps import Said, Step
+from simkit.bdd.telling import Story
+from simkit.expect.judge import Judgement
+
+NOUNS: Final = {
+    "reply": "the reply",
+    "handoffs": "the handoffs",
+    "tool_calls": "the tool calls",
+    "events": "the events",
+    "error": "the error",
+    "interrupt": "the question",
+    "state": "the state",
+    "agents": "the agents that ran",
+    "context.sections": "the sections in {context}",
+    "context.messages": "the messages in {context}",
+    "context.dropped": "what was dropped from {context}",
+    "context.left_out": "what was left out of {context}",
+    "context.tools": "the tools in {context}",
+    "context.tokens": "the tokens in {context}",
+    "context.share": "the shares in {context}",
+    "context.settings": "the settings of {context}",
+    "runs.received": "what {run} received",
+    "runs.input": "the input of {run}",
+    "runs.output": "the output of {run}",
+    "runs.update": "what {run} wrote",
+    "runs.reply": "the reply of {run}",
+    "runs.messages": "the messages of {run}",
+}
+"""A claim that any condition may follow, and what it is called in a feature."""
+
+
+def _key(story: Story, chosen: Chosen) -> str:
+    agent = chosen.agent if chosen.agent == "*" else story.agent(chosen.agent)
+    return f"{agent}[{chosen.place}]" if chosen.place else agent
+
+
+def path_of(story: Story, said: Said, claim: str) -> tuple[str, ...]:
+    """Returns where a claim stands below `expect`."""
+    family, _, name = claim.partition(".")
+    if not name:
+        return (family,)
+    return (family, _key(story, said["context" if family == "context" else "run"]), name)
+
+
+def _noun_step(claim: str, noun: str) -> Step:
+    def tell(story: Story, said: Said) -> Judgement:
+        matcher = story.met(said["condition"])
+        if claim in ("state", "runs.received", "runs.update"):
+            matcher = _by_channel(story, matcher)
+        return story.claim(path_of(story, said, claim), matcher)
+
+    return Step(f"{noun} {{condition}}", tell, (), (claim,))
+
+
+def _by_channel(story: Story, matcher: Any) -> Any:
+    """Returns a matcher of channels under their own names."""
+    if not isinstance(matcher, dict):
+        return matcher
+    return {
+        key if key.startswith("$") else story.channel(key): inner for key, inner in matcher.items()
+    }
+
+
+SUBJECTS: Final = tuple(_noun_step(claim, noun) for claim, noun in NOUNS.items())

@@ -1,0 +1,69 @@
+"""What ``simkit expect`` does: run, make claims, show them, write them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from simkit.accepting import FileChange, Note, additions, changed_text
+from simkit.accepting.files import read_bytes, text_of, with_text
+from simkit.cli.selection import select
+from simkit.cli.updating import offer
+from simkit.errors import SimkitError
+from simkit.report.results import Result
+from simkit.scenario.files import Library
+from simkit.scenario.items import Item, items_in
+from simkit.session import run
+from simkit.source import load_text
+
+
+def expect(paths: Sequence[str], accepts_all: bool) -> int:
+    """Writes claims for turns without, once somebody agrees; returns the exit code."""
+    selection = select(paths)
+    for entry in selection.entries:
+        if isinstance(entry, Result):
+            raise SimkitError(entry.error)
+    by_file: dict[str, set[int]] = {}
+    for item in selection.items:
+        by_file.setdefault(item.file, set()).add(item.index)
+    library = Library()
+    changes: list[FileChange] = []
+    notes: list[Note] = []
+    for file, documents in by_file.items():
+        before = read_bytes(file)
+        # All rows of a table are run, whichever was named: its turns are written only once.
+        items = [item for item in items_in(file) if item.index in documents]
+        text, left = _with_claims(file, text_of(before), items, library)
+        notes += left
+        if text != text_of(before):
+            changes.append(FileChange(file, before, with_text(before, text)))
+    if not changes:
+        click.echo("every turn that runs has claims")
+    written = offer(changes, notes, accepts_all)
+    return 0 if len(written) == len(changes) else 1
+
+
+def _with_claims(
+    file: str, text: str, items: Sequence[Item], library: Library
+) -> tuple[str, list[Note]]:
+    """Returns the text in which each turn has claims.
+
+    A conversation ends with an error that nobody claims, so once one is claimed, it is run again.
+    """
+    while True:
+        for document in load_text(text, file):
+            library = library.with_document(document)
+        proposals = []
+        for item in items:
+            prepared = library.prepared(item)
+            if prepared.scenario.skip is None:
+                # What a user's function prints must not stand inside the difference.
+                with contextlib.redirect_stdout(sys.stderr):
+                    proposals.append(additions(prepared, run(prepared)))
+        longer, notes = changed_text(file, text, proposals)
+        if longer == text:
+            return text, notes
+        text = longer

@@ -1,0 +1,245 @@
+"""``simkit replay --watch``: runs scenarios again when a file that they read has changed.
+
+Every scenario file runs in a new process, which tells what was read there: scenarios, pipelines,
+files under ``use:``, the user's modules and what those read. Nothing is guessed from what files
+say, and no module is left over from an earlier run. Files are looked at by time and size.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import click
+import msgspec
+
+from simkit.cli.console import table_width, wants_color
+from simkit.cli.replaying import Call, record, selection_of
+from simkit.cli.running import Job, Ran, Runner, in_processes
+from simkit.cli.selection import Entry, parted, paths_or_default
+from simkit.errors import SimkitError
+from simkit.report.results import Result, summary_of
+from simkit.report.text import summary_lines
+from simkit.scenario.items import scenario_files
+from simkit.words import counted
+
+POLL_S: Final = 0.2
+SETTLE_S: Final = 0.05
+"""Editors empty a file before they fill it: what has changed is looked at again so much later."""
+YAML: Final = (".yaml", ".yml")
+
+Stamp: TypeAlias = tuple[int, int] | tuple[str, ...] | None
+"""When a file was written and its size; of a folder the names in it; None for what is not there."""
+Stamps: TypeAlias = dict[str, Stamp]
+
+
+class Round(msgspec.Struct, frozen=True):
+    """What came of the scenarios of one file, and what was read for them."""
+
+    file: str
+    rans: tuple[Ran, ...]
+    read: Mapping[str, Stamp]
+
+
+def watch(call: Call) -> int:
+    """Runs what is selected, and again what has changed, until Ctrl-C; returns 0.
+
+    Raises SimkitError if there is nothing to run at first.
+    """
+    watching = _Watching(call)
+    try:
+        watching.begin()
+        while True:
+            watching.go_on(watching.changed())
+    except KeyboardInterrupt:
+        click.echo("\nstopped", err=True)
+    return 0
+
+
+class _Watching:
+    """The state between two rounds: what came of each scenario, and what each file's ones read."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._job = Job(
+            seed=call.seed, show=call.show, turn=call.turn, agent=call.agent,
+            color=wants_color(), width=table_width(),
+        )  # fmt: skip
+        self._places = [parted(path)[0] for path in paths_or_default(call.paths)]
+        self._results: dict[str, tuple[Result, ...]] = {}
+        """Scenario file to what came of its scenarios."""
+        self._needs: dict[str, set[str]] = {}
+        """Scenario file to all that was read for it."""
+        self._stamps: Stamps = {}
+        """How each of these was when it was read first."""
+
+    def begin(self) -> None:
+        """Runs everything."""
+        began = time.perf_counter()
+        self._see(self._scenario_files())
+        self._run(self._entries())
+        files = counted(len(self._stamps), "file")
+        click.echo(f"{self._verdict(began)}; watching {files}, Ctrl-C stops")
+
+    def changed(self) -> set[str]:
+        """Waits until something has changed, and returns what."""
+        while not (found := self._differing()):
+            time.sleep(POLL_S)
+        while True:
+            time.sleep(SETTLE_S)
+            if found == (found := found | self._differing()):
+                return found
+
+    def go_on(self, changed: set[str]) -> None:
+        """Runs the scenarios that have read something of what has changed."""
+        began = time.perf_counter()
+        there = self._scenario_files()
+        affected = {file for file, needs in self._needs.items() if needs & changed}
+        affected |= {file for file in there if file not in self._needs}
+        for path in changed:
+            self._stamps[path] = stamp(path)
+        self._see(there)
+        for file in affected - set(there):
+            self._needs.pop(file, None)
+            self._results.pop(file, None)
+        try:
+            entries = self._entries()
+        except SimkitError as problem:
+            click.echo(f"{_changes(changed)}\n{problem}")
+            return
+        wanted = [entry for entry in entries if entry.file in affected]
+        self._run(wanted)
+        ran = f"{counted(len(wanted), 'scenario')} ran"
+        click.echo(f"{_changes(changed)}, {ran}; all {self._verdict(began)}")
+
+    def _entries(self) -> Sequence[Entry]:
+        selection = selection_of(self._call)
+        return selection.entries if selection is not None else ()
+
+    def _scenario_files(self) -> list[str]:
+        found: list[str] = []
+        for place in self._places:
+            # What is gone may come back.
+            with suppress(SimkitError):
+                found += scenario_files(place)
+        return found
+
+    def _differing(self) -> set[str]:
+        news = {file for file in self._scenario_files() if file not in self._stamps}
+        return news | {path for path, before in self._stamps.items() if stamp(path) != before}
+
+    def _see(self, files: Iterable[str]) -> None:
+        """Remembers how scenario files are before they are read."""
+        for file in files:
+            self._stamps.setdefault(file, stamp(file))
+            self._needs.setdefault(file, {file})
+
+    def _run(self, entries: Sequence[Entry]) -> None:
+        batches = [list(batch) for _, batch in groupby(entries, lambda entry: entry.file)]
+        for done in in_processes(_round, batches, self._job, self._call.processes, is_fresh=True):
+            self._take(done)
+            texts = [ran.text for ran in done.rans if ran.result.failed or self._job.show]
+            if texts:
+                click.echo("\n".join((done.file, *texts)))
+        kept = set().union(*self._needs.values())
+        self._stamps = {path: seen for path, seen in self._stamps.items() if path in kept}
+        note = record(self._all())
+        if note:
+            click.echo(f"note: {note}", err=True)
+
+    def _take(self, done: Round) -> None:
+        needs = {done.file, *done.read}
+        self._results[done.file] = tuple(ran.result for ran in done.rans)
+        if any(ran.result.outcome == "broken" for ran in done.rans):
+            # What it lacks was not read. It may be a file beside it, or one that was there before.
+            needs |= self._needs.get(done.file, set()) | {".", str(Path(done.file).parent)}
+        self._needs[done.file] = needs
+        for path in needs:
+            self._stamps.setdefault(path, done.read[path] if path in done.read else stamp(path))
+
+    def _all(self) -> list[Result]:
+        return [result for file in sorted(self._results) for result in self._results[file]]
+
+    def _verdict(self, began: float) -> str:
+        seconds = time.perf_counter() - began
+        return next(summary_lines(summary_of(self._all()), (), seconds))
+
+
+def _changes(changed: set[str]) -> str:
+    first, *more = sorted(changed)
+    others = f" and {counted(len(more), 'more file')}" if more else ""
+    return f"{first}{others} changed"
+
+
+def stamp(path: str) -> Stamp:
+    """Returns what differs when a file has changed, or files of a folder came or went."""
+    try:
+        if os.path.isdir(path):
+            return tuple(sorted(n for n in os.listdir(path) if n.endswith((".py", *YAML))))
+        there = os.stat(path)
+    except OSError:
+        return None
+    return there.st_mtime_ns, there.st_size
+
+
+# In the process that runs the scenarios of one file
+
+
+def _round(batch: Sequence[Entry], job: Job) -> Round:
+    reads = _Reads()
+    sys.addaudithook(reads.note)
+    runner = Runner(job)
+    rans = tuple(runner.ran(entry) for entry in batch)
+    return Round(batch[0].file, rans, reads.stamps())
+
+
+class _Reads:
+    """Notes every file that is opened, as it is just before."""
+
+    def __init__(self) -> None:
+        self._here = Path.cwd()
+        self._seen: Stamps = {}
+        self._written: set[str] = set()
+
+    def note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Is told by Python of everything that it opens."""
+        if event != "open" or not isinstance(arguments[0], str):
+            return
+        path, mode, flags = arguments
+        if path.endswith(".pyc"):
+            # A module whose bytecode is read has a source that is only looked at.
+            with suppress(ValueError):
+                path = importlib.util.source_from_cache(path)
+        path = self._named(path)
+        if path and _writes(mode, flags):
+            self._written.add(path)
+        elif path and path not in self._seen:
+            self._seen[path] = stamp(path)
+
+    def _named(self, path: str) -> str:
+        """Returns a path as seen from here; empty for what is nobody's own."""
+        whole = Path(os.path.normpath(self._here / path))
+        is_here = whole.is_relative_to(self._here)
+        near = whole.relative_to(self._here) if is_here else whole
+        if any(part.startswith(".") or part == "site-packages" for part in near.parts):
+            return ""
+        if is_here:
+            return str(near)
+        return os.path.relpath(whole) if whole.suffix in YAML else ""
+
+    def stamps(self) -> Stamps:
+        """Returns what was read and not written; what a run writes itself changes each time."""
+        return {path: seen for path, seen in self._seen.items() if path not in self._written}
+
+
+def _writes(mode: str | None, flags: int) -> bool:
+    if mode is None:
+        return bool(flags & (os.O_WRONLY | os.O_RDWR))
+    return any(letter in mode for letter in "wax+")

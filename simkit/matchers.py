@@ -1,0 +1,356 @@
+"""The matching language in plain asserts: what matches vanishes from pytest's diff.
+
+::
+
+    from simkit.matchers import contains, message
+
+    assert run.context("coach")[1] == message(user=contains("refund"))
+
+Each function is one operator of ``simkit.matching``, under the operator's own name where Python
+leaves it free. What it returns equals every value of which the matcher holds. Once compared, it
+shows the value itself where that matched, and the matcher only where it did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.errors import MatcherError
+from simkit.matching import Matcher
+from simkit.matching.mappings import MESSAGE_FIELDS
+from simkit.messages import ROLE_ALIASES, Message
+from simkit.source import near, path_text
+from simkit.words import short
+
+__all__ = [
+    "Expected", "absent", "all_of", "anything", "approx", "contains", "each", "either", "ends",
+    "equal", "exact", "explained", "gt", "gte", "has", "in_order", "keys", "length", "lt", "lte",
+    "message", "not_", "one_of", "other_than", "partial", "regex", "starts", "type_", "unordered",
+    "valid",
+]  # fmt: skip
+
+_UNCOMPARED: Final = object()
+_SHOWN_MAX: Final = 200
+"""How much of a value stands before what differs in it."""
+
+
+class Expected:
+    """Equals the values of which its matcher holds, and shows only what differs."""
+
+    __slots__ = ("_compared", "_matcher", "_shown", "_written", "source")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, source: Any, written: str, shown: Any = None) -> None:
+        """``written`` is how it was called; ``shown`` the Python value that it holds, if one."""
+        self.source = plain(source)
+        """The matcher, as a scenario file would write it."""
+        self._written, self._shown = written, shown
+        self._compared: Any = _UNCOMPARED
+        try:
+            self._matcher = Matcher(self.source)
+        except MatcherError as problem:
+            raise _as_value_error(problem, written) from None
+
+    def __eq__(self, other: object) -> bool:
+        self._compared = other
+        return self._matcher.holds(other)
+
+    def __repr__(self) -> str:
+        if self._compared is _UNCOMPARED:
+            return self._written
+        return repr(self.differing(self._compared))
+
+    def differing(self, found: Any) -> Any:
+        """Returns the value with the matcher in those places alone in which it does not match."""
+        if self._matcher.holds(found):
+            return found
+        if isinstance(self._shown, Mapping):
+            if isinstance(found, Message):
+                return _differing_message(self._shown, found)
+            return _differing(self._shown, found)
+        return _Words(self._written)
+
+    def misses(self, found: Any) -> Iterator[str]:
+        """Yields where a value differs, in words."""
+        for miss in self._matcher.mismatches(found):
+            at = f"at {path_text(miss.path)}: " if miss.path else ""
+            note = f" ({miss.note})" if miss.note else ""
+            yield f"{at}wanted {miss.wanted}, found {miss.found}{note}"
+
+
+class _Words:
+    """Text that shows itself without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as the matching language writes it, with what is expected inside it."""
+    if isinstance(value, Expected):
+        return value.source
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def explained(operator: str, left: Any, right: Any) -> list[str] | None:
+    """Returns what pytest says of a comparison that failed; None if no matcher was compared."""
+    if operator != "==":
+        return None
+    if isinstance(right, Expected):
+        expected, found = right, left
+    elif isinstance(left, Expected):
+        expected, found = left, right
+    else:
+        return None
+    shown = short(_said(found), _SHOWN_MAX)
+    return [f"{shown} == {expected._written}", *expected.misses(found)]
+
+
+def _said(value: Any) -> str:
+    """Returns a message as a matcher would write it, and everything else as Python does."""
+    if not isinstance(value, Message):
+        return repr(value)
+    named = (("agent", value.agent), ("section", value.section), ("tool", value.tool))
+    fields = {value.role: value.content} | {key: word for key, word in named if word}
+    if value.role == "tool":
+        fields = {"role": value.role, "content": value.content} | fields
+    return _called("message", (), fields)
+
+
+def _as_value_error(problem: MatcherError, written: str) -> ValueError:
+    nearest = near(problem.word, problem.known)
+    parts = [f"{written}: {problem}"]
+    if nearest:
+        parts.append(f"did you mean {nearest!r}?")
+    if problem.known:
+        parts.append("known: " + ", ".join(problem.known))
+    elif problem.advice:
+        parts.append(problem.advice)
+    return ValueError("; ".join(parts))
+
+
+# What differs, and only that
+
+
+def _differing(wanted: Any, found: Any) -> Any:
+    if isinstance(wanted, Expected):
+        return wanted.differing(found)
+    try:
+        holds = Matcher(plain(wanted)).holds(found)
+    except MatcherError:
+        return wanted
+    if holds:
+        return found
+    if isinstance(wanted, Mapping) and isinstance(found, Message):
+        return _differing_message(wanted, found)
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        return _differing_mapping(wanted, found)
+    if isinstance(wanted, (list, tuple)) and isinstance(found, (list, tuple)):
+        both = [_differing(one, other) for one, other in zip(wanted, found, strict=False)]
+        return both + list(wanted[len(both) :])
+    return wanted
+
+
+def _differing_mapping(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {
+        key: _differing(wanted[key], value) if key in wanted else value
+        for key, value in found.items()
+    }
+    for key, inner in wanted.items():
+        # What is not there, and may not be, is not shown; nor is a path that holds.
+        if key not in found and not Matcher({key: plain(inner)}).holds(found):
+            shown[key] = inner
+    return shown
+
+
+def _differing_message(wanted: Mapping[str, Any], found: Message) -> Any:
+    changed: dict[str, Any] = {}
+    for key, inner in wanted.items():
+        if Matcher({key: plain(inner)}).holds(found):
+            continue
+        role = ROLE_ALIASES.get(key) if key != "tool" or "role" not in wanted else None
+        if role is not None and role != found.role:
+            changed["role"] = role
+        if role is None or not Matcher({"content": plain(inner)}).holds(found):
+            field = "content" if role is not None or key == "text" else key
+            changed[field] = inner
+    if not set(changed) <= set(Message.__struct_fields__):
+        return _Words(_called("message", (), wanted))
+    return msgspec.structs.replace(found, **changed)
+
+
+# The matchers
+
+
+def _called(name: str, args: tuple[Any, ...], options: Mapping[str, Any] = {}) -> str:
+    words = [_written(one) for one in args]
+    words += [f"{key}={_written(one)}" for key, one in options.items()]
+    return f"{name}({', '.join(words)})"
+
+
+def _written(value: Any) -> str:
+    return value._written if isinstance(value, Expected) else repr(value)
+
+
+def _operator(name: str, operator: str, operand: Any, *args: Any) -> Expected:
+    return Expected({operator: operand}, _called(name, args or (operand,)))
+
+
+def message(**fields: Any) -> Expected:
+    """A message: ``message(user="Hi")``, ``message(role="tool", tool="search", agent="cook")``.
+
+    ``user``, ``assistant``, ``system`` and ``tool`` are roles, with what is said; the other fields
+    are ``role content agent section calls id turn tool call_id data``.
+    """
+    written = _called("message", (), fields)
+    known = ("user", "assistant", "system", *MESSAGE_FIELDS)
+    for word in fields:
+        if word not in ROLE_ALIASES and word.split(".")[0] not in known:
+            problem = MatcherError((word,), f"a message has no {word!r}", word, known)
+            raise _as_value_error(problem, written)
+    return Expected(fields, written, fields)
+
+
+def partial(fields: Mapping[str, Any]) -> Expected:
+    """A mapping that has at least these keys, with values that match; so inside it too."""
+    return Expected(fields, _called("partial", (fields,)), fields)
+
+
+def exact(fields: Mapping[str, Any]) -> Expected:
+    """A mapping with these keys and no others, whose values match."""
+    return _operator("exact", "$exact", fields)
+
+
+def contains(*texts: str) -> Expected:
+    """A text that contains all of these; of another value, its JSON text."""
+    return _operator("contains", "$contains", texts[0] if len(texts) == 1 else texts, *texts)
+
+
+def starts(text: str) -> Expected:
+    """A text that starts so."""
+    return _operator("starts", "$starts", text)
+
+
+def ends(text: str) -> Expected:
+    """A text that ends so."""
+    return _operator("ends", "$ends", text)
+
+
+def regex(pattern: str) -> Expected:
+    """A text in which the regular expression is found."""
+    return _operator("regex", "$regex", pattern)
+
+
+def length(size: Any) -> Expected:
+    """A text, list or mapping of this length, a number or a matcher of it."""
+    return _operator("length", "$len", size)
+
+
+def anything() -> Expected:
+    """Whatever is there, None too."""
+    return Expected({"$any": True}, "anything()")
+
+
+def absent() -> Expected:
+    """What is not there: the value of a key in ``partial`` or ``message``."""
+    return Expected({"$absent": True}, "absent()")
+
+
+def either(*options: Any) -> Expected:
+    """At least one of these matches."""
+    return _operator("either", "$either", options, *options)
+
+
+def all_of(*conditions: Any) -> Expected:
+    """All of these match."""
+    return _operator("all_of", "$all", conditions, *conditions)
+
+
+def not_(matcher: Any) -> Expected:
+    """This does not match; so it holds of what is absent."""
+    return _operator("not_", "$not", matcher)
+
+
+def one_of(*values: Any) -> Expected:
+    """One of these values."""
+    return _operator("one_of", "$in", values, *values)
+
+
+def equal(value: Any) -> Expected:
+    """Equal as a whole: mappings are not partial inside it."""
+    return _operator("equal", "$eq", value)
+
+
+def other_than(value: Any) -> Expected:
+    """There, and not equal."""
+    return _operator("other_than", "$ne", value)
+
+
+def type_(name: str) -> Expected:
+    """Of this type, one of JSON Schema's: ``type_("integer")``."""
+    return _operator("type_", "$type", name)
+
+
+def valid(schema: Mapping[str, Any]) -> Expected:
+    """Valid under this JSON Schema."""
+    return _operator("valid", "$schema", schema)
+
+
+def gt(number: float) -> Expected:
+    """A number above."""
+    return _operator("gt", "$gt", number)
+
+
+def gte(number: float) -> Expected:
+    """A number above, or equal."""
+    return _operator("gte", "$gte", number)
+
+
+def lt(number: float) -> Expected:
+    """A number below."""
+    return _operator("lt", "$lt", number)
+
+
+def lte(number: float) -> Expected:
+    """A number below, or equal."""
+    return _operator("lte", "$lte", number)
+
+
+def approx(number: float) -> Expected:
+    """About this number, to a millionth."""
+    return _operator("approx", "$approx", number)
+
+
+def has(*elements: Any) -> Expected:
+    """A list in which each of these is found, in any order."""
+    return _operator("has", "$has", elements, *elements)
+
+
+def in_order(*elements: Any) -> Expected:
+    """A list in which these are found one after the other, with gaps."""
+    return _operator("in_order", "$in_order", elements, *elements)
+
+
+def unordered(*elements: Any) -> Expected:
+    """A list of these and nothing else, in any order."""
+    return _operator("unordered", "$unordered", elements, *elements)
+
+
+def each(element: Any) -> Expected:
+    """A list whose every element matches."""
+    return _operator("each", "$each", element)
+
+
+def keys(*names: str) -> Expected:
+    """A mapping with exactly these keys."""
+    return _operator("keys", "$keys", names, *names)

@@ -1,0 +1,104 @@
+"""Results as Markdown, as the summary of a workflow's step shows it. Pure.
+
+::
+
+    ## simkit: 2 scenarios, 1 held, 1 failed
+
+    Model calls: 3; tokens sent: 1,240.
+
+    | scenario | outcome | model calls | tokens |
+    |---|---|--:|--:|
+    | `scenarios/refund.scenario.yaml::the clerk is late` | **failed** | 1 | 40 |
+
+    ### Findings
+    …
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.text import result_text
+from simkit.words import counted
+
+ROWS_MAX: Final = 200
+"""Scenarios that the table shows; those that failed come first."""
+TOLD_MAX: Final = 30
+"""Scenarios whose findings are shown."""
+CHARACTERS_MAX: Final = 12_000
+"""Of one scenario's findings: GitHub takes 1 MiB from a whole step."""
+
+
+def results_markdown(results: Sequence[Result]) -> str:
+    """Returns what came of the scenarios: a table, their tokens, and every finding."""
+    return "\n\n".join(_blocks(results)) + "\n"
+
+
+def _blocks(results: Sequence[Result]) -> Iterator[str]:
+    summary = summary_of(results)
+    counts = (
+        (summary.held, "held"), (summary.failed, "failed"), (summary.broken, "broken"),
+        (summary.skipped, "skipped"), (summary.xfailed, "failed as expected"),
+    )  # fmt: skip
+    told = [f"{count} {word}" for count, word in counts if count]
+    warnings = [counted(summary.warnings, "warning")] if summary.warnings else []
+    yield f"## simkit: {', '.join([counted(len(results), 'scenario'), *told, *warnings])}"
+    calls, tokens = (sum(r.model_calls for r in results), sum(r.tokens for r in results))
+    yield f"Model calls: {_number(calls)}; tokens sent: {_number(tokens)}."
+    ordered = sorted(results, key=lambda result: not result.failed)
+    yield "\n".join(_table(ordered))
+    if len(ordered) > ROWS_MAX:
+        yield f"… and {counted(len(ordered) - ROWS_MAX, 'more scenario')}"
+    for lint, reason, count in lints_off(results):
+        yield f"{lint} is turned off in {counted(count, 'scenario')}: {code(reason)}"
+    yield from _findings([r for r in ordered if r.failed or r.warnings])
+
+
+def _table(results: Sequence[Result]) -> Iterator[str]:
+    yield "| scenario | outcome | model calls | tokens |"
+    yield "|---|---|--:|--:|"
+    for result in results[:ROWS_MAX]:
+        outcome = f"**{result.outcome}**" if result.failed else result.outcome
+        reason = f": {code(result.reason)}" if result.reason else ""
+        cells = (
+            code(result.id), outcome + reason, _number(result.model_calls), _number(result.tokens)
+        )  # fmt: skip
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _findings(results: Sequence[Result]) -> Iterator[str]:
+    if results:
+        yield "### Findings"
+    for result in results[:TOLD_MAX]:
+        text = result_text(result)
+        cut = f"{text[:CHARACTERS_MAX]}\n…" if len(text) > CHARACTERS_MAX else text
+        yield f"**{code(result.id)}**"
+        yield fenced(cut)
+    if len(results) > TOLD_MAX:
+        yield f"… and those of {counted(len(results) - TOLD_MAX, 'more scenario')}"
+
+
+def code(text: str) -> str:
+    """Returns a text on one line as code, in which nothing has a meaning."""
+    line = " ".join(text.split())
+    fence = _fence(line, 1)
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def fenced(text: str) -> str:
+    """Returns a text as a block of code, in which nothing has a meaning."""
+    fence = _fence(text, 3)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """Returns more backticks than ever follow each other in a text."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

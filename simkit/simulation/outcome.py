@@ -1,0 +1,209 @@
+"""What came of one turn, as a test looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from simkit.errors import SourceError
+from simkit.events import AnyEvent, ErrorFacts
+from simkit.expect.findings import Finding
+from simkit.messages import Dropped, JsonValue, Message
+from simkit.simulation.places import Place
+from simkit.source import near
+from simkit.views import ContextView, TurnView, View
+from simkit.words import counted
+
+Item = TypeVar("Item")
+__tracebackhide__ = True
+"""pytest shows the line of the test, not what is beneath it."""
+
+
+class Told(Protocol):
+    """What an outcome asks the conversation that it belongs to."""
+
+    @property
+    def view(self) -> View:
+        """The views on all that happened so far."""
+
+    def expects_error(self, number: int) -> bool:
+        """Whether somebody has looked at the error with which a turn ended."""
+
+    def expect_error(self, number: int) -> None:
+        """Notes that somebody has looked at the error with which a turn ended."""
+
+    def look_at_findings(self, number: int) -> list[Finding]:
+        """Returns the findings of a turn, and remembers that they were looked at."""
+
+    def place_of(self, number: int) -> Place:
+        """Where the user spoke in a turn."""
+
+
+class Listed(list[Item]):
+    """A list that is compared as a whole, so that every matcher in the other one was asked."""
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (list, tuple)):
+            return NotImplemented
+        same = [one == two for one, two in zip(self, other, strict=False)]
+        return len(self) == len(other) and all(same)
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+
+class SeenContext(Listed[Message]):
+    """Exactly what one model call received: its messages, in order."""
+
+    def __init__(self, view: ContextView) -> None:
+        super().__init__(view.messages)
+        self._view = view
+
+    @property
+    def sections(self) -> Listed[str]:
+        """The sections that made something, in order, each once."""
+        return Listed(self._view.sections)
+
+    def section(self, name: str) -> Listed[Message]:
+        """The messages that a section made; none if it made nothing."""
+        return Listed(self._view.section(name))
+
+    @property
+    def dropped(self) -> Listed[Dropped]:
+        """What histories read and left out, each with the filter (``by``)."""
+        return Listed(self._view.dropped())
+
+    @property
+    def left_out(self) -> Listed[dict[str, Any]]:
+        """What other sections read and left out, each with the reason (``by``)."""
+        return Listed(self._view.left_out())
+
+    @property
+    def tools(self) -> Listed[str]:
+        """The tools offered."""
+        return Listed(self._view.tools)
+
+    @property
+    def tokens(self) -> int:
+        """The size of the context, by the pipeline's counter."""
+        return self._view.tokens
+
+    @property
+    def settings(self) -> Mapping[str, JsonValue]:
+        """The model's settings."""
+        return self._view.settings or {}
+
+
+class TurnOutcome:
+    """What came of one turn."""
+
+    def __init__(self, simulation: Told, number: int) -> None:
+        """``number`` counts turns from 1."""
+        self._simulation, self.number = simulation, number
+
+    def __repr__(self) -> str:
+        return f"<turn {self.number}>"
+
+    @property
+    def _turn(self) -> TurnView:
+        view = self._simulation.view
+        if self.number > len(view.turns):
+            raise self._error(f" was not run: {_why_not(view)}")
+        return view.turns[self.number - 1]
+
+    @property
+    def reply(self) -> Any:
+        """What the pipeline answered, a text or a value; raises if the turn ended with an error.
+
+        A test that means the error looks at `error` first.
+        """
+        error = self._turn.error
+        if error is not None and not self._simulation.expects_error(self.number):
+            raise self._error(f" ended with {error.type}: {error.message}")
+        return self._turn.reply
+
+    @property
+    def error(self) -> ErrorFacts | None:
+        """How the turn failed (``type``, ``message``); None if it did not.
+
+        Who has looked at an error knows of it: the conversation may go on.
+        """
+        if self._turn.error is not None:
+            self._simulation.expect_error(self.number)
+        return self._turn.error
+
+    @property
+    def interrupt(self) -> Any:
+        """What an agent asked the user, who answers with ``resume``; None if nothing."""
+        return self._turn.interrupt
+
+    @property
+    def agents(self) -> Listed[Any]:
+        """The agents that ran, in the order in which they started; parallel ones as a list."""
+        found: Listed[Any] = Listed()
+        group = ""
+        for run in self._turn.runs:
+            if run.group and run.group == group:
+                found[-1].append(run.agent)
+            else:
+                found.append([run.agent] if run.group else run.agent)
+            group = run.group
+        return found
+
+    def context(self, agent: str, call: int = 0) -> SeenContext:
+        """What an agent's model call of this turn received; ``-1`` is the last call."""
+        calls = self._turn.calls_by_agent.get(agent)
+        if calls is None:
+            asked = list(self._turn.calls_by_agent)
+            raise self._error(f": agent `{agent}` made no model call", near(agent, asked), asked)
+        if not -len(calls) <= call < len(calls):
+            made = counted(len(calls), "model call")
+            raise self._error(f": agent `{agent}` made {made}, and none is `{call}`")
+        return SeenContext(calls[call].context)
+
+    @property
+    def model_calls(self) -> dict[str, int]:
+        """Agent to the number of its model calls."""
+        return {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
+
+    @property
+    def handoffs(self) -> Listed[dict[str, JsonValue]]:
+        """Requests to pass control, in order: ``from to type mode query payload outcome``."""
+        return Listed(one.fields() for one in self._turn.handoffs)
+
+    @property
+    def tool_calls(self) -> Listed[dict[str, JsonValue]]:
+        """Tool calls in order: ``agent tool args result error``."""
+        return Listed(one.fields() for one in self._turn.tools)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The channels after the turn, before those of scope turn are cleared."""
+        return dict(self._turn.state)
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        """Everything that happened in the turn."""
+        return self._simulation.view.events[self._turn.lo : self._turn.hi]
+
+    @property
+    def findings(self) -> Listed[Finding]:
+        """What lints found in this turn; who has looked at them answers for them."""
+        return Listed(self._simulation.look_at_findings(self.number))
+
+    def _error(self, what: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:
+        place = self._simulation.place_of(self.number)
+        return place.error(f"turn {self.number}{what}", nearest, tuple(known))
+
+
+def _why_not(view: View) -> str:
+    last = view.turns[-1] if view.turns else None
+    if last is not None and last.error is not None:
+        return (
+            f"turn {last.number} ended with {last.error.type}: {last.error.message}\n"
+            "  If that is meant, look at its `error` before."
+        )
+    return view.error.message if view.error is not None else "the conversation was over"

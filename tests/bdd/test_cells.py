@@ -1,0 +1,61 @@
+"""Tables and words of a feature as values."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.bdd.cells import TableInvalid, items_of, messages_of, pairs_of, records_of, typed
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("800", 800), ("-0.5", -0.5), ("true", True), ("null", None), ("pizza", "pizza"),
+        ('"007"', "007"), (r'"a \"b\" \\"', 'a "b" \\'), ('["a", 1]', ["a", 1]),
+        ('{"a": 1}', {"a": 1}), ("[up]", "[up]"), ("", ""), ("1.2.3", "1.2.3"),
+    ],
+)  # fmt: skip
+def test_a_cell_is_typed(cell: str, value: object) -> None:
+    assert typed(cell) == value
+
+
+def test_pairs_may_lead_deeper() -> None:
+    table = [
+        ["document", "name", "journal"],
+        ["document", "pages", "8"],
+        ["source", "Ada", ""],
+    ]
+
+    assert pairs_of(table) == {"document": {"name": "journal", "pages": 8}, "source": "Ada"}
+    assert pairs_of([["name", ""]]) == {"name": ""}
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ([["a", "1"], ["a", "2"]], "the row `a` twice"),
+        ([["a", "1", ""], ["a", "b", "2"]], "the row `a b` twice"),
+        ([["a"]], "a name and a value"),
+        ([["", "1"]], "a name and a value"),
+        ([["a", "", "1"]], "a name and a value"),
+    ],
+)
+def test_pairs_of_another_form_are_refused(table: list[list[str]], why: str) -> None:
+    with pytest.raises(TableInvalid, match=why):
+        pairs_of(table)
+
+
+def test_records_have_a_headline_and_empty_cells_say_nothing() -> None:
+    table = [["agent", "text"], ["clerk", "Hello"], ["", "Bye"]]
+
+    assert records_of(table) == [{"agent": "clerk", "text": "Hello"}, {"text": "Bye"}]
+
+
+def test_a_table_whose_first_column_holds_only_roles_is_messages() -> None:
+    said = [["user", "Hello"], ["assistant", "Good day."]]
+
+    assert items_of(said) == [{"user": "Hello"}, {"assistant": "Good day."}]
+    assert messages_of(said) == items_of(said)
+    assert messages_of([["role", "agent"], ["user", "Ada"]]) == [{"role": "user", "agent": "Ada"}]
+    with pytest.raises(TableInvalid, match=r"a role \(user, assistant, system, developer, tool\)"):
+        messages_of([["user", "Hello"], ["bot", "Good day."]])

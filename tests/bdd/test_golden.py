@@ -1,0 +1,69 @@
+"""One word of each feature changed gives the text of a finding, from the first letter to the last.
+
+``golden/<feature>.txt`` holds what is changed, ``-`` and ``+``, and what pytest prints of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+FEATURES = sorted((ROOT / "features").glob("*.feature"))
+HEADLINE = re.compile(r"^_+ test_\w+(?:\[.*\])? _+\n", re.MULTILINE)
+PLACE = re.compile(r"^features/(\w+)\.feature:\d+", re.MULTILINE)
+
+
+def golden(feature: str) -> tuple[str, str, str]:
+    """What is changed, what stands there instead, and what it is answered with."""
+    old, new, *answer = (GOLDEN / f"{feature}.txt").read_text(encoding="utf-8").split("\n", 2)
+    assert (old[:2], new[:2]) == ("- ", "+ ")
+    return old[2:], new[2:], answer[0].strip() if answer else ""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What one run of all changed features prints, by feature."""
+    root = tmp_path_factory.mktemp("changed")
+    (root / "scenarios").symlink_to(ROOT / "scenarios")
+    (root / "features").mkdir()
+    shutil.copy(ROOT / "features" / "test_features.py", root / "features")
+    for file in FEATURES:
+        old, new, _ = golden(file.stem)
+        text = file.read_text(encoding="utf-8")
+        assert old in text
+        changed = text.replace(old, new, 1)
+        (root / "features" / file.name).write_text(changed, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "features"],
+        cwd=root, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+    )  # fmt: skip
+    told, _, _ = done.stdout.partition("= short test summary info =")
+    found: dict[str, str] = {}
+    for block in HEADLINE.split(told.rstrip("=\n "))[1:]:
+        place = PLACE.search(block)
+        assert place, block
+        found[place[1]] = found.get(place[1], "") + block.rstrip("=\n ") + "\n"
+    return found
+
+
+@pytest.mark.parametrize("feature", [file.stem for file in FEATURES])
+def test_a_changed_word_is_answered_as_the_golden_file_says(
+    feature: str, answers: dict[str, str]
+) -> None:
+    _, _, wanted = golden(feature)
+
+    if os.environ.get("SIMKIT_WRITE_GOLDEN") == "1":
+        head = (GOLDEN / f"{feature}.txt").read_text(encoding="utf-8").split("\n")[:2]
+        text = "\n".join([*head, "", answers[feature].strip(), ""])
+        (GOLDEN / f"{feature}.txt").write_text(text, encoding="utf-8")
+
+    assert answers[feature].strip() == wanted

@@ -1,0 +1,157 @@
+"""The phrases: each is understood as itself, and each claim and operator has one."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.bdd.claiming import WHOLE
+from simkit.bdd.claims import THEN
+from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, condition_of
+from simkit.bdd.examples import EXAMPLES
+from simkit.bdd.listing import sections
+from simkit.bdd.phrases import Phrase
+from simkit.bdd.subjects import NOUNS
+from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases
+from simkit.matching.operators import OPERATORS
+from simkit.scenario.claims import ContextClaims, Expect, RunClaims
+
+FAMILIES = {"context": ContextClaims, "runs": RunClaims}
+
+
+def claims_of_the_registry() -> set[str]:
+    """Every claim that a scenario file may hold: `reply`, `context.tokens`, `runs.output`."""
+    plain = {name for name in Expect.model_fields if name not in FAMILIES}
+    return plain | {
+        f"{family}.{name}" for family, model in FAMILIES.items() for name in model.model_fields
+    }
+
+
+def test_every_claim_has_a_step() -> None:
+    claimed = {claim for step in THEN for claim in step.claims}
+
+    assert claimed == claims_of_the_registry() | {"context.section"}
+
+
+def test_every_claim_that_any_matcher_may_follow_has_a_noun() -> None:
+    lists = {"context.includes", "context.excludes", "findings", "satisfies", "model_calls"}
+
+    assert set(NOUNS) == claims_of_the_registry() - lists
+
+
+def test_every_operator_has_a_phrase() -> None:
+    assert {name for words in CONDITIONS for name in words.operators} == set(OPERATORS)
+
+
+def operators_in(matcher: object) -> set[str]:
+    if isinstance(matcher, dict):
+        inner = {name for value in matcher.values() for name in operators_in(value)}
+        return inner | {key for key in matcher if key.startswith("$")}
+    if isinstance(matcher, list):
+        return {name for value in matcher for name in operators_in(value)}
+    return set()
+
+
+def below_of(example: str) -> tuple[str, Below]:
+    """The line of an example, and what stands below it."""
+    said, *below = example.splitlines()
+    schemas = {"RouterDecision": {"type": "object"}}.__getitem__
+    if not below:
+        return said, Below(schema=schemas)
+    if '"""' in below[0]:
+        return said, Below(text="\n".join(line.strip() for line in below[1:-1]), schema=schemas)
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in below]
+    return said, Below(table=rows, schema=schemas)
+
+
+@pytest.mark.parametrize("words", CONDITIONS, ids=lambda words: words.text)
+def test_a_condition_stands_for_the_operators_that_it_names(words: object) -> None:
+    said, below = below_of(EXAMPLES.get(words.text) or Phrase(words.text, CLAIM_KINDS).example)  # type: ignore[attr-defined]
+
+    found = condition_of(said)
+
+    assert found is not None
+    assert operators_in(found.matcher(below)) >= set(words.operators)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda one: one.keyword)
+def test_every_phrase_is_understood_as_itself_only(vocabulary: Vocabulary) -> None:
+    examples = {
+        said: phrase.text
+        for _, phrase in vocabulary.phrases
+        for said in (phrase.example, EXAMPLES.get(phrase.text, phrase.example).splitlines()[0])
+    }
+
+    understood = {said: [line.step.text for line in vocabulary.readings(said)] for said in examples}
+
+    assert understood == {said: [text] for said, text in examples.items()}
+
+
+def test_every_example_has_below_it_what_its_phrase_takes() -> None:
+    takes = {}
+    for vocabulary in VOCABULARIES:
+        for _, phrase in vocabulary.phrases:
+            example = EXAMPLES.get(phrase.text, phrase.example)
+            said, below = below_of(example)
+            line = vocabulary.line(said)
+            assert line is not None
+            takes[example] = [form for form in line.takes if getattr(below, form) is not None], line
+
+    assert [
+        example for example, (have, line) in takes.items() if bool(have) != bool(line.takes)
+    ] == []
+
+
+def test_no_example_is_of_a_phrase_that_is_gone() -> None:
+    known = {phrase.text for one in VOCABULARIES for _, phrase in one.phrases}
+    known |= {phrase.text for _, phrase in condition_phrases()}
+
+    assert set(EXAMPLES) - known == set()
+
+
+def test_every_kind_of_hole_reads_its_own_example() -> None:
+    for name, kind in CLAIM_KINDS.items():
+        assert Phrase(f"{{{name}}}", CLAIM_KINDS).holes_in(kind.example) is not None, name
+
+
+def test_a_line_may_speak_of_another_turn_or_of_the_end() -> None:
+    then = VOCABULARIES[2]
+
+    whose = {
+        said: line and line.whose
+        for said in (
+            "nobody handed off",
+            "in turn 2, nobody handed off",
+            "at the end, nobody handed off",
+            "in the whole conversation, nobody handed off",
+            "in turn x, nobody handed off",
+        )
+        for line in [then.line(said)]
+    }
+
+    assert whose == {
+        "nobody handed off": None,
+        "in turn 2, nobody handed off": 1,
+        "at the end, nobody handed off": WHOLE,
+        "in the whole conversation, nobody handed off": WHOLE,
+        "in turn x, nobody handed off": None,
+    }
+    assert then.line("in turn x, nobody handed off") is None
+
+
+def test_what_is_given_and_said_is_not_what_must_be_so() -> None:
+    given, when, then = VOCABULARIES
+
+    assert given.line('the user says "Hello"') is None
+    assert when.line("nobody handed off") is None
+    assert then.line('the clerk replies "Hello"') is None
+
+
+def test_the_nearest_phrase_is_named() -> None:
+    assert VOCABULARIES[2].nearest("nobody hands off") == "nobody handed off"
+
+
+def test_every_section_of_the_list_has_phrases_with_examples() -> None:
+    titles = {title: len(rows) for title, rows in sections()}
+
+    assert list(titles) == ["Given", "When", "Given or When", "Then", "Conditions"]
+    assert all(titles.values())

@@ -1,0 +1,80 @@
+
+"""The summary of a workflow's step: whole texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.expect.findings import Finding
+from simkit.report.markdown import ROWS_MAX, TOLD_MAX, code, fenced, results_markdown
+from simkit.report.results import Result
+
+LATE = Finding("claim", "E", "reply does not match", "a.scenario.yaml:7:21", excerpt="```reply")
+
+
+def result(name: str, outcome: str = "held", **facts: object) -> Result:
+    return Result(f"a.scenario.yaml::{name}", "a.scenario.yaml", 1, name, outcome, **facts)  # type: ignore[arg-type]
+
+
+def test_a_summary_counts_lists_and_shows_what_does_not_hold() -> None:
+    results = [
+        result("it holds", model_calls=2, tokens=1200, lints_off=(("CTX-07", "meant"),)),
+        result("a|b", "failed", seed=7, model_calls=1, tokens=40, findings=(LATE,)),
+        result("later", "skipped", reason="no clerk"),
+    ]
+
+    assert (
+        results_markdown(results)
+        == """\
+## simkit: 3 scenarios, 1 held, 1 failed, 1 skipped
+
+Model calls: 3; tokens sent: 1,240.
+
+| scenario | outcome | model calls | tokens |
+|---|---|--:|--:|
+| `a.scenario.yaml::a\\|b` | **failed** | 1 | 40 |
+| `a.scenario.yaml::it holds` | held | 2 | 1,200 |
+| `a.scenario.yaml::later` | skipped: `no clerk` | 0 | 0 |
+
+CTX-07 is turned off in 1 scenario: `meant`
+
+### Findings
+
+**`a.scenario.yaml::a|b`**
+
+````text
+a.scenario.yaml:7:21: reply does not match
+    ```reply
+
+reproduce: simkit replay 'a.scenario.yaml::a|b' --seed 7
+````
+"""
+    )
+
+
+def test_where_all_holds_there_are_no_findings() -> None:
+    assert "Findings" not in results_markdown([result("it holds")])
+
+
+def test_many_scenarios_are_cut_and_counted_the_failed_ones_first() -> None:
+    held = [result(f"h{n}") for n in range(ROWS_MAX)]
+    failed = [result(f"f{n}", "failed", findings=(LATE,)) for n in range(TOLD_MAX + 2)]
+
+    text = results_markdown([*held, *failed])
+
+    assert text.count("| **failed** |") == TOLD_MAX + 2
+    assert text.count("| held |") == ROWS_MAX - TOLD_MAX - 2
+    assert f"… and {TOLD_MAX + 2} more scenarios\n" in text
+    assert text.endswith("… and those of 2 more scenarios\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain", "`plain`"), ("two\nlines", "`two lines`"), ("a`b", "``a`b``"), ("`x", "`` `x ``")],
+)
+def test_code_means_nothing_but_itself(text: str, shown: str) -> None:
+    assert code(text) == shown
+
+
+def test_a_block_of_code_cannot_be_left() -> None:
+    assert fenced("a\n```\n# b") == "````text\na\n```\n# b\n````"

@@ -1,0 +1,114 @@
+"""What a workflow is told: where annotations point, what the summary holds, and no secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simkit.errors import TraceError
+from simkit.github_actions import BYTES_MAX, add_summary, traces_in, workflow_commands
+from simkit.report.results import Result
+
+BROKEN = Result("a.scenario.yaml", "a.scenario.yaml", 3, "", "broken", error="no key hunter22-xx")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("workspace", "file"),
+    [
+        (".", "a.scenario.yaml"),
+        ("..", "in/a.scenario.yaml"),
+        ("other", "a.scenario.yaml"),
+        ("", "a.scenario.yaml"),
+    ],
+)
+def test_annotations_point_into_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workspace: str, file: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    environment = {"GITHUB_WORKSPACE": str((tmp_path / "in" / workspace).resolve())}
+    if not workspace:
+        environment = {}
+
+    (command,) = workflow_commands([BROKEN], environment)
+
+    assert command == f"::error file={file},line=3,title=a.scenario.yaml::no key hunter22-xx"
+
+
+def test_secrets_are_in_neither() -> None:
+    environment = {"GITHUB_STEP_SUMMARY": "summary.md", "SHOP_PASSWORD": "hunter22-xx"}
+
+    told = "".join(workflow_commands([BROKEN], environment))
+    note = add_summary([BROKEN], environment, "")
+
+    assert note == ""
+    assert "no key [redacted:env]" in told
+    assert "no key [redacted:env]" in Path("summary.md").read_text(encoding="utf-8")
+
+
+def test_a_summary_is_added_to_what_is_there() -> None:
+    Path("summary.md").write_text("before\n", encoding="utf-8")
+
+    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"}, "")
+
+    lines = Path("summary.md").read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == ["before", "## simkit: 1 scenario, 1 broken"]
+
+
+def test_a_summary_never_grows_beyond_what_github_takes() -> None:
+    summary = Path("summary.md")
+    summary.write_text("x" * (BYTES_MAX - 100), encoding="utf-8")
+
+    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"}, "")
+    full = summary.stat().st_size
+    add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "summary.md"}, "")
+
+    assert BYTES_MAX - 100 < full <= BYTES_MAX + 70
+    assert summary.read_text(encoding="utf-8").endswith("than the summary of a step can hold\n")
+    assert summary.stat().st_size <= BYTES_MAX + 140
+
+
+def test_without_a_summary_nothing_is_written(tmp_path: Path) -> None:
+    assert add_summary([BROKEN], {}, "") == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_summary_that_cannot_be_written_is_said() -> None:
+    assert add_summary([BROKEN], {"GITHUB_STEP_SUMMARY": "no/summary.md"}, "") == (
+        "the summary is not written: no/summary.md: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize("base", ["base/.simkit/traces", "base/.simkit", "base"])
+def test_a_base_is_a_folder_of_traces_or_holds_one(base: str) -> None:
+    traces = Path("base/.simkit/traces")
+    traces.mkdir(parents=True)
+    (traces / "a.jsonl").touch()
+
+    assert traces_in(base) == traces
+
+
+def test_a_base_without_traces_is_an_error() -> None:
+    with pytest.raises(TraceError) as raised:
+        traces_in("base")
+
+    assert str(raised.value) == "base: there is no trace in this folder, no file `*.jsonl`"
+
+
+def test_the_folder_of_this_runs_traces_is_no_base() -> None:
+    Path(".simkit/traces").mkdir(parents=True)
+    Path(".simkit/traces/a.jsonl").touch()
+
+    with pytest.raises(TraceError) as raised:
+        traces_in(".simkit")
+
+    assert str(raised.value) == (
+        ".simkit: this run would write its own traces there\n"
+        "  Copy the folder before, and name the copy."
+    )

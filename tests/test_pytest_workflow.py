@@ -1,0 +1,152 @@
+"""pytest in GitHub Actions, from outside: annotations, the step's summary, and a base."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.desk import BROKEN, FAILS, HOLDS, PIPELINE, install, named, write
+
+TORN = HOLDS.replace("pipeline: desk", "\tpipeline: desk")
+LATE = (
+    "::error file=late.scenario.yaml,line=7,col=21,title=the clerk is late::reply does not match "
+    '(turn 1)%0A    expect: {reply: Good evening.}%0A  wanted "Good evening.", found "Good day."%0A'
+    "  the last run with an output is clerk's"
+)
+UNKNOWN = (
+    "::error file=x.scenario.yaml,line=6,col=15,title=nobody knows the clerk::unknown agent "
+    "`clerc`%0A  at turns[0].replies.clerc%0A  did you mean `clerk`?   known: clerk, manager"
+)
+TAB = (
+    "::error file=torn.scenario.yaml,line=3,col=1,title=torn.scenario.yaml::a tab cannot indent or "
+    "separate%0A  use spaces"
+)
+
+
+@pytest.fixture(autouse=True)
+def _installed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(pytester, monkeypatch)
+
+
+@pytest.fixture
+def summary(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the step's summary, in a workflow."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    return pytester.path / "summary.md"
+
+
+def commands(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if line.startswith("::")]
+
+
+@pytest.mark.parametrize("processes", ["-n0", "-n2"])
+def test_every_finding_is_annotated_once_and_summed_up_once(
+    pytester: pytest.Pytester, summary: Path, processes: str
+) -> None:
+    skipped = named(HOLDS, "skip: no clerk")
+    write(pytester, holds=HOLDS, late=FAILS, x=BROKEN, torn=TORN, skipped=skipped)
+
+    result = pytester.runpytest_subprocess(processes, "--continue-on-collection-errors")
+
+    assert sorted(commands(result)) == sorted([LATE, UNKNOWN, TAB])
+    lines = summary.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "## simkit: 5 scenarios, 1 held, 1 failed, 2 broken, 1 skipped"
+    assert lines[2] == "Model calls: 2; tokens sent: 12."
+    assert sorted(line for line in lines if line.startswith("| `")) == [
+        "| `holds.scenario.yaml::the clerk answers` | held | 1 | 6 |",
+        "| `late.scenario.yaml::the clerk is late` | **failed** | 1 | 6 |",
+        "| `skipped.scenario.yaml::the clerk answers` | skipped: `no clerk` | 0 | 0 |",
+        "| `torn.scenario.yaml` | **broken** | 0 | 0 |",
+        "| `x.scenario.yaml::nobody knows the clerk` | **broken** | 0 | 0 |",
+    ]
+
+
+def test_outside_of_workflows_nothing_of_it_is_written(pytester: pytest.Pytester) -> None:
+    write(pytester, late=FAILS)
+
+    result = pytester.runpytest_subprocess()
+
+    assert commands(result) == []
+    assert not (pytester.path / ".simkit").exists()
+
+
+def test_tests_of_others_are_not_told(pytester: pytest.Pytester, summary: Path) -> None:
+    pytester.makepyfile("def test_it(): assert False")
+
+    result = pytester.runpytest_subprocess()
+
+    assert commands(result) == []
+    assert not summary.exists()
+
+
+def test_a_fixture_that_fails_breaks_the_scenario(pytester: pytest.Pytester, summary: Path) -> None:
+    write(pytester, a=HOLDS)
+    pytester.makeconftest(
+        """
+        def pytest_runtest_setup(item):
+            raise OSError("no disk")
+        """
+    )
+
+    result = pytester.runpytest_subprocess()
+
+    assert commands(result) == [
+        "::error file=a.scenario.yaml,line=1,title=the clerk answers::OSError: no disk"
+    ]
+
+
+@pytest.mark.parametrize("processes", ["-n0", "-n2"])
+def test_contexts_that_changed_since_the_base_are_in_the_summary(
+    pytester: pytest.Pytester, summary: Path, processes: str
+) -> None:
+    write(pytester, a=HOLDS, b=HOLDS.replace("desk.pipeline", "b.pipeline"))
+    pipeline = pytester.path / "b.pipeline.yaml"
+    pipeline.write_text(PIPELINE, encoding="utf-8")
+    pytester.run(sys.executable, "-m", "simkit", "replay", ".")
+    shutil.copytree(pytester.path / ".simkit" / "traces", pytester.path / "base")
+    pipeline.write_text(PIPELINE.replace("a clerk.", "a kind clerk."), encoding="utf-8")
+
+    result = pytester.runpytest_subprocess(processes, "--simkit-base", "base")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        ["simkit: against base: 2 scenarios: 1 equal, 1 different; `simkit diff --base base` *"]
+    )
+    text = summary.read_text(encoding="utf-8")
+    assert text.count("### Contexts in now against base") == 1
+    assert "2 scenarios: 1 equal, 1 different" in text
+    assert "You are a kind clerk." in text
+
+
+def test_a_base_without_traces_is_refused(pytester: pytest.Pytester) -> None:
+    write(pytester, a=HOLDS)
+
+    result = pytester.runpytest_subprocess("--simkit-base", "nowhere")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: --simkit-base: nowhere: there is no trace in this folder, no file `*.jsonl`"]
+    )
+
+
+@pytest.mark.parametrize("processes", ["-n0", "-n2"])
+def test_junit_tells_seed_digest_and_tokens(pytester: pytest.Pytester, processes: str) -> None:
+    write(pytester, a=named(HOLDS, "seed: 5"), late=FAILS)
+
+    pytester.runpytest_subprocess(processes, "--junitxml=junit.xml")
+
+    cases = ElementTree.parse(pytester.path / "junit.xml").getroot().findall(".//testcase")
+    told = {
+        str(case.get("name")): {str(p.get("name")): p.get("value") for p in case.iter("property")}
+        for case in cases
+    }
+    held, late = told["the clerk answers"], told["the clerk is late"]
+    assert (held["simkit.seed"], held["simkit.tokens"]) == ("5", "6")
+    assert (late["simkit.seed"], late["simkit.tokens"]) == ("0", "6")
+    assert len(held["simkit.digest"] or "") == 64
+    assert held["simkit.digest"] != late["simkit.digest"]
