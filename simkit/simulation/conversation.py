@@ -272,8 +272,8 @@ def _hold_to_repeat(before: Trace | None, now: Trace, place: Place) -> None:
 
 def _of_turns(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
     """Returns the events up to the end of the last turn; how the run ends may change."""
-    last = max(i for i, event in enumerate(events) if isinstance(event, TurnFinished))
-    return events[: last + 1]
+    ends = [place for place, event in enumerate(events, 1) if isinstance(event, TurnFinished)]
+    return events[: ends[-1] if ends else 0]
 
 
 def _told(problem: SimkitError, place: Place) -> SourceError:

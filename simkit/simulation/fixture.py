@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from simkit.errors import SimkitError
+from simkit.expect.findings import Finding
 from simkit.report.text import findings_text
 from simkit.scenario.files import Library
 from simkit.simulation.conversation import ADVICE, Simulation
@@ -63,16 +66,32 @@ class _Judge:
         try:
             result = yield
         except Exception:
-            found = [one for simulation in opened for one in simulation.unseen()]
-            if found:
-                item.add_report_section("call", "simkit findings", findings_text(found))
+            # The failure of the body is what is to be seen, also of a run that cannot be judged.
+            with suppress(SimkitError):
+                found = _unseen(opened)
+                if found:
+                    item.add_report_section("call", "simkit findings", findings_text(found))
             raise
-        warnings = [one for simulation in opened for one in simulation.judgement().warnings]
-        if warnings:
-            item.add_report_section("call", WARNINGS, findings_text(warnings))
-            item.user_properties.append((WARNINGS, len(warnings)))
-        found = [one for simulation in opened for one in simulation.unseen()]
-        if found:
-            again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
-            pytest.fail(f"{findings_text(found)}\n\n{ADVICE}\n\n{again}", pytrace=False)
+        if opened:
+            _hold(item, opened)
         return result
+
+
+def _unseen(opened: Sequence[Simulation]) -> list[Finding]:
+    return [one for simulation in opened for one in simulation.unseen()]
+
+
+def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
+    """Fails the test for what nobody has looked at; puts warnings into its report."""
+    again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
+    try:
+        warnings = [one for simulation in opened for one in simulation.judgement().warnings]
+        found = _unseen(opened)
+    except SimkitError as problem:
+        raise pytest.fail.Exception(f"{problem}\n\n{again}", pytrace=False) from None
+    if warnings:
+        item.add_report_section("call", WARNINGS, findings_text(warnings))
+        item.user_properties.append((WARNINGS, len(warnings)))
+    if found:
+        text = f"{findings_text(found)}\n\n{ADVICE}\n\n{again}"
+        raise pytest.fail.Exception(text, pytrace=False)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -17,7 +17,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from simkit.errors import SourceError
 from simkit.source import Document
 
-_OWN = ("simkit.simulation.", "contextlib")
+_OWN: Final = "simkit.simulation."
 
 
 class Place(NamedTuple):
