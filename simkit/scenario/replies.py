@@ -259,11 +259,20 @@ class ToolAnswers(msgspec.Struct, frozen=True):
     """Each answer is used once; otherwise the first that fits answers every call."""
 
 
-class _ToolLong(Written):
+class ToolLine(Written):
+    """One scripted answer of a tool, where it is more than the value that it returns.
+
+    A mapping with any other key is itself that value; a list answers one call after the other.
+    """
+
     returns: Any = None
+    """What the tool returns."""
     error: TextValue | None = None
+    """The tool fails with these words, instead."""
     latency_ms: Count = 0
+    """Virtual milliseconds that the answer takes."""
     when: MatcherValue = None
+    """The answer is given only if this holds of the arguments."""
 
 
 _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
@@ -276,7 +285,7 @@ def _is_long(value: Any) -> bool:
 def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:
     if not _is_long(value):
         return ToolAnswer(returns=canonical(value))
-    long = validated_inside(_ToolLong, value, at)
+    long = validated_inside(ToolLine, value, at)
     if "returns" in value and "error" in value:
         raise refuse("a tool either returns or fails: write `returns` or `error`")
     returns = canonical(long.returns)
