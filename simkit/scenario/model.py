@@ -171,7 +171,7 @@ class Scenario(Written):
     """Words to select by; pytest marks."""
     skip: TextValue | None = None
     """Why it is not run."""
-    xfail: Annotated[XFail | None, BeforeValidator(_xfail)] = None
+    xfail: Annotated[XFail | None, BeforeValidator(_xfail), _OrText] = None
     """It is known to fail."""
     limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
