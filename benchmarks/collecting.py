@@ -1,4 +1,7 @@
-"""Collecting 1,000 scenarios against PyYAML's C loader, which only parses them."""
+"""Collecting 1,000 scenarios: against PyYAML's C loader, which only parses them, and in pytest.
+
+The second part is `pytest --collect-only` over the suites of `items`, each in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,14 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.items import costs, table
 from benchmarks.measuring import medians
+from benchmarks.suites import suites
 from simkit.scenario.files import items_in
 
+COUNT = 1_000
+NOWHERE = "http://127.0.0.1:9/chat"
+"""Collecting asks no service."""
 SCENARIO = """version: 1
 scenario: number {place}
 pipeline: support
@@ -24,10 +32,15 @@ turns:
 
 
 def rows(rounds: int) -> list[list[object]]:
-    """Returns the medians, and the ratio to parsing alone."""
+    """Returns the medians and the ratio to parsing alone, then what collecting in pytest costs."""
+    found = suites(NOWHERE)
+    return _parsing(rounds) + table(found, costs(found, COUNT, rounds, "--collect-only"))
+
+
+def _parsing(rounds: int) -> list[list[object]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "many.scenario.yaml"
-        text = "---\n".join(SCENARIO.format(place=place) for place in range(1_000))
+        text = "---\n".join(SCENARIO.format(place=place) for place in range(COUNT))
         file.write_text(text, encoding="utf-8")
 
         def parse() -> None:

@@ -1,74 +1,57 @@
-"""A scenario of five turns as a pytest item, against a parametrised test that does nothing."""
+"""What one more test costs: a scenario as a pytest item, and the same test as its peers write it.
+
+Each suite runs once with one test and once with many, in a process of its own. The difference is
+divided among the tests, and so holds nothing of what starting costs, which stands beside it.
+"""
 
 from __future__ import annotations
 
-import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-ITEMS = 300
-TURN = """  - user: Where is my order?
-    replies: {{triage: {{json: {{to: billing}}}}, billing: It is on its way.}}
-    expect: {{agents: [triage, billing], reply: {{$contains: way}}}}
-"""
-SCENARIO = (
-    "---\nversion: 1\nscenario: number {place}\npipeline: p.pipeline.yaml\nturns:\n" + TURN * 5
-)
-PIPELINE = """version: 1
-pipeline: p
-agents:
-  triage: {instructions: Choose., context: [instructions, current_message]}
-  billing: {instructions: Bill., context: [instructions, history, current_message]}
-flow: {router: {decide: triage, to: "${run.output.to}"}}
-"""
-PLAIN = """import pytest
+from benchmarks.service import service
+from benchmarks.suites import BASE, SCENARIO, Suite, suites
 
-@pytest.mark.parametrize("place", range({count}))
-def test_number(place):
-    assert place >= 0
-"""
+ITEMS = 300
 
 
 def rows(rounds: int) -> list[list[object]]:
-    """Returns the cost of one more item of each kind, and the ratio."""
-    with tempfile.TemporaryDirectory() as folder:
-        costs: dict[str, list[float]] = {"parametrised test": [], "scenario of 5 turns": []}
+    """Returns what a test of each kind costs, and its ratios."""
+    with service() as url:
+        found = suites(url)
+        return table(found, costs(found, ITEMS, rounds))
+
+
+def costs(
+    found: Sequence[Suite], count: int, rounds: int, *options: str
+) -> dict[str, tuple[float, float]]:
+    """Returns medians in CPU seconds: one more test of each suite, and pytest with just one."""
+    able = [suite for suite in found if not suite.obstacle()]
+    first: dict[str, list[float]] = {suite.name: [] for suite in able}
+    more: dict[str, list[float]] = {suite.name: [] for suite in able}
+    with tempfile.TemporaryDirectory() as place:
+        for suite in able:
+            suite.write(Path(place, suite.name, "one"), 1)
+            suite.write(Path(place, suite.name, "many"), count)
         for _ in range(rounds):
-            for name, few, many in (
-                ("parametrised test", _plain(folder, 1), _plain(folder, ITEMS)),
-                ("scenario of 5 turns", _yaml(folder, 1), _yaml(folder, ITEMS)),
-            ):
-                costs[name].append((_cost(many) - _cost(few)) / (ITEMS - 1))
-    medians = {name: statistics.median(found) for name, found in costs.items()}
-    base = medians["parametrised test"]
-    return [[name, f"{c * 1000:.2f} ms", f"{c / base:.1f}×"] for name, c in medians.items()]
+            for suite in able:
+                one = suite.seconds(Path(place, suite.name, "one"), *options)
+                many = suite.seconds(Path(place, suite.name, "many"), *options)
+                first[suite.name].append(one)
+                more[suite.name].append((many - one) / (count - 1))
+    return {name: (statistics.median(more[name]), statistics.median(first[name])) for name in first}
 
 
-def _plain(folder: str, count: int) -> Path:
-    place = Path(folder) / f"plain{count}"
-    place.mkdir(exist_ok=True)
-    (place / "test_plain.py").write_text(PLAIN.format(count=count), encoding="utf-8")
-    return place
-
-
-def _yaml(folder: str, count: int) -> Path:
-    place = Path(folder) / f"yaml{count}"
-    place.mkdir(exist_ok=True)
-    (place / "p.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    text = "".join(SCENARIO.format(place=number) for number in range(count))
-    (place / "many.scenario.yaml").write_text(text.removeprefix("---\n"), encoding="utf-8")
-    return place
-
-
-def _cost(folder: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "."],
-        cwd=folder, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def table(found: Sequence[Suite], medians: Mapping[str, tuple[float, float]]) -> list[list[object]]:
+    """Returns a row for each suite: its costs and two ratios, or why it has none."""
+    rows: list[list[object]] = [["", "one more", "to parametrised", "to a scenario", "just one"]]
+    for suite in found:
+        if suite.name not in medians:
+            rows.append([suite.name, suite.obstacle()])
+            continue
+        more, first = medians[suite.name]
+        ratios = [f"{more / medians[name][0]:.2f}×" for name in (BASE, SCENARIO)]
+        rows.append([suite.name, f"{more * 1000:.2f} ms", *ratios, f"{first * 1000:.0f} ms"])
+    return rows

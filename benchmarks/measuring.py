@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import resource
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 
 def medians(subjects: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -18,3 +21,14 @@ def medians(subjects: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
             subject()
             times[name].append(time.process_time() - before)
     return {name: statistics.median(found) for name, found in times.items()}
+
+
+def child_seconds(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> float:
+    """Returns the CPU seconds of a process and its children; RuntimeError where it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if found.returncode:
+        # The end of what was said: a suite of hundreds that fail alike says the same each time.
+        raise RuntimeError(f"{command} failed in {cwd}:\n{(found.stdout + found.stderr)[-2_000:]}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
