@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 from simkit.lint_catalogue import LINTS
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"^# (\S+\.(?:scenario|pipeline)\.yaml|\S+\.py|\S+\.feature)\n")
-SECONDS = re.compile(r"\(\d+\.\d+ s\)")
+SECONDS = re.compile(r"(?<=\()\d+\.\d+(?= s\))|(?<= in )\d+\.\d+(?=s)")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -37,17 +38,21 @@ def write_files(page: Path, folder: Path) -> list[str]:
 
 
 def simkit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command of a page: simkit, or pytest with no plugin but simkit's."""
     words = shlex.split(command)
-    assert words[0] == "simkit"
+    assert words[0] in ("simkit", "pytest")
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "CI": "",
+        "GITHUB_ACTIONS": "",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "-p simkit.pytest_plugin -p no:cacheprovider",
     }
     return subprocess.run(
-        [sys.executable, "-u", "-m", "simkit", *words[1:]],
+        [sys.executable, "-u", "-m", *words],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
         check=False,
     )  # fmt: skip
@@ -68,8 +73,8 @@ def test_a_console_example_prints_what_the_page_says(page: Path, text: str, tmp_
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, wanted = part.partition("\n")
         done = simkit(command, tmp_path)
-        printed = SECONDS.sub("(0.05 s)", done.stdout)
-        assert printed.strip() == SECONDS.sub("(0.05 s)", wanted).strip()
+        printed = SECONDS.sub("0.05", done.stdout)
+        assert printed.strip() == SECONDS.sub("0.05", wanted).strip()
 
 
 YAML = [
@@ -250,3 +255,43 @@ def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path:
     missing = [row for place, row in enumerate(rows) if row[3] not in answers[place]]
 
     assert missing == []
+
+
+PYTEST = ROOT / "docs" / "pytest.md"
+
+
+def test_the_workflow_of_the_page_on_pytest_runs(tmp_path: Path) -> None:
+    write_files(PYTEST, tmp_path)
+    (workflow,) = [text for _, text in blocks(PYTEST) if text.startswith("# .github/")]
+    steps = yaml.safe_load(workflow)["jobs"]["agents"]["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    # What a workflow installs is there already; what was installed has names of its own there.
+    call = '{0}() {{ "{1}" -m {0} "$@"; }}\n'
+    programs = "".join(call.format(name, sys.executable) for name in ("simkit", "pytest"))
+    script = programs + "\n".join(line for line in commands if not line.startswith("pip install"))
+
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={
+            **os.environ, "PYTHONPATH": str(ROOT), "GITHUB_ACTIONS": "true",
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "RUNNER_TEMP": str(tmp_path),
+            "GITHUB_WORKSPACE": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "-p simkit.pytest_plugin",
+        },
+    )  # fmt: skip
+
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "\n::error file=kiosk.scenario.yaml,line=14,col=64,title=the clerk says" in done.stdout
+    assert "simkit: against " in done.stdout
+    assert "## simkit: 2 scenarios, 1 held, 1 failed" in summary
+    assert "2 scenarios: 2 equal" in summary
+
+
+def test_junit_says_what_the_page_on_pytest_shows(tmp_path: Path) -> None:
+    write_files(PYTEST, tmp_path)
+    (shown,) = [text for kind, text in blocks(PYTEST) if kind == "xml"]
+
+    simkit("pytest -q --junitxml=junit.xml", tmp_path)
+
+    told = (tmp_path / "junit.xml").read_text(encoding="utf-8").replace(" />", "/>")
+    assert shown.strip() in told

@@ -1,4 +1,3 @@
-
 """The summary of a workflow's step: whole texts."""
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ def test_tokens_are_those_of_all_calls_together(tmp_path: Path) -> None:
         (GOOD.replace("turns:", "xfail: known\nturns:"), "failed", 1),
         (GOOD.replace("turns:", "xfail: {reason: known, strict: false}\nturns:"), "held", 0),
         (
-            GOOD.replace("replies: {a: hello}, ", "").replace("turns", "xfail: x\nturns"),
+            GOOD.replace("{reply: hello}", "{satisfies: 'nowhere:f'}").replace(
+                "turns", "xfail: x\nturns"
+            ),
             "broken",
             1,
         ),
@@ -50,7 +52,7 @@ def test_tokens_are_those_of_all_calls_together(tmp_path: Path) -> None:
         "fails as expected",
         "holds, strictly",
         "holds, leniently",
-        "lacks a reply",
+        "names what is not there",
     ],
 )
 def test_an_expected_failure_turns_the_outcome_round(
