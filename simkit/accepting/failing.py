@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.accepting.found import groups_of
 from simkit.expect.claims import Writer
 from simkit.expect.findings import CLAIM, Finding
 from simkit.expect.judge import CHECKS, Judgement
 from simkit.expect.observing import unobservable
+from simkit.expect.runs import groups_of
 from simkit.expect.scope import Path, Scope, scope_of_run, scope_of_turn
 from simkit.scenario.claims import selected
 from simkit.scenario.model import Scenario

@@ -9,11 +9,11 @@ from simkit.accepting.found import (
     claim_of,
     claim_of_handoff,
     claim_of_tool_call,
-    groups_of,
     holds,
 )
 from simkit.expect.endings import UNFINISHED
 from simkit.expect.observing import unobservable
+from simkit.expect.runs import groups_of
 from simkit.expect.scope import Scope, scope_of_turn
 from simkit.matching.values import is_list
 from simkit.scenario.claims import Expect

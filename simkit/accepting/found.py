@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,7 +12,6 @@ from simkit.matching import compile_matcher
 from simkit.matching.mappings import CALL_FIELDS
 from simkit.matching.values import Said, is_list
 from simkit.messages import ABSENT, Dropped, Message, ToolCall
-from simkit.views import RunView
 
 
 def claim_of(value: Any) -> Any:
@@ -72,19 +71,6 @@ def claim_of_tool_call(call: Mapping[str, Any]) -> dict[str, Any]:
     answer = "error" if call["error"] is not None else "result"
     claim = {key: claim_of(call[key]) for key in ("agent", "tool", "args") if call[key]}
     return {**claim, answer: claim_of(call[answer])}
-
-
-def groups_of(runs: Sequence[RunView]) -> list[Any]:
-    """Returns the agents in start order; a list of several is one parallel group."""
-    found: list[Any] = []
-    open_group = ""
-    for run in runs:
-        if run.group and run.group == open_group:
-            found[-1].append(run.agent)
-        else:
-            found.append([run.agent] if run.group else run.agent)
-        open_group = run.group
-    return found
 
 
 def holds(matcher: Any, value: Any) -> bool:

@@ -26,7 +26,7 @@ _OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all"
 def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The runs in start order; a nested list is one parallel group in any order."""
     wanted = scope.expect.agents
-    groups = _grouped(scope.runs)
+    groups = groups_of(scope.runs)
     found = groups
     if _is_whole(wanted) or _has_group(wanted):
         wanted = _with_groups(wanted)
@@ -63,7 +63,8 @@ def _group_advice(wanted: Any, groups: list[Any]) -> str:
     return "A nested list is one parallel group, `[router, [a, b]]`; a flat one is one by one."
 
 
-def _grouped(runs: Sequence[RunView]) -> list[Any]:
+def groups_of(runs: Sequence[RunView]) -> list[Any]:
+    """Returns the agents in start order; a list of several is one parallel group."""
     found: list[Any] = []
     open_group = ""
     for run in runs:
