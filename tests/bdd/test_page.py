@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simkit.bdd.listing import tables
+from tests.plugins import OTHERS_OFF
 from tests.test_docs import blocks, write_files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -37,7 +38,7 @@ def test_the_reference_is_the_table_of_phrases() -> None:
 def desk(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's files in a folder of their own."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
     names = write_files(PAGE, pytester.path)
     assert names == ["desk.pipeline.yaml", "desk.feature", "test_desk.py"]
     return pytester.path

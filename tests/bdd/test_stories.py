@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins import OTHERS_OFF
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIPELINE = """\
 version: 1
@@ -49,7 +51,7 @@ tool_results: {look_up: {age: 44}}
 @pytest.fixture(autouse=True)
 def _this_tree(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{pytester.path}")
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
     (pytester.path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
     (pytester.path / "ada.yaml").write_text(SHARED, encoding="utf-8")
 
