@@ -45,7 +45,7 @@ class UserTurn(msgspec.Struct, frozen=True):
     """The virtual time before which it does not begin, in milliseconds."""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class Suspended(msgspec.Struct, frozen=True):
     """A turn that waits for the user."""
 
     turn: Turn
@@ -97,7 +97,7 @@ class NativeDriver:
         compiled = self.compiled
         self._session, self._number = "", 0
         self._conversations: dict[str, Conversation] = {}
-        self._waiting: dict[str, Waiting] = {}
+        self._waiting: dict[str, Suspended] = {}
         self._given_to: set[str] = set()
         self._spoken = _spoken(compiled)
         self._begin(sink, recovered(self._store) if first and self._store else None)
@@ -296,7 +296,7 @@ class NativeDriver:
         asked = scheduler.asked if error is None else None
         if asked is not None:
             turn.reply = None
-            self._waiting[said.session] = Waiting(turn, scheduler)
+            self._waiting[said.session] = Suspended(turn, scheduler)
         self._sink.emit(
             e.TurnFinished(
                 self.clock.now(), conversation.name, turn.number, reply=canonical(turn.reply),
@@ -358,7 +358,7 @@ class NativeDriver:
 
     # Interrupts
 
-    def _revived(self, session: str, conversation: Conversation) -> Waiting:
+    def _revived(self, session: str, conversation: Conversation) -> Suspended:
         """Brings a turn that waits for the user back to life in a new process.
 
         The turn runs once more from its start, unheard, on what the store held then: replies and
@@ -398,7 +398,7 @@ class NativeDriver:
             )
         for other in self._conversations.values():
             other.clock = self.clock
-        return Waiting(turn, scheduler)
+        return Suspended(turn, scheduler)
 
 
 class _Unheard:
