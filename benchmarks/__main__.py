@@ -6,14 +6,16 @@ import argparse
 
 from tabulate import tabulate
 
-from benchmarks import collecting, growth, items, native, startup
+from benchmarks import cassettes, collecting, growth, items, native, startup, wire
 
 TABLES = {
     "growth": growth.rows,
     "native": native.rows,
     "collecting": collecting.rows,
     "items": items.rows,
+    "cassettes": cassettes.rows,
     "startup": startup.rows,
+    "wire": wire.rows,
 }
 
 

@@ -49,3 +49,14 @@ Feature: The fitness coach
     And the state has user_timezone "Europe/Berlin"
     And the state has 2 messages
     And nobody handed off
+
+  Scenario: What distracts a coach is noticed
+    Given log_meal returns kcal 800
+    When the user says "I ate pizza for lunch"
+    And the router decides primary_agent "nutrition" and complexity "simple"
+    And nutrition calls log_meal with food "pizza"
+    And nutrition replies "Logged your pizza, about 800 kcal. That leaves 1200 kcal for a light dinner tonight."
+    And the user says "I just ran 5 miles"
+    And the router decides primary_agent "workout_coach" and complexity "simple"
+    And the workout coach replies "Great run!"
+    Then the lint CTX-11 is found at the workout coach

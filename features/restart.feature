@@ -29,10 +29,10 @@ Feature: A conversation survives a restart
     Given the pipeline "memory"
     When the user sends request "Add a second factor"
     And search decides:
-      | for_the_task    | text | Logins are in auth.py.           |
-      | for_the_task    | tags | ["code"]                         |
-      | for_the_project | text | Users sign in with a password.   |
-      | for_the_project | tags | ["code"]                         |
+      | for_the_task    | text | Logins are in auth.py.         |
+      | for_the_task    | tags | ["code"]                       |
+      | for_the_project | text | Users sign in with a password. |
+      | for_the_project | tags | ["code"]                       |
     And decide replies "Ask for a code."
     And analyze replies "It takes a day."
     And a new process takes over

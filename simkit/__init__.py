@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simkit.errors import SimkitError, SourceError
+    from simkit.marks import agent, handoff, state
     from simkit.messages import Handoff, Message
     from simkit.scenario.files import Prepared
     from simkit.session import Outcome, simulate
@@ -37,9 +38,12 @@ __all__ = [
     "SourceError",
     "Trace",
     "__version__",
+    "agent",
+    "handoff",
     "load",
     "read_trace",
     "simulate",
+    "state",
     "view_of",
 ]
 
@@ -51,8 +55,11 @@ _HOMES: Final = {
     "Simulation": "simkit.simulation",
     "SourceError": "simkit.errors",
     "Trace": "simkit.trace",
+    "agent": "simkit.marks",
+    "handoff": "simkit.marks",
     "read_trace": "simkit.trace",
     "simulate": "simkit.session",
+    "state": "simkit.marks",
     "view_of": "simkit.views",
 }
 

@@ -12,6 +12,9 @@
     │   └── FunctionMissing       a `module:function` that is not there (becomes a SourceError)
     ├── ProcessFailed             a process that was to go on with a scenario ended too early
     ├── ScriptBroken              the script cannot be served as it is written
+    ├── WireInvalid               a request or response that its protocol does not know
+    ├── CassetteInvalid           a cassette that cannot be read, or must not be written
+    ├── CallUnattributed          a real model call that belongs to no agent
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
         ├── NoRoute               no label, agent or edge fits what the router said
         ├── ModelError            a scripted or real provider error
@@ -21,10 +24,15 @@
         ├── HandoffTimeout        the target of a handoff took longer than its contract allows
         ├── ToolMissing           a tool was called that nobody answers
         ├── ReplyMissing          a model call that no reply line answers
+        ├── CassetteMissed        a model call that no recorded interaction answers
         ├── FunctionFailed        the user's own function raised
+        ├── FrameworkFailed       the pipeline's framework raised
         ├── WriteInvalid          a write that its channel cannot take
         ├── NetworkRefused        the user's own function reached for the network
         └── LimitExceeded         a named limit was reached
+
+Beside the tree stands RunHalted, a BaseException: simkit's own stop inside the user's code, which
+no ``except Exception`` there may take for an outage.
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
 Not here are exceptions that never leave their module's callers, because somebody always catches
@@ -142,6 +150,25 @@ class ProcessFailed(SimkitError):
         self.what, self.path = what, path
 
 
+class WireInvalid(SimkitError):
+    """A request or response that its protocol does not know: ``args`` are what, and where."""
+
+    def __init__(self, what: str, field: str = "") -> None:
+        super().__init__(what, field)
+        self.what, self.field = what, field
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.what}" if self.field else self.what
+
+
+class CassetteInvalid(SimkitError):
+    """A cassette that cannot be read, or must not be written; says which and where in it."""
+
+
+class CallUnattributed(SimkitError):
+    """A real model call that belongs to no agent; says what was called and proposes a rule."""
+
+
 class PipelineError(SimkitError):
     """The pipeline failed while it ran; a scenario may claim it under ``error``."""
 
@@ -191,8 +218,24 @@ class ReplyMissing(PipelineError):
     """A model call that no reply line answers."""
 
 
+class CassetteMissed(PipelineError):
+    """A model call that no recorded interaction answers; says why, and what was near."""
+
+
 class FunctionFailed(PipelineError):
     """The user's own function raised."""
+
+
+class FrameworkFailed(PipelineError):
+    """A framework's own exception: ``args`` are message and the name of its class."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message, kind)
+        self.kind = kind
+
+    @property
+    def type(self) -> str:
+        return self.kind
 
 
 class WriteInvalid(PipelineError):
@@ -219,3 +262,11 @@ class LimitExceeded(PipelineError):
 
     def __str__(self) -> str:
         return f"limit `{self.limit}` reached: {self.allowed} allowed"
+
+
+class RunHalted(BaseException):
+    """The run cannot go on, and the user's code must not: ``args`` hold the SimkitError."""
+
+    def __init__(self, cause: SimkitError) -> None:
+        super().__init__(cause)
+        self.cause = cause

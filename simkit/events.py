@@ -94,6 +94,8 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The token counter that budgets and claims use."""
     observes: tuple[str, ...] = ()
     """What this driver can see beyond messages: sections, state, runs, handoffs."""
+    is_open: bool = False
+    """Nobody declared where control goes: it may go anywhere."""
     limits: Mapping[str, JsonValue] = {}
     """The limits that only judges hold: ``irrelevant_share``, ``context_tokens``."""
     schemas: Mapping[str, JsonValue] = {}
@@ -159,6 +161,8 @@ class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
     """The runs whose end led to it: on a graph's incoming edges, a supervisor's step before."""
     task: str = ""
     """The supervisor's words."""
+    parent: str = ""
+    """The run inside which it works, and which goes on when it is over."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -305,16 +309,22 @@ class ModelFailed(Event, frozen=True, gc=False, tag="ModelFailed"):
 
     call: str = ""
     error: str = ""
-    """A name of the error vocabulary, or ``no_reply_line``."""
+    """A name of the error vocabulary, or ``no_reply_line``, or ``no_recording``."""
     status: int = 0
     message: str = ""
+    retry_after_ms: int = 0
+    """How long the provider asks the client to wait before it tries again."""
+    partial: str = ""
+    """The text that had come before a stream broke off."""
 
 
 class ModelRetried(Event, frozen=True, gc=False, tag="ModelRetried"):
-    """The same call was made again after a failure."""
+    """The same call is made again after a failure."""
 
     call: str = ""
+    """The one that failed."""
     attempt: int = 0
+    """Which attempt this is: 2 for the first that is made again."""
 
 
 class ToolCalled(Event, frozen=True, gc=False, tag="ToolCalled"):
@@ -513,6 +523,10 @@ class RunFinished(Event, frozen=True, gc=False, tag="RunFinished"):
     """A scenario ended."""
 
     error: ErrorFacts | None = None
+    unplayed: tuple[str, ...] = ()
+    """Recorded interactions that answered nothing, a line for each."""
+    drifted: tuple[str, ...] = ()
+    """Requests that were answered although another one was recorded, a line for each."""
 
 
 AnyEvent: TypeAlias = (

@@ -15,11 +15,12 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     """The HTTP status; 0 where the connection fails before there is one, 200 where the reply
     itself is broken."""
     message: str
-    retry_after: float | None = None
+    is_wire_only: bool = False
+    """Only who reads a provider's bytes can meet it."""
 
 
 FAILURES: Final[Mapping[str, Failure]] = {
-    "rate_limit": Failure(429, "Rate limit reached. Try again later.", 1.0),
+    "rate_limit": Failure(429, "Rate limit reached. Try again later."),
     "overloaded": Failure(529, "The provider is overloaded."),
     "server_error": Failure(500, "The provider had an error while processing the request."),
     "unavailable": Failure(503, "The provider is not available."),
@@ -35,6 +36,15 @@ FAILURES: Final[Mapping[str, Failure]] = {
     "refusal": Failure(200, "The model refused to answer."),
     "malformed_json": Failure(200, "The reply is not valid JSON."),
     "cut_stream": Failure(200, "The stream ended before the reply was complete."),
+    "stall": Failure(200, "The stream stopped in the middle of the reply, and nothing more came."),
+    "truncated": Failure(200, "The reply ended in the middle, without a reason to finish."),
+    "malformed_frame": Failure(
+        200, "A piece of the reply is not what the protocol says.", is_wire_only=True
+    ),
     "empty_reply": Failure(200, "The reply has no content."),
+    "empty_choices": Failure(200, "The reply has no choices.", is_wire_only=True),
     "length": Failure(200, "The reply was cut at the most tokens it may have."),
 }
+
+BROKEN_OFF: Final = ("cut_stream", "stall", "truncated")
+"""Those of which a client has the beginning of a reply, and never its end."""

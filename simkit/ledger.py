@@ -50,14 +50,19 @@ class Ledger:
 
     def __init__(self, environment: Mapping[str, str], folder: str | Path = FOLDER) -> None:
         self._folder = Path(folder)
+        self._environment = environment
         self._redactor = Redactor(environment)
         self._is_ready = False
 
-    def keep(self, identity: str, lines: Iterable[bytes]) -> str:
-        """Stores a trace, redacted, and returns its file."""
+    def keep(self, identity: str, lines: Iterable[bytes], secrets: Sequence[str] = ()) -> str:
+        """Stores a trace, redacted, and returns its file.
+
+        ``secrets`` names further variables of the environment whose values are secret.
+        """
         self._make()
         file = self._folder / "traces" / f"{slug(identity)}.jsonl"
-        redacted = self._redactor.line
+        redactor = Redactor(self._environment, secrets) if secrets else self._redactor
+        redacted = redactor.line
         _write(file, b"".join(redacted(line) + b"\n" for line in lines))
         return str(file)
 

@@ -35,6 +35,16 @@ LINTS: Final[Mapping[str, Entry]] = {
         "the pattern of an `excludes` or `$not` occurs somewhere in the trace or in what was given",
         "Correct the pattern: as it stands, nothing could ever match it.",
     ),
+    "RUN-04": Entry(
+        "E", "unplayed",
+        "every recorded interaction of a cassette answers a request",
+        "Record the scenario again, or find out why the pipeline asks less than it did.",
+    ),
+    "RUN-05": Entry(
+        "W", "drifted",
+        "what is sent is what was recorded",
+        "Record the scenario again, or compare by content: the cassette's `policy: content`.",
+    ),
     "CTX-01": Entry(
         "E", "orphan-result",
         "every tool result in a context follows the call that it answers",
@@ -162,6 +172,12 @@ LINTS: Final[Mapping[str, Entry]] = {
         "a session among others is as if it were alone",
         "Keep what belongs to one session in its channels, not in a module or an object.",
     ),
+    "STA-09": Entry(
+        "E", "double-count",
+        "an agent does not add to a list what it was given of it",
+        "Return only what is new: give a subgraph an output schema without the channel, or its "
+        "own channel.",
+    ),
     "STA-10": Entry(
         "W", "in-place-change",
         "an agent returns updates, it does not change the state it received",
@@ -207,5 +223,28 @@ LINTS: Final[Mapping[str, Entry]] = {
         "W", "ambiguous-route",
         "of the labels on a decision's ways, one matches",
         "Choose labels that do not contain each other, or route by `equals`.",
+    ),
+    "NET-01": Entry(
+        "E", "retried-in-vain",
+        "what the provider refuses for good (4xx but 408, 409, 425, 429) is not sent again "
+        "unchanged",
+        "Change the request, or give up: retry after 408, 409, 425, 429 and 5xx alone.",
+    ),
+    "NET-02": Entry(
+        "E", "retried-too-early",
+        "nobody asks again before the provider's `Retry-After` is over",
+        "Wait as long as the response's `retry-after` says, or leave retries to the client "
+        "library.",
+    ),
+    "NET-03": Entry(
+        "E", "cut-reply-taken",
+        "the beginning of a reply that broke off is not taken for the reply",
+        "Look at the reason to finish and at errors inside the stream; ask again, or say that "
+        "the reply is not whole.",
+    ),
+    "NET-04": Entry(
+        "W", "retry-storm",
+        "no call is made more than 5 times",
+        "Limit the attempts, in one layer: the client library makes its own beside yours.",
     ),
 }  # fmt: skip

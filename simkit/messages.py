@@ -7,7 +7,7 @@ All values are frozen. A message's ``content`` is always text, as a provider wou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import msgspec
 
@@ -210,8 +210,11 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     reply: Reply
     usage: Usage | None = None
     latency_ms: int = 0
-    chunks: tuple[int, ...] | int | None = None
-    """How a stream is cut: sizes in characters, or their number. Only a wire shows it."""
+    chunks: tuple[int, ...] | int | Literal["bytes"] | None = None
+    """How a stream is cut: sizes in characters, or their number; or the whole body byte by byte,
+    so that characters of several bytes come in pieces. Only a wire shows it."""
+    fault: str = ""
+    """The planned misbehaviour that it is, if it is one."""
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):

@@ -84,10 +84,15 @@ def getter(path: str) -> Getter:
 
 
 def _step(value: Any, part: Part) -> Any:
+    # Plain lists and mappings come first: to ask an abstract class takes several times as long.
     if isinstance(part, int):
-        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        if value.__class__ is list or (
+            isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        ):
             return value[part] if -len(value) <= part < len(value) else ABSENT
         return ABSENT
+    if value.__class__ is dict:
+        return value.get(part, ABSENT)
     if isinstance(value, (Message, Dropped, ToolCall)):
         return message_field(value, part)
     if isinstance(value, Mapping):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from simkit.events import AnyEvent, UnusedLines
+from simkit.events import AnyEvent, ErrorFacts, UnusedLines
 from simkit.messages import Answer, JsonValue, Message
 
 
@@ -34,6 +34,8 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """The same by section."""
     read: Callable[[str], JsonValue]
     """How a text becomes the value that ``output`` speaks of; raises OutputInvalid."""
+    args: Mapping[str, JsonValue] = {}
+    """JSON Schemas of the offered tools' arguments, where the request itself says them."""
 
 
 class Model(Protocol):
@@ -117,10 +119,37 @@ class Store(Protocol):
         """Lets go of what it holds open."""
 
 
+class UserTurn(msgspec.Struct, frozen=True):
+    """What one turn begins with."""
+
+    text: str
+    value: JsonValue = None
+    """The message as a value, where it is more than text; or the answer to an interrupt."""
+    resumes: bool = False
+    """It answers an interrupt."""
+    session: str = "s1"
+    project: str = "p1"
+    not_before: int = 0
+    """The virtual time before which it does not begin, in milliseconds."""
+
+
 class Driver(Protocol):
-    """Runs a pipeline and emits events."""
+    """Runs a pipeline turn by turn, and emits events."""
 
     name: str
 
-    def run(self, sink: Sink) -> None:
-        """Runs the whole scenario; raises ScriptBroken where its script cannot be served."""
+    def start(self, sink: Sink) -> None:
+        """Begins a run, or goes on with one that another process has begun."""
+
+    def take(self, turn: UserTurn) -> ErrorFacts | None:
+        """Runs one turn to its end; returns the error with which it ended, if it did.
+
+        Raises LimitExceeded where the run may have no further turn, and ScriptBroken where its
+        script cannot be served; it then takes no other.
+        """
+
+    def finish(self, error: ErrorFacts | None = None) -> None:
+        """Ends the run, with the error if one ended it."""
+
+    def close(self) -> None:
+        """Lets go of all that it holds, and tells nothing more; also of a run that goes on."""

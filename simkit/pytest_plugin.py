@@ -1,9 +1,9 @@
 """pytest collects ``*.scenario.yaml``: a scenario is an item, and so is each row of its table.
 
-No other file is looked at. Collecting reads only names, tags and ``skip``; the rest of a scenario,
-and most of simkit, is loaded when its item runs. A file that cannot be read is a collection error,
-a scenario that cannot be run fails without a traceback, and ``xfail`` excuses only findings, never
-a broken scenario.
+No other file is looked at. Collecting looks only at names, tags, ``skip`` and ``needs``; the rest
+of a scenario is looked at, and most of simkit loaded, when its item runs. A file that cannot be
+read is a collection error, a scenario that cannot be run fails without a traceback, and ``xfail``
+excuses only findings, never a broken scenario.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,11 +20,13 @@ import pytest
 # Whoever has simkit installed pays for this module in every run of pytest, so that what it needs
 # of simkit is imported where the first scenario needs it.
 if TYPE_CHECKING:
+    from simkit.expect.findings import Finding
     from simkit.report.results import Result
     from simkit.scenario.files import Library, Prepared
     from simkit.scenario.items import Item
     from simkit.session import Outcome
     from simkit.simulation.fixture import Simulations
+    from simkit.source import Shelf
 
 SUFFIX: Final = ".scenario.yaml"
 UPDATES: Final = "simkit update"
@@ -37,16 +39,21 @@ OWN_MARKS: Final = frozenset(
 )
 """Marks that mean something to pytest, and so can be no tags."""
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
+_SHELF: Final[pytest.StashKey[Shelf]] = pytest.StashKey()
 _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--simkit-seed``, ``--simkit-base`` and ``--simkit-update``."""
+    """Adds the options, all of which begin with ``--simkit-``."""
     group = parser.getgroup("simkit")
     group.addoption("--simkit-seed", type=int, metavar="N", help="run every scenario with seed N")
     group.addoption(
         "--simkit-base", default="", metavar="DIR",
         help="compare with the traces of this folder, such as those of the base branch",
+    )  # fmt: skip
+    group.addoption(
+        "--simkit-needs-met", action="store_true",
+        help="fail a scenario instead of skipping it if what it needs is not installed",
     )  # fmt: skip
     group.addoption(
         "--simkit-update", nargs="?", const="fix", type=_update_mode, metavar="fix|create",
@@ -152,7 +159,7 @@ class ScenarioFile(pytest.File):
         from simkit.scenario.items import items_in
 
         try:
-            for scenario in items_in(_relative(self.path)):
+            for scenario in items_in(_relative(self.path), _shelf(self.config)):
                 yield ScenarioItem.from_parent(self, name=scenario.name, scenario=scenario)
         except SimkitError as problem:
             raise self.CollectError(str(problem)) from None
@@ -170,6 +177,11 @@ class ScenarioItem(pytest.Item):
             self._mark(tag)
         if scenario.skip is not None:
             self.add_marker(pytest.mark.skip(reason=scenario.skip))
+        elif scenario.needs and not self.config.getoption("--simkit-needs-met"):
+            from simkit.scenario.needs import unmet
+
+            if reason := unmet(scenario.needs):
+                self.add_marker(pytest.mark.skip(reason=reason))
 
     def _mark(self, tag: str) -> None:
         """Adds a tag as a mark that ``--strict-markers`` knows."""
@@ -189,12 +201,20 @@ class ScenarioItem(pytest.Item):
         self.add_marker(tag)
 
     def runtest(self) -> None:
+        from simkit.garbage import collected_later
+
+        with collected_later():
+            self._run()
+
+    def _run(self) -> None:
         from simkit.errors import SimkitError
         from simkit.report.outcomes import not_run, result_of
         from simkit.session import simulate
 
         try:
             prepared = _library(self.config).prepared(self.scenario)
+            if prepared.unmet:
+                raise prepared.refusal()
             seed = self.config.getoption("--simkit-seed")
             outcome = simulate(prepared, seed=seed)
         except SimkitError as problem:
@@ -206,11 +226,12 @@ class ScenarioItem(pytest.Item):
             # Added only now: a broken scenario is not the failure that was expected.
             self.add_marker(pytest.mark.xfail(reason=expected.reason, strict=expected.strict))
         self._propose(prepared, outcome)
-        self._identify(self.result, outcome)
-        self._report(outcome)
+        secrets = prepared.scenario.record.secrets
+        self._identify(self.result, outcome, secrets)
+        self._report(outcome, secrets)
         if not outcome.passed:
             used = prepared.scenario.seed if seed is None else seed
-            pytest.fail(_failure_text(self.scenario, outcome, used), pytrace=False)
+            pytest.fail(_failure_text(self.scenario, outcome, used, secrets), pytrace=False)
 
     def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
         """Keeps what would be changed in the file; whoever has all proposals writes them."""
@@ -229,22 +250,23 @@ class ScenarioItem(pytest.Item):
         )
         self.user_properties.append((UPDATES, encoded(proposal)))
 
-    def _identify(self, result: Result, outcome: Outcome) -> None:
+    def _identify(self, result: Result, outcome: Outcome, secrets: Sequence[str]) -> None:
         """Tells JUnit and other reports which run this was; keeps it where a base is given."""
         for name in ("seed", "digest", "tokens"):
             self.user_properties.append((f"simkit.{name}", getattr(result, name)))
         if self.config.getoption("--simkit-base"):
             from simkit.pytest_workflow import with_trace
 
-            self.result = with_trace(result, outcome.trace)
+            self.result = with_trace(result, outcome.trace, secrets)
 
-    def _report(self, outcome: Outcome) -> None:
+    def _report(self, outcome: Outcome, secrets: Sequence[str]) -> None:
         """Puts into the report what fails nothing, but must not go unseen."""
         judgement = outcome.judgement
         if judgement.warnings:
             from simkit.report.text import findings_text
 
-            self.add_report_section("call", WARNINGS, findings_text(judgement.warnings))
+            warnings = _without_secrets(judgement.warnings, secrets)
+            self.add_report_section("call", WARNINGS, findings_text(warnings))
             self.user_properties.append((WARNINGS, len(judgement.warnings)))
         if judgement.lints_off:
             lines = [f"{lint}: {reason}" for lint, reason in judgement.lints_off]
@@ -254,16 +276,28 @@ class ScenarioItem(pytest.Item):
         return self.path, self.scenario.line - 1, self.name
 
 
-def _failure_text(scenario: Item, outcome: Outcome, seed: int) -> str:
+def _failure_text(scenario: Item, outcome: Outcome, seed: int, secrets: Sequence[str]) -> str:
     from simkit.report.results import Result
     from simkit.report.text import result_text
 
     return result_text(
         Result(
             scenario.id, scenario.file, scenario.line, scenario.name, "failed", seed,
-            findings=outcome.judgement.findings,
+            findings=_without_secrets(outcome.judgement.findings, secrets),
         )
     )  # fmt: skip
+
+
+def _without_secrets(findings: Sequence[Finding], secrets: Sequence[str]) -> tuple[Finding, ...]:
+    """Returns findings as they may stand in a report that is kept, JUnit's for one."""
+    import msgspec
+
+    from simkit.expect.findings import Finding
+    from simkit.redact import Redactor
+
+    redactor = Redactor(os.environ, secrets)
+    found = redactor.value(msgspec.to_builtins(findings))
+    return msgspec.convert(found, tuple[Finding, ...])
 
 
 def _library(config: pytest.Config) -> Library:
@@ -272,8 +306,18 @@ def _library(config: pytest.Config) -> Library:
 
     library = config.stash.get(_LIBRARY, None)
     if library is None:
-        library = config.stash[_LIBRARY] = Library()
+        library = config.stash[_LIBRARY] = Library(_shelf(config))
     return library
+
+
+def _shelf(config: pytest.Config) -> Shelf:
+    """Returns what collecting has read, which items need again."""
+    from simkit.source import Shelf
+
+    shelf = config.stash.get(_SHELF, None)
+    if shelf is None:
+        shelf = config.stash[_SHELF] = Shelf()
+    return shelf
 
 
 def _relative(path: Path) -> str:

@@ -7,7 +7,7 @@ inside pytest's own reports, and the one that started the others writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,9 +33,9 @@ SENT_AS: Final = "simkit_result"
 """The attribute of a report that holds a result: as text, since reports travel as plain data."""
 
 
-def with_trace(result: Result, trace: Trace) -> Result:
+def with_trace(result: Result, trace: Trace, secrets: Sequence[str] = ()) -> Result:
     """Returns the result with its trace kept in `.simkit`, to be compared with a base."""
-    file = Ledger(os.environ).keep(result.id, trace.lines())
+    file = Ledger(os.environ).keep(result.id, trace.lines(), secrets)
     return msgspec.structs.replace(result, trace=file)
 
 

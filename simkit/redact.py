@@ -17,14 +17,20 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 _NAMES: Final = (
-    "access_token", "api_key", "api_token", "auth_token", "authorization",
-    "aws_secret_access_key", "aws_session_token", "bearer_token", "client_secret", "cookie",
-    "csrf_token", "id_token", "passphrase", "passwd", "password", "private_key",
-    "proxy_authorization", "refresh_token", "secret", "secret_access_key", "secret_key",
-    "session_token", "set_cookie", "signing_secret", "webhook_secret", "x_amz_security_token",
-    "x_api_key", "x_auth_token", "x_csrf_token", "x_goog_api_key",
+    "access_token", "account_key", "api_key", "api_secret", "api_token", "auth_token",
+    "authorization", "aws_secret_access_key", "aws_session_token", "bearer_token", "client_secret",
+    "cookie", "csrf_token", "id_token", "ocp_apim_subscription_key", "passphrase", "passwd",
+    "password", "private_key", "proxy_authorization", "refresh_token", "secret",
+    "secret_access_key", "secret_key", "session_token", "set_cookie", "shared_access_key",
+    "signing_secret", "subscription_key", "webhook_secret", "x_amz_security_token", "x_api_key",
+    "x_auth_token", "x_csrf_token", "x_goog_api_key",
 )  # fmt: skip
 """Keys whose value is a secret. ``token`` is not among them: it is a word of log probabilities."""
+
+_PARAMETERS: Final = frozenset(
+    ("code", "key", "sig", "signature", "token", "xamzcredential", "xamzsignature")
+)
+"""Secret too as parameters of a URL; in a body they are everyday words."""
 
 _KINDS: Final = {name.replace("_", ""): name for name in _NAMES}
 _UNMARKED: Final = str.maketrans("", "", "-_")
@@ -48,6 +54,11 @@ _SHAPES: Final = {
     "github": _EDGE + r"(?:gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,})",
     "gitlab": _EDGE + r"glpat-[\w-]{16,}",
     "google": _EDGE + r"AIza[\w-]{30,}",
+    "huggingface": _EDGE + r"hf_[A-Za-z0-9]{20,}",
+    "perplexity": _EDGE + r"pplx-[A-Za-z0-9]{20,}",
+    "replicate": _EDGE + r"r8_[A-Za-z0-9]{20,}",
+    "google_oauth": _EDGE + r"ya29\.[\w-]{20,}",
+    "azure": r"(?i:(?<![\w-])api[-_]?key[\\\"']*\s*[:=]\s*[\\\"']*)[0-9a-fA-F]{32}\b",
     "slack": _EDGE + r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
     "aws": _EDGE + r"A[KS]IA[A-Z0-9]{16,}",
     "jwt": _EDGE + r"eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*",
@@ -55,7 +66,7 @@ _SHAPES: Final = {
 }
 """Secrets that are known by how they look, and what the text in their place calls them."""
 
-_PLACEHOLDER: Final = rf"\[redacted:(?:env|{'|'.join((*_SHAPES, *_NAMES))})\]"
+_PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*_SHAPES, *_NAMES))})\]"
 
 _NAMED: Final = "|".join(
     name.replace("_", "[-_]?") for name in sorted(_NAMES, key=len, reverse=True)
@@ -90,14 +101,20 @@ def _branch(tree: Mapping[str, Any]) -> str:
     return f"(?:{'|'.join(ways)})" + ("?" if "" in tree else "")
 
 
-# A line is looked through for these first. They find all that the rules find, and somewhat more.
+# A text or a line is looked through for these first. They find all that the rules find, and more.
 # Each begins with a literal, or with few first letters: that is what `re` is fast at.
 _LOWER: Final = bytes(range(256)).lower()
+_PREFIX: Final = (
+    r"(?:s(?:k-|k_[lt])|rk_[lt]|g(?:sk_|h[oprsu]_|ithub_pat_|lpat-)|x(?:ai-|ox[abeoprs]-)"
+    r"|hf_|pplx-|r8_|ya29\.|A(?:Iza|[KS]IA)|eyJ[\w-]+\.)"
+)
+_ANY_PREFIX: Final = re.compile(_PREFIX.encode()).search
+# Slower, and asked only then: where pictures are in base64, each prefix is found by chance.
+_ANY_EDGED: Final = re.compile(f"{_EDGE}{_PREFIX}[\\w.-]{{6}}".encode()).search
 _ANY_OF: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
-        r"s(?:k-|k_[lt])|rk_[lt]|g(?:sk_|h[oprsu]_|ithub_pat_|lpat-)|x(?:ai-|ox[abeoprs]-)"
-        r"|A(?:Iza|[KS]IA)|eyJ|-----BEGIN ",
+        r"-----BEGIN ",
         r"://[^\s/:@]*:[^\s/@]+@",
         # A character that need not be escaped, and could hide one of the others.
         r"\\(?:u00|/)",
@@ -110,6 +127,8 @@ _ANY_OF_PLAIN: Final = tuple(
         rf"'(?:{_trie(_KINDS)})\\*'",
         "bearer",
         r"basic\s",
+        # Without the letter that is left of an escaped line break.
+        r"apikey[\\\"']*(?:\\[fnrt]|\s)*[:=]",
     )
 )
 """The same for a line in small letters, without the marks that join words."""
@@ -119,11 +138,15 @@ _IS_PLACEHOLDER: Final = re.compile(_PLACEHOLDER).fullmatch
 
 
 class Redactor:
-    """Replaces secrets in texts, JSON values and encoded lines."""
+    """Replaces secrets in texts, URLs, JSON values and encoded lines."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        """``environ`` is read for the values of variables whose names say that they are secret."""
-        secrets = set(_secrets_of(environ))
+    def __init__(self, environ: Mapping[str, str], variables: Iterable[str] = ()) -> None:
+        """``environ`` is read for the values of variables whose names say that they are secret.
+
+        ``variables`` names more of them: their values are secret whatever they are called.
+        """
+        named = {value for name in variables if (value := environ.get(name, ""))}
+        secrets = named.union(_secrets_of(environ))
         forms = {form for secret in secrets for form in _forms_of(secret)}
         known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
         rules = [
@@ -140,10 +163,34 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Returns the text with every secret replaced."""
+        if not self._may_hold_secrets(_bytes_of(text)):
+            return text
         # What is put in place of one secret may be the edge that shows the next one.
         while (redacted := self._rules.sub(_replacement, text)) != text:
             text = redacted
         return text
+
+    def found(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
+        """Yields where secrets stand in a text, line by line, and which rules find them.
+
+        Without ``by_name``, only those that are known by their value or their shape: a text whose
+        quotes are another format's shows names where there are none.
+        """
+        start = 0
+        for line in text.splitlines(keepends=True):
+            if self._may_hold_secrets(_bytes_of(line)):
+                for match in self._rules.finditer(line):
+                    is_named = bool(match["quoted"] or match["assigned"])
+                    if match.lastgroup != "placeholder" and (by_name or not is_named):
+                        yield start + match.start(), _rule_of(match)
+            start += len(line)
+
+    def url(self, url: str) -> str:
+        """Returns the URL with every secret replaced, those under ``key``, ``sig``, … too."""
+        path, mark, query = url.partition("?")
+        if not mark:
+            return self.text(url)
+        return self.text(f"{path}?{'&'.join(map(_parameter, query.split('&')))}")
 
     def value(self, json: Any) -> Any:
         """Returns the JSON value with every secret replaced, in keys and in texts too."""
@@ -166,7 +213,8 @@ class Redactor:
     def _may_hold_secrets(self, line: bytes) -> bool:
         plain = line.translate(_LOWER, b"-_")
         return (
-            any(search(line) for search in _ANY_OF)
+            (_ANY_PREFIX(line) is not None and _ANY_EDGED(line) is not None)
+            or any(search(line) for search in _ANY_OF)
             or any(search(plain) for search in _ANY_OF_PLAIN)
             or (b"=" in line and _ANY_ASSIGNED(plain[::-1]) is not None)
             or any(needle in line for needle in self._needles)
@@ -213,17 +261,35 @@ def _kind_of(key: str) -> str:
     return _KINDS.get(key.lower().translate(_UNMARKED), "") if key.isascii() else ""
 
 
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _parameter(pair: str) -> str:
+    name, _, value = pair.partition("=")
+    is_secret = name.lower().translate(_UNMARKED) in _PARAMETERS
+    if not is_secret or not value or _IS_PLACEHOLDER(value):
+        return pair
+    return f"{name}=[redacted:parameter]"
+
+
 def _replacement(found: re.Match[str]) -> str:
-    kind = found.lastgroup
-    if kind == "placeholder":
+    if found.lastgroup == "placeholder":
         return found.group()
-    for before in ("quoted", "assigned"):
-        if start := found[before]:
-            name = re.search(_NAMED, start, re.IGNORECASE)
-            assert name is not None
-            mark = (found["v"] or found.group()[len(start)]) if before == "quoted" else ""
-            return f"{start}{mark}[redacted:{_kind_of(name.group())}]{mark}"
-    return f"[redacted:{kind}]"
+    kind = _rule_of(found)
+    start = found["quoted"] or found["assigned"] or ""
+    mark = (found["v"] or found.group()[len(start)]) if found["quoted"] else ""
+    return f"{start}{mark}[redacted:{kind}]{mark}"
+
+
+def _rule_of(found: re.Match[str]) -> str:
+    """Returns what the text in a secret's place calls it."""
+    start = found["quoted"] or found["assigned"]
+    if not start:
+        return str(found.lastgroup)
+    name = re.search(_NAMED, start, re.IGNORECASE)
+    assert name is not None
+    return _kind_of(name.group())
 
 
 def _secrets_of(environ: Mapping[str, str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -43,6 +44,15 @@ def compile(value: Any) -> Template:
 
     The exception's ``args`` are the sentence and the path of the text inside the value.
     """
+    return _text_template(value) if type(value) is str else _template(value)
+
+
+@lru_cache(maxsize=4096)
+def _text_template(text: str) -> Template:
+    return _template(text)
+
+
+def _template(value: Any) -> Template:
     roots = frozenset(str(parse(text)[0]) for _, text in references_in(value))
     resolve = _compile(value)
     if resolve is None:

@@ -1,22 +1,39 @@
-"""simulate(): the whole of simkit on one screen."""
+"""simulate(): the whole of simkit on one screen; and the same, turn by turn."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
+import copy
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
-from simkit.errors import FunctionMissing, ProcessFailed, ScriptBroken, SourceError
-from simkit.execution import alone, traced, unbroken
-from simkit.expect.findings import Hit
-from simkit.expect.judge import Judgement, judge
+from simkit.adapters.traffic import Traffic
+from simkit.errors import (
+    CallUnattributed,
+    FunctionMissing,
+    ProcessFailed,
+    ScriptBroken,
+    SimkitError,
+    SourceError,
+)
+from simkit.events import RunFinished
+from simkit.execution import Execution, alone, unbroken
+from simkit.execution.recorded import (
+    REPLAY,
+    Recording,
+    cassette_path,
+    what_was_recorded,
+)
+from simkit.expect.findings import CLAIM, Finding, Hit
+from simkit.expect.judge import Judgement, judge_seen
+from simkit.expect.lints import Watch, all_lints
 from simkit.expect.twins import reached_by_others, resumed_differs, session_differs
+from simkit.garbage import collected_later
 from simkit.runtime.functions import function_named
 from simkit.scenario.files import Prepared
 from simkit.trace import Trace
-from simkit.views import view_of
+from simkit.views import View, view_of
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -31,32 +48,184 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.judgement.passed
 
 
+class Recorded(msgspec.Struct, frozen=True):
+    """What came of a scenario whose traffic was recorded."""
+
+    outcome: Outcome
+    """What ``verify`` found is among its findings."""
+    note: str = ""
+    """What became of the traffic."""
+
+
 def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
     """Runs a scenario and judges it; ``seed`` replaces the scenario's own.
 
     Raises SourceError where the script cannot be served as it is written.
     """
-    with _collecting_later():
-        if seed is not None:
-            prepared = prepared.with_seed(seed)
-        trace = run(prepared)
-        judgement = judge(
-            prepared.scenario, prepared.document, trace, function_named,
-            list(_compared(prepared, trace)),
-        )  # fmt: skip
-        return Outcome(trace, judgement)
+    if seed is not None:
+        prepared = prepared.with_seed(seed)
+    with collected_later(), Conversation(prepared) as conversation:
+        conversation.follow(prepared)
+        return conversation.finish()
 
 
-def _compared(prepared: Prepared, trace: Trace) -> Iterator[Hit]:
+def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
+    """Runs a scenario without judging it; ``seed`` and errors are those of `simulate`."""
+    if seed is not None:
+        prepared = prepared.with_seed(seed)
+    with Conversation(prepared) as conversation:
+        conversation.follow(prepared)
+        return conversation.end()
+
+
+def record(prepared: Prepared, recording: Recording) -> Recorded:
+    """Runs a scenario with real traffic, and writes its cassette if it passed.
+
+    Raises SourceError as `simulate` does, and CassetteInvalid for a cassette that cannot be read
+    or must not be written.
+    """
+    path = cassette_path(prepared)
+    with Conversation(prepared, recording) as conversation:
+        traffic = conversation.traffic
+        if traffic is None or path is None:
+            conversation.follow(prepared)
+            note = "nothing was recorded: the scenario names no `cassette`"
+            return Recorded(conversation.finish(), note)
+        try:
+            conversation.follow(prepared)
+            outcome = _with_differences(conversation.finish(), prepared, traffic)
+        except SimkitError:
+            if recording.keeps_failed:
+                traffic.save(path)
+            raise
+        written = traffic.save(path) if outcome.passed or recording.keeps_failed else None
+        return Recorded(outcome, what_was_recorded(traffic, path, written))
+
+
+def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) -> Outcome:
+    """Returns what came of a scenario; where traffic is not what was recorded is a finding."""
+    where = prepared.document.position(("cassette",))
+    found = []
+    for text in traffic.differences:
+        what, *lines = text.split("\n")
+        told = tuple(line.removeprefix("  ") for line in lines)
+        found.append(Finding(CLAIM, "E", what, where, ("cassette",), context=told))
+    judgement = msgspec.structs.replace(
+        outcome.judgement, findings=(*outcome.judgement.findings, *found)
+    )
+    return Outcome(outcome.trace, judgement)
+
+
+class Conversation:
+    """A scenario's conversation that is taken turn by turn, and may be looked at after each.
+
+    Every turn is run once. Who leads it says more by following a scenario that has more turns, or
+    more claims. What cannot be served raises SourceError; after that it can only be closed.
+    """
+
+    def __init__(self, prepared: Prepared, recording: Recording = REPLAY) -> None:
+        self._prepared, self._recording = prepared, recording
+        self._begin(is_durable=any(turn.restart for turn in prepared.scenario.turns))
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def follow(self, prepared: Prepared) -> None:
+        """Takes the turns that a scenario has and that were not taken, up to an unclaimed error.
+
+        What was taken must be what the scenario says. A first restart in a conversation that kept
+        nothing begins it anew: then it is taken from its first turn, and keeps a store.
+        """
+        turns = prepared.scenario.turns
+        coming = turns[len(self._execution.turns) :]
+        self._prepared = prepared
+        if not self._execution.is_durable and any(turn.restart for turn in coming):
+            self.close()
+            self._begin(is_durable=True)
+        with collected_later(), placed(prepared):
+            self._execution.follow(turns)
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """The scenario's cassette at work, if it has one."""
+        return self._execution.traffic
+
+    @property
+    def taken(self) -> int:
+        """How many turns were taken."""
+        return len(self._execution.turns)
+
+    @property
+    def view(self) -> View:
+        """The views on what happened so far."""
+        events = self._execution.trace.events
+        with collected_later():
+            self._watch.see(events[len(self._watch.view.events) :])
+        return self._watch.view
+
+    def trace(self) -> Trace:
+        """Returns what would be the trace if the conversation ended here."""
+        trace = Trace()
+        trace.events.extend(self._ended().events)
+        return trace
+
+    def judgement(
+        self, places: Collection[int] | None = None, *, compared: bool = False
+    ) -> Judgement:
+        """Returns what would be said of the conversation if it ended here.
+
+        ``places`` are the only turns, from 0, that are judged; else it is all. A run is compared
+        with others (without its restarts, each session alone) only where that is asked for.
+        """
+        view, prepared = self._ended(), self._prepared
+        with collected_later():
+            hits = self._watch.hits
+            if compared and self._recording is REPLAY:
+                with placed(prepared):
+                    hits = [*hits, *_compared(prepared, view)]
+            return judge_seen(
+                prepared.scenario, prepared.document, view, hits, function_named, places
+            )
+
+    def end(self) -> Trace:
+        """Ends the conversation; returns all that happened in it."""
+        with placed(self._prepared):
+            return self._execution.finish()
+
+    def finish(self) -> Outcome:
+        """Ends the conversation, and compares its run with others; returns what came of it."""
+        return Outcome(self.end(), self.judgement(compared=True))
+
+    def close(self) -> None:
+        """Lets go of all that it holds; what happened can still be looked at."""
+        self._execution.close()
+
+    def _begin(self, *, is_durable: bool) -> None:
+        self._watch = Watch(all_lints())
+        with placed(self._prepared):
+            self._execution = Execution(
+                self._prepared, is_durable=is_durable, recording=self._recording
+            )
+
+    def _ended(self) -> View:
+        """Returns the views as they would be if the conversation ended here."""
+        view = self.view
+        if isinstance(view.events[-1], RunFinished):
+            return view
+        ended = copy.copy(view)
+        ended.events = list(view.events)
+        ended.apply(RunFinished(view.events[-1].at, error=self._execution.error))
+        return ended
+
+
+def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     """Yields where a run differs from the same without restarts, a session from the same alone."""
     scenario = prepared.scenario
     restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
     sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
-    if (not restarts or "STA-06" in scenario.lints) and (
-        len(sessions) == 1 or "STA-08" in scenario.lints
-    ):
-        return
-    view = view_of(trace.events)
     if restarts and "STA-06" not in scenario.lints:
         yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
     if len(sessions) > 1 and "STA-08" not in scenario.lints:
@@ -69,38 +238,18 @@ def _compared(prepared: Prepared, trace: Trace) -> Iterator[Hit]:
 
 
 @contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Leaves the garbage collector out of a run.
-
-    Events and views only grow and hold no cycles, so each full collection would walk all of them
-    to find nothing: about a third of the time at 10,000 turns.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
+def placed(prepared: Prepared) -> Iterator[None]:
+    """Tells what a script cannot be served for at its place in the scenario."""
     try:
         yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
-    """Runs a scenario without judging it; ``seed`` and errors are those of `simulate`."""
-    if seed is not None:
-        prepared = prepared.with_seed(seed)
-    try:
-        return _run(prepared)
+    except (ProcessFailed, ScriptBroken) as problem:
+        where = prepared.document.position(problem.path)
+        raise SourceError(where, problem.what) from problem
+    except CallUnattributed as problem:
+        raise SourceError(prepared.document.position(("pipeline",)), str(problem)) from problem
     except FunctionMissing as problem:
         for document in (prepared.pipeline_document, prepared.document):
             path = document.path_of(problem.name)
             if path is not None:
                 raise SourceError(document.position(path), problem.what) from problem
         raise
-
-
-def _run(prepared: Prepared) -> Trace:
-    try:
-        return traced(prepared)
-    except (ProcessFailed, ScriptBroken) as problem:
-        where = prepared.document.position(problem.path)
-        raise SourceError(where, problem.what) from problem

@@ -25,6 +25,8 @@ from simkit.matching import check, matcher_json_schema
 from simkit.references import compile as compile_references
 from simkit.source import Document, SourcePath, text_of
 
+ANYTHING: Final = ("",)
+"""What is known where nobody can say beforehand: the names in somebody's own code."""
 MATCHER_SCHEMA: Final[Mapping[str, Any]] = {"x-matcher": True}
 """Stands for a matcher's JSON Schema until it is put in: pydantic follows no foreign ``$ref``."""
 
@@ -60,14 +62,17 @@ class Written(BaseModel):
         known = _KNOWN.get(cls)
         if known is None:
             known = _KNOWN[cls] = cls.known_keys()
+        has_own = False
         for key in data:
-            if key not in known and not key.startswith("x-"):
+            if key.startswith("x-"):
+                has_own = True
+            elif key not in known:
                 raise PydanticCustomError(
                     "unknown_key",
                     "unknown {noun} `{key}`",
                     {"noun": cls.noun, "key": key, "known": known},
                 )
-        if any(key.startswith("x-") for key in data):
+        if has_own:
             return {k: v for k, v in data.items() if not k.startswith("x-")}
         return data
 
@@ -116,7 +121,7 @@ def _kind(value: Any) -> str:
         return "a boolean"
     if isinstance(value, (int, float)):
         return "a number"
-    return "a text"
+    return "a text" if isinstance(value, str) else f"a Python object ({type(value).__name__})"
 
 
 def _as_template(value: Any) -> Any:
@@ -163,7 +168,7 @@ def _refers_by_name(schema: Any) -> bool:
 
 def is_function_name(text: str) -> bool:
     """Says whether a text is ``module:function``."""
-    return _FUNCTION.fullmatch(text) is not None
+    return FUNCTION_NAME.fullmatch(text) is not None
 
 
 def _as_function(value: Any) -> str:
@@ -186,8 +191,8 @@ def _refusal(fault: _Fault) -> PydanticCustomError:
     return PydanticCustomError("refused", "{what}", {"what": fault.what, "fault": fault})
 
 
-_FUNCTION: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{_FUNCTION.pattern}$"}
+FUNCTION_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
 """A position that holds text: numbers and booleans keep their source text."""
@@ -212,6 +217,16 @@ Positive = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 1)), With
 Number = Annotated[
     float, BeforeValidator(lambda v: _as_number(v)), WithJsonSchema({"type": "number"})
 ]
+
+
+class OrText:
+    """Marks a model that may be written as a text alone; its JSON Schema says so."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [TEXT_SCHEMA, handler(core_schema)]}
+
+
 Flag = StrictBool
 
 
@@ -273,6 +288,8 @@ def require(
     key: bool = False,
 ) -> None:
     """Raises SourceError for the word at ``path``, or for the key there, if it is not known."""
+    if known is ANYTHING:
+        return
     known = tuple(dict.fromkeys(known))
     if word not in known:
         raise document.error(path, f"unknown {noun} `{word}`", word=word, known=known, key=key)
@@ -330,7 +347,8 @@ def _fault(problem: ValidationError, data: Any) -> _Fault:
         shown = f"`{value}`" if isinstance(value, str) else shown_value(value)
         return _Fault(path, f"`{key}` cannot be {shown}", text_of(value) or "", known)
     phrase = _PHRASES.get(kind)
-    return _Fault(path, first["msg"] if phrase is None else phrase(value))
+    what = first["msg"] if phrase is None else phrase(value)
+    return _Fault(path, what, advice=_LISTED if kind == "tuple_type" else "")
 
 
 def _rank(kind: str) -> int:
@@ -338,8 +356,16 @@ def _rank(kind: str) -> int:
     return 0 if kind == "unknown_key" else 1
 
 
-_ADDED: Final = {"version": "Add the line `version: 1`."}
+_ADDED: Final = {
+    "agents": "Name the agents: `agents: {triage: {instructions: Help the customer.}}`.",
+    "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
+    "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
+    "turns": "Write what the user says: `turns: [{user: Hello}]`.",
+    "version": "Add the line `version: 1`.",
+}
 """What to do where a key is missing, if that can be said without knowing the file."""
+
+_LISTED: Final = "Write `- ` before each item, or brackets around all: `[…]`."
 
 _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
     "model_type": lambda value: f"must be a mapping, not {_kind(value)}",

@@ -83,6 +83,11 @@ FINDINGS: Final[Mapping[str, Entry]] = {
         "W", "unused-fixture", "what a scenario or a file under `use` gives is read by something",
         "Remove it, or correct the name under which it should be read.",
     ),
+    "VAL-26": Entry(
+        "W", "missing-function",
+        "every function that agents, tools, reducers, reply lines and `satisfies` name is there",
+        "Write it, or correct the name: it is looked for in the working directory and on sys.path.",
+    ),
     "VAL-30": Entry(
         "W", "unused-file", "a scenario uses each file of fixtures in the folder",
         "Name it under `use:`, or remove it.",

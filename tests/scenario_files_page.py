@@ -27,6 +27,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "HandoffLine": "Handoff in a reply line",
     "ErrorLine": "Error in a reply line",
     "UsageLine": "Usage in a reply line",
+    "Fault": "Planned fault",
     "ToolLine": "Tool result",
     "Expect": "Claims",
     "ContextClaims": "Claims on a context",
@@ -38,6 +39,11 @@ HEADINGS: Final[Mapping[str, str]] = {
     "Channel": "Channel",
     "ReducerSpec": "Reducer with options",
     "AppendOptions": "Options of append",
+    "CodePipeline": "Pipeline that is code",
+    "AppOptions": "App",
+    "AgentRule": "Attribution rule",
+    "CassetteOptions": "Cassette",
+    "RecordOptions": "Record",
     "Agent": "Agent",
     "Defaults": "Defaults",
     "Rule": "Rule",
@@ -83,13 +89,11 @@ OTHER_KEYS: Final = {
 """What a key is called that the author chooses, and what it says."""
 
 NOT_YET: Final = frozenset(
-    {("Scenario", key) for key in LATER}
-    | {("UserMessage", "parts"), ("UserMessage", "simulate"), ("Use", "agents")}
+    {("Scenario", key) for key in LATER} | {("UserMessage", "parts"), ("UserMessage", "simulate")}
 )
 """Keys that this version refuses."""
 
 NOTES: Final = {
-    ("Scenario", "pipeline"): "`module:function` is not in this version.",
     ("Scenario", "xfail"): "A text alone is the reason.",
 }
 """What is so of a key, beside what the schema says of it."""
@@ -111,6 +115,7 @@ def kinds() -> dict[str, Schema]:
         "Use": json_schema_of(Shared, "use"),
         "ToolLine": json_schema_of(ToolLine, "tool result"),
         "Pipeline": written["pipeline"],
+        "CodePipeline": written["code"],
         "Section": json_schema_of(Section, "section"),
     }
     for schema in list(found.values()):

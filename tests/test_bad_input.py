@@ -98,6 +98,18 @@ def test_unknown_pipeline_file_names_those_beside_it() -> None:
     )
 
 
+def test_a_pipeline_file_with_another_ending_is_told_its_name() -> None:
+    Path("coach.yaml").write_text(BASE.partition("---\n")[0])
+
+    said = refusal_of(BASE.partition("---\n")[2].replace("pipeline: coach", "pipeline: coach.yaml"))
+
+    assert said == (
+        f"{FILE}:3:11: there is no pipeline `coach.yaml` in this file\n"
+        "  at pipeline\n"
+        "  Rename that file to `coach.pipeline.yaml`."
+    )
+
+
 def test_what_is_wrong_with_a_pipeline_is_said_of_its_own_file() -> None:
     pipeline = BASE.partition("---\n")[0].replace("[log_meal]", "[log]")
     Path("coach.pipeline.yaml").write_text(pipeline)
@@ -133,7 +145,8 @@ def test_what_is_wrong_with_a_shared_file_is_said_of_that_file() -> None:
     assert said == (
         "a.yaml:2:1: unknown key `tool_result`\n"
         "  at tool_result\n"
-        "  did you mean `tool_results`?   known: agents, given, lints, tool_results, use, version"
+        "  did you mean `tool_results`?   "
+        "known: agents, given, lints, needs, tool_results, use, version"
     )
 
 

@@ -216,16 +216,16 @@ def test_what_is_wrong_with_a_step_is_said_in_its_own_place(pytester: pytest.Pyt
     }
 
 
-def test_a_story_runs_once_for_all_claims_of_a_turn(pytester: pytest.Pytester) -> None:
+def test_a_story_runs_each_turn_once_for_all_its_claims(pytester: pytest.Pytester) -> None:
     count = """
-import simkit.bdd.telling as told
+from simkit.runtime.kernel import NativeDriver
 
-runs = []
-real = told.run
-told.run = lambda *args, **more: runs.append(1) or real(*args, **more)
+taken = []
+real = NativeDriver.take
+NativeDriver.take = lambda driver, turn: taken.append(1) or real(driver, turn)
 
 def test_zz():
-    assert len(runs) == 2
+    assert len(taken) == 2
 """
     result = run(
         pytester,

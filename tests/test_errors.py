@@ -14,7 +14,9 @@ from yaml.nodes import ScalarNode
 
 import simkit
 from simkit import errors
+from simkit.cassettes.dialects import Misfit
 from simkit.errors import (
+    FrameworkFailed,
     FunctionMissing,
     LimitExceeded,
     MatcherError,
@@ -34,6 +36,8 @@ ARGS: dict[type[Exception], tuple[Any, ...]] = {
     Fault: (NODE, "what", "advice"),
     LimitExceeded: ("turns", 3),
     MatcherError: (("a", 0), "what", "word", ("known",), "advice"),
+    Misfit: (("interactions", 0), "what"),
+    FrameworkFailed: ("what", "MaxTurnsExceeded"),
     ModelError: ("what", "rate_limit", 429),
     NetworkRefused: ("what", "example.com", 443),
     ReferenceInvalid: ("what", ("a", 0)),

@@ -130,6 +130,30 @@ def test_a_scenario_is_skipped_with_its_reason_even_if_it_is_broken(
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] x.scenario.yaml: waits for the clerk"])
 
 
+def test_a_scenario_whose_needs_are_not_met_is_skipped_unless_they_must_be(
+    pytester: pytest.Pytester,
+) -> None:
+    write(pytester, x=named(HOLDS, "needs: [pytest, 'own-kit>=1.2']"))
+    reason = "needs own-kit>=1.2, which is not installed: pip install 'own-kit>=1.2'"
+
+    skipped = pytester.runpytest_subprocess("-rs")
+    failed = pytester.runpytest_subprocess("--simkit-needs-met")
+
+    skipped.assert_outcomes(skipped=1)
+    skipped.stdout.fnmatch_lines([f"SKIPPED [[]1[]] x.scenario.yaml: {reason}"])
+    failed.assert_outcomes(failed=1)
+    assert report_of(failed, "the clerk answers") == f"x.scenario.yaml:4:8: {reason}\n  at needs"
+
+
+def test_needs_that_are_met_or_no_requirements_are_run(pytester: pytest.Pytester) -> None:
+    write(pytester, a=named(HOLDS, "needs: [pytest]"), b=named(HOLDS, "needs: [own kit]"))
+
+    result = pytester.runpytest_subprocess()
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["b.scenario.yaml:4:9: `own kit` is no distribution with versions"])
+
+
 def test_xfail_excuses_findings_and_nothing_else(pytester: pytest.Pytester) -> None:
     known, lenient = "xfail: known since May", "xfail: {reason: flaky, strict: false}"
     write(
@@ -270,11 +294,11 @@ def test_a_file_is_read_once_for_all_its_items(pytester: pytest.Pytester) -> Non
     write(pytester, a=SEVERAL, b=SEVERAL)
     pytester.makeconftest(
         """
-        import simkit.scenario.files as files
+        import simkit.source.documents as documents
 
         reads = []
-        load = files.load
-        files.load = lambda path: reads.append(path) or load(path)
+        read = documents.read
+        documents.read = lambda path: reads.append(path) or read(path)
 
         def pytest_sessionfinish():
             print("read:", sorted(reads))

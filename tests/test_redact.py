@@ -28,6 +28,11 @@ SHAPED = {
     "github": token("gh", "p_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
     "gitlab": token("glp", "at-", "aB3dE6gH9jK2mN5p"),
     "google": token("AI", "za", "SyA1bC2dE3fG4hI5jK6lM7nO8pQ9rS0tU1v"),
+    "huggingface": token("hf", "_", "aBcDeFgHiJkLmNoPqRsTuVwX"),
+    "perplexity": token("pp", "lx-", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
+    "replicate": token("r", "8_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
+    "google_oauth": token("ya", "29.", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
+    "azure": token("api-", "key: ", "0123456789abcdef0123456789abcdef"),
     "slack": token("xo", "xb-", "123456789012-abcdef"),
     "aws": token("AK", "IA", "IOSFODNN7EXAMPLE"),
     "jwt": token("ey", "JhbGciOi", ".", "eyJzdWIiOiIx", ".", "dozjgNryP4J3"),
@@ -210,6 +215,34 @@ def test_variables_are_secret_by_name(variable: str, is_secret: bool) -> None:
 
 def test_short_value_of_a_secret_variable_is_no_secret() -> None:
     assert Redactor({"API_KEY": "1234567"}).text("1234567") == "1234567"
+
+
+def test_value_of_a_variable_that_is_named_is_secret_whatever_it_is_called() -> None:
+    redactor = Redactor({"TENANT": "acme", "REGION": "eu"}, ["TENANT", "NOT_SET"])
+
+    assert redactor.text("acme in eu") == "[redacted:env] in eu"
+
+
+@pytest.mark.parametrize(
+    ("url", "redacted"),
+    [
+        ("https://x.com/v1?key=abc&alt=sse", "https://x.com/v1?key=[redacted:parameter]&alt=sse"),
+        ("/v1?api-version=1&api-key=abc", "/v1?api-version=1&api-key=[redacted:api_key]"),
+        ("/v1?X-Amz-Signature=abc&key=", "/v1?X-Amz-Signature=[redacted:parameter]&key="),
+        ("https://u:p@x.com/v1", "https://[redacted:url_password]@x.com/v1"),
+        ("/v1/key=abc", "/v1/key=abc"),
+    ],
+)
+def test_url_is_redacted_by_its_parameters_too(redactor: Redactor, url: str, redacted: str) -> None:
+    assert redactor.url(url) == redacted
+    assert redactor.url(redacted) == redacted
+
+
+def test_secrets_are_found_with_their_places_and_rules(redactor: Redactor) -> None:
+    text = f"password=abc {SHAPED['google']} [redacted:aws] {SECRET}"
+
+    assert list(redactor.found(text)) == [(0, "password"), (13, "google"), (68, "env")]
+    assert list(redactor.found(text, by_name=False)) == [(13, "google"), (68, "env")]
 
 
 def test_line_without_secrets_is_returned_as_it_is(redactor: Redactor) -> None:

@@ -115,16 +115,6 @@ def test_what_the_page_says_is_not_in_this_version_is_refused(
     assert f"`{key}` is not supported by this version of simkit" in said
 
 
-def test_a_pipeline_in_python_is_not_in_this_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    said = refusal_of(PIPELINE.replace("pipeline: desk\nturns", "pipeline: app:desk\nturns"))
-
-    assert "this version cannot run `app:desk`" in said
-
-
 def test_a_text_alone_is_the_reason_of_a_known_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

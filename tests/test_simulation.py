@@ -137,6 +137,18 @@ def test_a_new_process_goes_on_where_the_old_one_ended() -> None:
     desk.check()
 
 
+def test_a_first_restart_begins_anew_and_what_was_seen_before_is_seen_again() -> None:
+    desk = simulated()
+    first = desk.say("I want my money back", replies={"triage": "Why?"})
+    before = (first.reply, first.context("triage"))
+
+    run = desk.say("It broke", replies={"triage": "I see."}, restart=True)
+
+    assert message(assistant="Why?") in run.context("triage")
+    assert (first.reply, first.context("triage")) == before
+    desk.check()
+
+
 def test_an_error_that_was_looked_at_lets_the_conversation_go_on() -> None:
     desk = simulated()
     failed = desk.say("Hello", replies={"triage": {"error": "rate_limit"}})
@@ -187,10 +199,10 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
     line = {"triage": {"function": "counting_for_simulation:count"}}
 
     assert desk.say("Hello", replies=line).reply == "call 1"
-    run = desk.say("Hello again", replies=line)
+    assert desk.say("Hello again", replies=line).reply == "call 2"
 
     with pytest.raises(SourceError, match="turn 1 did not come out as before"):
-        _ = run.reply
+        desk.check()
 
 
 @pytest.mark.parametrize(

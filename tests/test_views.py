@@ -20,7 +20,12 @@ from simkit.views import CallView, ContextView, RunView, TurnView, View, view_of
 from tests.building import dropped, run_yaml, shown, trace_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-ITEMS = [item for file in scenario_files(ROOT / "scenarios") for item in items_in(file)]
+ITEMS = [
+    item
+    for file in scenario_files(ROOT / "scenarios")
+    for item in items_in(file)
+    if Library().prepared(item).skip is None
+]
 
 # One scenario that uses whatever a trace can hold.
 PIPELINE = """

@@ -87,9 +87,14 @@ def write(change: FileChange) -> None:
         raise SourceError(change.file, f"it cannot be written: {problem.strerror}") from None
 
 
+def is_ci(environment: Mapping[str, str]) -> bool:
+    """Whether nobody looks at what happens."""
+    return environment.get(CI_VARIABLE, "").lower() not in _NO
+
+
 def refuse_in_ci(option: str, environment: Mapping[str, str]) -> None:
     """Raises SimkitError where nobody looks at what is accepted."""
-    if environment.get(CI_VARIABLE, "").lower() not in _NO:
+    if is_ci(environment):
         raise SimkitError(
             f"{option} changes scenario files, and is refused in CI ({CI_VARIABLE} is set)\n"
             "  Run it where somebody reads the difference, and commit what it writes."

@@ -17,11 +17,11 @@ loader, runtime and judge read them, so that a feature cannot mean anything that
 - *Given* a line says what is so before the user speaks: pipeline, seed, state, and what models and
   tools will answer to the user's next message.
 - *When* the user says something, a turn begins; further When lines say what is answered in it.
-- *Then* adds one claim to that turn. The first Then after something was told runs the whole story
-  so far, from its first turn, and the others read the same trace: a run costs less than a
-  millisecond, and so no step ever meets a half-finished turn.
-- Each Then judges all claims so far *and all lints*, so a story fails at the first line that does
-  not hold. A story that ends without a Then is judged at its end, for its lints.
+- *Then* adds one claim to that turn. The first Then after something was told takes the turns that
+  were not taken yet, each once and to its end, so no step ever meets a half-finished turn. Only
+  where more is told of a turn that was taken, the story is run again from its first turn.
+- Each Then judges the turn that it speaks of and those that are new, claims *and lints*, so a story
+  fails at the first line that does not hold. At its end the whole story is judged.
 
 A finding points to the step's own line in the feature file. A table or text under a step that
 takes none is an error, where pytest-bdd would drop it in silence.
@@ -34,9 +34,10 @@ run.
 
 From the ground up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes),
 ``kinds`` (what stands in a hole), ``conditions`` (the matching language in words), ``places``
-(which line said what), ``claiming`` (claims put together), ``names`` (spoken names), ``telling``
-(the scenario told so far), ``steps``, ``answers``, ``subjects``, ``contexts``, ``claims`` (the
-phrases), ``vocabulary`` (which phrase a line says), ``examples`` and ``listing`` (for people).
+(which line said what), ``claiming`` (claims put together), ``assembling`` (the scenario that was
+told), ``names`` (spoken names), ``telling`` (the story), ``steps``, ``answers``, ``subjects``,
+``contexts``, ``claims`` (the phrases), ``vocabulary`` (which phrase a line says), ``examples`` and
+``listing`` (for people).
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ from simkit.errors import SimkitError, SourceError
 from simkit.expect.judge import Judgement
 from simkit.report.text import findings_text
 from simkit.scenario.files import Library
+from simkit.scenario.needs import unmet
 
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _STORY: Final[pytest.StashKey[Story]] = pytest.StashKey()
@@ -210,8 +212,15 @@ def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
             judgement = line.step.tell(story, line.holes)
         except TableInvalid as problem:
             raise story.error(str(problem)) from None
+    _skip_what_cannot_run(story, request)
     if judgement is not None:
         _hold(judgement, request)
+
+
+def _skip_what_cannot_run(story: Story, request: pytest.FixtureRequest) -> None:
+    reason = unmet(story.values.get("needs", ()))
+    if reason and not request.config.getoption("--simkit-needs-met", False):
+        pytest.skip(reason)
 
 
 _before = set(globals())

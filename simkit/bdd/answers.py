@@ -47,11 +47,16 @@ def _uses(story: Story, said: Said) -> None:
     story.give(("use",), [*story.values.get("use", ()), said["text"]])
 
 
+def _needs(story: Story, said: Said) -> None:
+    story.give(("needs",), [*story.values.get("needs", ()), said["text"]])
+
+
 BACKGROUND: Final = (
     Step("the pipeline {name:text}", lambda story, said: story.pipeline(said["name"])),
     Step("the seed {number}", lambda story, said: story.give(("seed",), said["number"])),
     Step("the time is {time}", lambda story, said: story.give(("start",), said["time"])),
     Step("what {text} says", _uses),
+    Step("{text} is installed", _needs),
     Step("the state has {values}", _state_of),
     Step(
         "the state has these {channel}:",
@@ -78,6 +83,11 @@ def _user_says(story: Story, said: Said) -> None:
     story.say(said["text"], said.get("session"), said.get("project"))
 
 
+def _user_sends(story: Story, said: Said) -> None:
+    sent = _pairs(story) if story.table is not None else said["values"]
+    story.say({"json": sent}, said.get("session"), said.get("project"))
+
+
 def _user_says_below(story: Story, said: Said) -> None:
     story.say(story.text, said.get("session"), said.get("project"))
 
@@ -87,8 +97,8 @@ _WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
 SPEAKING: Final = (
     Step(f"the user says {{text}}{_WHERE}", _user_says),
     Step(f"the user says{_WHERE}:", _user_says_below, _TEXT),
-    Step("the user sends {values}", lambda story, said: story.say({"json": said["values"]})),
-    Step("the user sends:", lambda story, _: story.say({"json": _pairs(story)}), _TABLE),
+    Step(f"the user sends {{values}}{_WHERE}", _user_sends),
+    Step(f"the user sends{_WHERE}:", _user_sends, _TABLE),
     Step("the user answers {value}", lambda story, said: story.resume(said["value"])),
     Step("the user answers with {values}", lambda story, said: story.resume(said["values"])),
     Step("the user answers:", lambda story, _: story.resume(_text_or_pairs(story)), _EITHER),
@@ -152,10 +162,17 @@ def _answers(coming: bool) -> tuple[Step, ...]:
             f"{{agent}} decides {{values}}{_WHEN}",
             lambda s, x: line(s, x, {"json": x["values"]}),
         ),
+        Step("{agent} answers nothing", lambda s, x: line(s, x, {"json": None})),
         Step("{agent} decides:", lambda s, x: line(s, x, {"json": _pairs(s)}), _TABLE),
         Step(
             f"{{agent}} calls {{tool:word}}[ with {{values}}]{_WHEN}",
             lambda s, x: line(s, x, {"calls": [{x["tool"]: x.get("values", {})}]}),
+        ),
+        Step(
+            f"{{agent}} says {{text}} and calls {{tool:word}}[ with {{values}}]{_WHEN}",
+            lambda s, x: line(s, x, {
+                "text": x["text"], "calls": [{x["tool"]: x.get("values", {})}],
+            }),
         ),
         Step(
             "{agent} calls {tool:word} with:",
@@ -186,6 +203,11 @@ def _answers(coming: bool) -> tuple[Step, ...]:
             lambda s, x: line(s, x, {"error": {"status": x["status"], "message": x["text"]}}),
         ),
         Step(
+            "the model of {agent} fails with {failure} on its call {number:count}"
+            "[ and may be asked again after {seconds:number} s]",
+            lambda s, x: s.fault(x["agent"], _planned(x), coming=coming),
+        ),
+        Step(
             "the function {text} answers for {agent}",
             lambda s, x: line(s, x, {"function": x["text"]}),
         ),
@@ -199,7 +221,8 @@ def _answers(coming: bool) -> tuple[Step, ...]:
             lambda s, x: result(s, x, {"returns": x["values"]}),
         ),
         Step(
-            "{tool:word} returns the list {list}", lambda s, x: result(s, x, {"returns": x["list"]})
+            f"{{tool:word}} returns the list {{list}}{_FOR}",
+            lambda s, x: result(s, x, {"returns": x["list"]}),
         ),
         Step(
             "{tool:word} returns:", lambda s, x: result(s, x, {"returns": _text_or_pairs(s)}),
@@ -210,10 +233,21 @@ def _answers(coming: bool) -> tuple[Step, ...]:
             lambda s, x: result(s, x, {"returns": _records(s)}), _TABLE,
         ),
         Step(
+            "{tool:word} returns these items as {field:word}:",
+            lambda s, x: result(s, x, {"returns": {x["field"]: _records(s)}}), _TABLE,
+        ),
+        Step(
             f"{{tool:word}} fails with {{text}}{_FOR}",
             lambda s, x: result(s, x, {"error": x["text"]}),
         ),
     )  # fmt: skip
+
+
+def _planned(said: Said) -> dict[str, Any]:
+    error: Any = said["failure"]
+    if "seconds" in said:
+        error = {"type": error, "retry_after": said["seconds"]}
+    return {"error": error, "call": said["number"]}
 
 
 def _line(story: Story) -> dict[str, Any]:

@@ -30,26 +30,32 @@ class Claims:
     """The claims of a story, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._made: list[Claim] = []
+        self._made: dict[int, list[Claim]] = {}
+        """By turn."""
 
     def add(self, claim: Claim) -> Claim | None:
         """Adds a claim; returns an earlier one that it contradicts, instead of adding it."""
+        made = self._made.setdefault(claim.turn, [])
         if claim.path[0] == COUNTS:
-            for other in self._made:
-                if (other.turn, other.path) == (claim.turn, claim.path):
+            for other in made:
+                if other.path == claim.path:
                     return None if other.matcher == claim.matcher else other
-        self._made.append(claim)
+        made.append(claim)
         return None
 
     @property
     def speak_of_the_end(self) -> Lines | None:
         """The lines of the first claim on the whole run."""
-        return next((one.lines for one in self._made if one.turn == WHOLE), None)
+        return next((one.lines for one in self._made.get(WHOLE, ())), None)
 
-    def expect(self, turn: int, places: Places) -> dict[str, Any]:
-        """Returns what is claimed of a turn or of the whole run, and notes who said what."""
-        above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", turn, "expect")
-        mine = [claim for claim in self._made if claim.turn == turn]
+    def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
+        """Returns what is claimed of a turn or of the whole run, and notes who said what.
+
+        ``place`` is the turn's among those that ``places`` know, if it is another.
+        """
+        place = turn if place is None else place
+        above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", place, "expect")
+        mine = self._made.get(turn, [])
         found: dict[str, Any] = {}
         for path in dict.fromkeys(claim.path for claim in mine):
             here = [claim for claim in mine if claim.path == path]

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from simkit.bdd.answers import yaml_below
 from simkit.bdd.cells import TableInvalid, with_nested
-from simkit.bdd.claiming import claims_in
+from simkit.bdd.claiming import WHOLE, claims_in
 from simkit.bdd.conditions import pairs_below, records_below
 from simkit.bdd.contexts import CONTEXTS
 from simkit.bdd.steps import Said, Step
-from simkit.bdd.subjects import SUBJECTS, path_of
+from simkit.bdd.subjects import SUBJECTS, by_channel, path_of
 from simkit.bdd.telling import Story
 from simkit.expect.judge import Judgement
 from simkit.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
@@ -82,6 +82,14 @@ def _run(story: Story, said: Said, name: str, matcher: Any) -> Judgement:
     )
 
 
+def _run_below(story: Story, said: Said, name: str, is_all: bool = False) -> Judgement:
+    """Channels and what they hold, one a row; ``is_all`` says that there are no others."""
+    matcher = by_channel(story, pairs_below(story.below))
+    return story.claim(
+        path_of(story, said, f"runs.{name}"), {"$exact": matcher} if is_all else matcher
+    )
+
+
 def _state(story: Story, said: Said, matcher: Any) -> Judgement:
     return story.claim(("state",), {story.channel(said["channel"]): matcher})
 
@@ -96,12 +104,24 @@ RUNS: Final = (
         lambda s, x: _run(s, x, "received", {"$absent": True}), (), ("runs.received",),
     ),
     Step(
+        "{run} received:", lambda s, x: _run_below(s, x, "received"), _TABLE, ("runs.received",),
+    ),
+    Step(
+        "{run} received exactly:", lambda s, x: _run_below(s, x, "received", is_all=True), _TABLE,
+        ("runs.received",),
+    ),
+    Step(
         "{run} wrote the {channel} {value}",
         lambda s, x: _run(s, x, "update", x["value"]), (), ("runs.update",),
     ),
     Step(
         "{run} wrote no {channel}",
         lambda s, x: _run(s, x, "update", {"$absent": True}), (), ("runs.update",),
+    ),
+    Step("{run} wrote:", lambda s, x: _run_below(s, x, "update"), _TABLE, ("runs.update",)),
+    Step(
+        "{run} wrote exactly:", lambda s, x: _run_below(s, x, "update", is_all=True), _TABLE,
+        ("runs.update",),
     ),
 )  # fmt: skip
 
@@ -143,6 +163,20 @@ def _handoffs_below(story: Story, _: Said) -> Judgement:
             if isinstance(one.get(key), str):
                 one[key] = story.agent(one[key])
     return story.claim(("handoffs",), records)
+
+
+def _must_carry(story: Story, said: Said) -> Judgement:
+    """What the pipeline says of its contracts stands in the first event, before any turn."""
+    story.whose = WHOLE
+    contract = {
+        "from_agents": {"$has": [story.agent(said["agent"])]},
+        "to_agent": story.agent(said["target"]),
+        "payload": {"required": {"$unordered": said["names"]}},
+    }
+    if "type" in said:
+        contract["type"] = story.handoff_type(said["type"])
+    event = {"kind": "RunStarted", "pipeline": {"contracts": {"$has": [contract]}}}
+    return story.claim(("events",), {"$has": [event]})
 
 
 def _called(story: Story, said: Said, **more: Any) -> Judgement:
@@ -191,6 +225,10 @@ MOVES: Final = (
         ("handoffs",),
     ),
     Step("these handoffs were requested:", _handoffs_below, _TABLE, ("handoffs",)),
+    Step(
+        "a handoff from {agent} to {target:agent}[ as {type:name}] must carry {names}",
+        _must_carry, (), ("events",),
+    ),
     Step("nobody handed off", lambda s, _: s.claim(("handoffs",), []), (), ("handoffs",)),
     Step("{agent} called {tool:word}[ with {matching}]", _called, (), ("tool_calls",)),
     Step(

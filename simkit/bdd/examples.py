@@ -8,6 +8,7 @@ from typing import Final
 _PAIRS: Final = "\n  | food | pizza |\n  | kcal | 800   |"
 _NESTED: Final = "\n  | run | distance_km | 8     |\n  | run | unit        | miles |"
 _NOTES: Final = "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"
+_CHANNELS: Final = "\n  | current phase | responding |\n  | notes         | are empty  |"
 _TALK: Final = "\n  | user      | I had pizza       |\n  | assistant | Logged your pizza. |"
 _QUOTES: Final = '\n  """\n  {}\n  """'
 _CALLS: Final = "\n  | tool        | food  |\n  | log_meal    | pizza |\n  | lookup_food | pizza |"
@@ -19,6 +20,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "the pipeline {name:text}": 'the pipeline "fitness_coach"',
     "the seed {number}": "the seed 7",
     "what {text} says": 'what "berlin_runner.yaml" says',
+    "{text} is installed": '"langgraph>=1.2" is installed',
     "the state has {values}": 'the state has user_timezone "Europe/Berlin"',
     "the state has these {channel}:": f"the state has these notes:{_NOTES}",
     "the state has this {channel}:": f"the state has this last meal:{_PAIRS}",
@@ -30,7 +32,12 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "the user says[ in session {session:text}][ in project {project:text}]:": (
         f"the user says:{_QUOTES.format('I had pizza.')}"
     ),
-    "the user sends:": f"the user sends:{_PAIRS}",
+    "the user sends {values}[ in session {session:text}][ in project {project:text}]": (
+        'the user sends food "pizza" and kcal 800 in session "phone" in project "Ada"'
+    ),
+    "the user sends[ in session {session:text}][ in project {project:text}]:": (
+        f"the user sends:{_PAIRS}"
+    ),
     "the user answers {value}": 'the user answers "The salami one"',
     "the user answers:": f"the user answers:{_QUOTES.format('The salami one.')}",
     "{agent} replies {text}[ after {delay:count} ms][ if it is shown {shown:text}]": (
@@ -43,6 +50,10 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "{agent} decides:": "the router decides:\n  | primary_agent | nutrition |",
     "{agent} calls {tool:word}[ with {values}][ after {delay:count} ms][ if it is shown "
     "{shown:text}]": 'nutrition calls log_meal with food "pizza" after 500 ms',
+    "{agent} says {text} and calls {tool:word}[ with {values}][ after {delay:count} ms]"
+    "[ if it is shown {shown:text}]": (
+        'nutrition says "Let me log that." and calls log_meal with food "pizza"'
+    ),
     "{agent} calls {tool:word} with:": f"nutrition calls log_meal with:{_PAIRS}",
     "{agent} calls at the same time:": f"nutrition calls at the same time:{_CALLS}",
     "{agent} hands off to {target:agent}[ as {type:name}][ asking {query:text}][ with {values}]": (
@@ -53,6 +64,11 @@ EXAMPLES: Final[Mapping[str, str]] = {
     ),
     "{agent} asks the user {value}": 'nutrition asks the user "Which pizza?"',
     "{agent} asks the user:": "nutrition asks the user:\n  | question | Which pizza? |",
+    "the model of {agent} fails with {failure} on its call {number:count}"
+    "[ and may be asked again after {seconds:number} s]": (
+        "the model of nutrition fails with rate_limit on its call 2 "
+        "and may be asked again after 3 s"
+    ),
     "the model of {agent} fails with status {status:count} and {text}": (
         'the model of nutrition fails with status 503 and "Overloaded"'
     ),
@@ -72,6 +88,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "{tool:word} returns:": f"log_meal returns:{_PAIRS}",
     "{tool:word} returns these items:": (
         "lookup_food returns these items:\n  | food  | kcal |\n  | pizza | 800  |"
+    ),
+    "{tool:word} returns these items as {field:word}:": (
+        "lookup_food returns these items as foods:\n  | food  | kcal |\n  | pizza | 800  |"
     ),
     "{tool:word} fails with {text}[ for {args:values}][ after {delay:count} ms]": (
         'log_meal fails with "no such food" for food "gravel"'
@@ -175,6 +194,13 @@ EXAMPLES: Final[Mapping[str, str]] = {
         "\n  | channel | by  |\n  | notes   | max |"
     ),
     "{run} received the {channel} {value}": 'nutrition received the user timezone "Europe/Berlin"',
+    "{run} received:": f"nutrition received:{_CHANNELS}",
+    "{run} received exactly:": f"nutrition received exactly:{_CHANNELS}",
+    "{run} wrote:": f"nutrition wrote:{_CHANNELS}",
+    "{run} wrote exactly:": f"nutrition wrote exactly:{_CHANNELS}",
+    "a handoff from {agent} to {target:agent}[ as {type:name}] must carry {names}": (
+        "a handoff from the workout coach to the workout analyst must carry distance_km"
+    ),
     "{run} received no {channel}": "nutrition received no pending tool calls",
     "{run} wrote the {channel} {value}": 'nutrition wrote the current phase "responding"',
     "{agent} handed off to {target:agent}[ as {type:name}][ asking {query:text}]"

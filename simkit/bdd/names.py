@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from simkit.pipeline.cast import channels_of, members_of, sections_of
-from simkit.pipeline.model import Pipeline
+from simkit.scenario.apps import App
+from simkit.scenario.known import Subject
 
 
 class Names:
@@ -16,13 +17,16 @@ class Names:
     says what is wrong with it.
     """
 
-    def __init__(self, pipeline: Pipeline | None = None) -> None:
+    def __init__(self, pipeline: Subject | None = None) -> None:
         self.schemas: Mapping[str, Any] = {}
         self._agents: dict[str, str] = {}
         self._channels: dict[str, str] = {}
         self._sections: dict[str, str] = {}
         self._types: dict[str, str] = {}
         if pipeline is None:
+            return
+        if isinstance(pipeline, App):
+            self._agents = _by_spelling(pipeline.agents)
             return
         self.schemas = pipeline.schemas
         self._agents = _by_spelling(members_of(pipeline))

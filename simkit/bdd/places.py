@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -12,6 +12,8 @@ from simkit.source import Document, SourcePath
 
 Lines = tuple[int, int]
 """The first and the last line of a step, from 1."""
+TURN: Final = 2
+"""How many keys of a path name the turn: ``turns`` and its place."""
 
 
 class Places:
@@ -25,7 +27,16 @@ class Places:
         self.file = file
         self._text = text
         self._lines = text.split("\n")
-        self._said: dict[SourcePath, Lines] = {(): scenario}
+        self._scenario = scenario
+        self._whole: dict[SourcePath, Lines] = {}
+        """What was said of no turn."""
+        self._turns: list[dict[SourcePath, Lines]] = []
+        """What was said of each turn, below it."""
+
+    @property
+    def scenario(self) -> Lines:
+        """The lines of the scenario's title."""
+        return self._scenario
 
     def say(self, path: SourcePath, lines: Lines, below: int) -> None:
         """Notes that a step said the value at a path, and last spoke of all above it.
@@ -33,27 +44,53 @@ class Places:
         The first ``below`` keys of the path keep the place that they have.
         """
         for length in range(below + 1, len(path) + 1):
-            self._said[path[:length]] = lines
-        self._said.setdefault(path, lines)
+            self._put(path[:length], lines)
+        if self._at(path) is None:
+            self._put(path, lines)
 
-    def copy(self) -> Places:
-        """Returns places that may be added to, and leave these as they are."""
-        other = Places(self.file, self._text, self._said[()])
-        other._said = dict(self._said)
+    def copy(self, turns: Sequence[int] | None = None) -> Places:
+        """Returns places that may be added to, and leave these as they are.
+
+        ``turns`` are the only turns that they know, in this order; else it is all.
+        """
+        other = Places(self.file, "", self._scenario)
+        other._text, other._lines = self._text, self._lines
+        other._whole = dict(self._whole)
+        chosen = self._turns if turns is None else [self._turns[turn] for turn in turns]
+        other._turns = [dict(said) for said in chosen]
         return other
 
     def position(self, line: int) -> str:
         """Returns ``file:line:column`` of a step."""
         return f"{self.file}:{line}:{self._mark(line).column + 1}"
 
-    def document(self, data: dict[str, Any]) -> Document:
-        """Returns the data as a document of the feature file."""
-        root = self._node(data, (), self._said[()])
-        # A restart hands the document to another process, which a lambda would not survive.
-        return Document(self.file, 0, data, partial(_same, root), self._text)
+    def root(self, data: dict[str, Any]) -> Node:
+        """Returns the data as nodes whose marks are the steps'."""
+        return self._node(data, (), self._scenario)
+
+    def document(self, data: dict[str, Any], root: Callable[[], Node]) -> Document:
+        """Returns the data as a document of the feature file; ``root`` finds its nodes."""
+        return Document(self.file, 0, data, root, self._text)
+
+    def _at(self, path: SourcePath) -> Lines | None:
+        if len(path) < TURN or path[0] != "turns":
+            return self._whole.get(path)
+        place = path[1]
+        assert isinstance(place, int)
+        return self._turns[place].get(path[2:]) if place < len(self._turns) else None
+
+    def _put(self, path: SourcePath, lines: Lines) -> None:
+        if len(path) < TURN or path[0] != "turns":
+            self._whole[path] = lines
+            return
+        place = path[1]
+        assert isinstance(place, int)
+        while len(self._turns) <= place:
+            self._turns.append({})
+        self._turns[place][path[2:]] = lines
 
     def _node(self, value: Any, path: SourcePath, lines: Lines) -> Node:
-        lines = self._said.get(path, lines)
+        lines = self._at(path) or lines
         start, end = self._mark(lines[0]), self._mark(lines[1])
         if isinstance(value, dict):
             pairs = [
@@ -70,7 +107,7 @@ class Places:
         return ScalarNode("", str(value), start, self._mark(lines[1], ends=True), style='"')
 
     def _marks(self, path: SourcePath, lines: Lines) -> tuple[Mark, Mark]:
-        lines = self._said.get(path, lines)
+        lines = self._at(path) or lines
         return self._mark(lines[0]), self._mark(lines[1], ends=True)
 
     def _mark(self, line: int, ends: bool = False) -> Mark:
@@ -78,7 +115,3 @@ class Places:
         column = len(text) if ends else len(text) - len(text.lstrip())
         # Only the order of two marks' indexes is ever looked at.
         return Mark(self.file, line * 10_000 + column, line - 1, column, None, 0)
-
-
-def _same(node: Node) -> Node:
-    return node

@@ -53,13 +53,13 @@ def _noun_step(claim: str, noun: str) -> Step:
     def tell(story: Story, said: Said) -> Judgement:
         matcher = story.met(said["condition"])
         if claim in ("state", "runs.received", "runs.update"):
-            matcher = _by_channel(story, matcher)
+            matcher = by_channel(story, matcher)
         return story.claim(path_of(story, said, claim), matcher)
 
     return Step(f"{noun} {{condition}}", tell, (), (claim,))
 
 
-def _by_channel(story: Story, matcher: Any) -> Any:
+def by_channel(story: Story, matcher: Any) -> Any:
     """Returns a matcher of channels under their own names."""
     if not isinstance(matcher, dict):
         return matcher

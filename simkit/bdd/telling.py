@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from simkit.bdd.assembling import Assembly, Told
 from simkit.bdd.cells import Table
 from simkit.bdd.claiming import WHOLE, Claim, Claims
 from simkit.bdd.conditions import Below, Condition
 from simkit.bdd.names import Names
-from simkit.bdd.places import Lines, Places
-from simkit.errors import SourceError
-from simkit.expect.judge import Judgement, judge
-from simkit.runtime.functions import function_named
+from simkit.bdd.places import TURN, Lines, Places
+from simkit.errors import SimkitError, SourceError
+from simkit.expect.judge import Judgement
 from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import PIPELINE_SUFFIX, Item
-from simkit.session import run, simulate
+from simkit.scenario.items import PIPELINE_SUFFIX
+from simkit.session import Conversation
+from simkit.shape import FUNCTION_NAME
 from simkit.source import near
-from simkit.trace import Trace
-
-TURN: Final = 2
-"""How many keys of a path name the turn: ``turns`` and its place."""
 
 
 class _Coming(NamedTuple):
@@ -37,23 +35,26 @@ class Story:
     """One scenario of a feature, as the values that a scenario file would hold.
 
     Steps that tell what is given, said and answered add to the values; a step that claims
-    something adds its claim and has the run so far judged. The run is made at the first claim
-    after something was told, and kept until something more is.
+    something adds its claim and has the run so far judged. A turn is run at the first claim after
+    it was told, and only once, unless what was told of it changes after that.
     """
 
     def __init__(
         self, library: Library, *, root: Path, folders: Sequence[Path], seed: int | None = None
     ) -> None:
-        self._library, self._root, self._folders, self._seed = library, root, folders, seed
+        self._library, self._root, self._folders = library, root, folders
+        self._assembly = Assembly(library, seed)
+        self._conversation: Conversation | None = None
+        self._judged = 0
         self._places = Places("", "", (1, 1))
         self._values: dict[str, Any] = {"version": 1}
         self._names = Names()
         self._claims = Claims()
         self._coming: list[_Coming] = []
+        self._planned: list[_Coming] = []
         self._standing: dict[str, list[_Coming]] = {}
         self._stood: set[str] = set()
         self._restart: Lines | None = None
-        self._trace: Trace | None = None
         self.lines: Lines = (1, 1)
         """The lines of the step that is being told."""
         self.text: str | None = None
@@ -86,13 +87,18 @@ class Story:
     # what is given
 
     def pipeline(self, name: str) -> None:
-        """The story is about the pipeline of this file, or of the file ``<name>.pipeline.yaml``."""
+        """The story is about code, ``module:function``, or about the pipeline of this file, or of
+        the file ``<name>.pipeline.yaml``."""
+        if FUNCTION_NAME.fullmatch(name) is not None:
+            self.give(("pipeline",), name)
+            return
         file = self._pipeline_file(name)
         folder = os.path.dirname(self._places.file) or os.curdir
         self.give(("pipeline",), os.path.relpath(file, folder))
         for document in self._library.documents(file):
-            if isinstance(document.data, dict) and "agents" in document.data:
-                self._names = Names(self._library.pipeline(document))
+            said = document.data
+            if isinstance(said, dict) and ("agents" in said or "code" in said):
+                self._names = Names(self._library.subject(document))
 
     def state(self, channel: str, value: Any) -> None:
         """A channel holds this value before the first turn."""
@@ -106,7 +112,8 @@ class Story:
             place = place.setdefault(step, {})
         place[key] = value
         self._places.say(tuple(path), self.lines, below=0)
-        self._trace = None
+        self._assembly.begin_anew()
+        self._begin_anew()
 
     # what happens
 
@@ -131,6 +138,15 @@ class Story:
         else:
             self._reply(said)
 
+    def fault(self, agent: str, fault: dict[str, Any], *, coming: bool = False) -> None:
+        """An agent's model fails as planned, whatever it would answer; when, as for a reply."""
+        name = self.agent(agent)
+        said = _Coming(name, {"agent": name, **fault}, self.lines)
+        if coming:
+            self._planned.append(said)
+        else:
+            self._fault(said)
+
     def result(self, tool: str, answer: dict[str, Any], *, coming: bool = False) -> None:
         """A tool answers this, `{returns: …}` or `{error: …}`: now, or in every turn to come.
 
@@ -152,27 +168,16 @@ class Story:
         other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
         if other is not None:
             raise self.error(f"line {other.lines[0]} claims another count: {other.matcher}")
-        if path[0] == "error":
-            # A conversation goes on after an error that is claimed.
-            self._trace = None
-        return self.judgement()
-
-    def judgement(self) -> Judgement:
-        """Runs what was told, if that was not done yet, and judges it."""
-        prepared = self._prepared()
-        if self._trace is None:
-            self._trace = run(prepared, seed=self._seed)
-        return judge(prepared.scenario, prepared.document, self._trace, function_named)
+        self._assembly.change(turn)
+        return self._judgement(None if turn == WHOLE else turn)
 
     def end(self) -> Judgement:
         """Judges the whole story: also whether restarts and other sessions changed anything."""
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")
-        turns = self._values.get("turns", [])
-        if any(turn.get("restart") or "session" in turn for turn in turns):
-            return simulate(self._prepared(), seed=self._seed).judgement
-        return self.judgement()
+        with self._following(self._assembly.whole(self._told())) as conversation:
+            return conversation.finish().judgement
 
     def met(self, condition: Condition) -> Any:
         """Returns the matcher of a condition whose table or text stands below this step."""
@@ -216,23 +221,37 @@ class Story:
 
     # below the surface
 
-    def _prepared(self) -> Prepared:
-        turns = self._values.get("turns")
-        if not turns:
+    def _judgement(self, turn: int | None) -> Judgement:
+        """Takes what was told, if that was not done yet; judges a turn and those that are new."""
+        told = self._told()
+        with self._following(self._assembly.prepared(told)) as conversation:
+            end = len(told.values["turns"])
+            places = None if turn is None else {turn, *range(self._judged, end)}
+            judgement = conversation.judgement(places)
+        self._judged = end
+        return judgement
+
+    @contextmanager
+    def _following(self, prepared: Prepared) -> Iterator[Conversation]:
+        """Takes what was told; a conversation that cannot go on is forgotten."""
+        try:
+            if self._conversation is None:
+                self._conversation = Conversation(prepared)
+            self._conversation.follow(prepared)
+            yield self._conversation
+        except SimkitError:
+            self._begin_anew()
+            raise
+
+    def _begin_anew(self) -> None:
+        if self._conversation is not None:
+            self._conversation.close()
+        self._conversation, self._judged = None, 0
+
+    def _told(self) -> Told:
+        if not self._values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge")
-        places = self._places.copy()
-        claims = [self._claims.expect(place, places) for place in range(len(turns))]
-        values = {
-            **self._values,
-            "turns": [
-                {**turn, "expect": claimed} if claimed else turn
-                for turn, claimed in zip(turns, claims, strict=True)
-            ],
-        }
-        whole = self._claims.expect(WHOLE, places)
-        document = places.document({**values, "expect": whole} if whole else values)
-        item = Item(document.file, self._values["scenario"], 0, document.line(()))
-        return self._library.assembled(item, document)
+        return Told(self._values, self._claims, self._places)
 
     def _claimed_turn(self) -> int:
         turns = self._values.get("turns")
@@ -257,11 +276,14 @@ class Story:
             turn["restart"] = True
             self._places.say((*path, "restart"), self._restart, below=TURN)
             self._restart = None
-        self._trace = None
+        self._assembly.change(len(turns) - 1)
         self._stood.clear()
         coming, self._coming = self._coming, []
         for said in coming:
             self._reply(said)
+        planned, self._planned = self._planned, []
+        for said in planned:
+            self._fault(said)
         for answers in self._standing.values():
             for said in answers:
                 self._result(said, stands=True)
@@ -271,12 +293,19 @@ class Story:
         replies = turn.setdefault("replies", {}).setdefault(said.who, [])
         self._places.say((*path, "replies", said.who, len(replies)), said.lines, below=TURN)
         replies.append(said.answer)
-        self._trace = None
+        self._answered(path[1])
+
+    def _fault(self, said: _Coming) -> None:
+        path, turn = self._turn()
+        faults = turn.setdefault("faults", [])
+        self._places.say((*path, "faults", len(faults)), said.lines, below=TURN)
+        faults.append(said.answer)
+        self._answered(path[1])
 
     def _result(self, said: _Coming, stands: bool = False) -> None:
         path, turn = self._turn()
         results = turn.setdefault("tool_results", {})
-        at = (*path, "tool_results", said.who)
+        at: tuple[str | int, ...] = (*path, "tool_results", said.who)
         told = results.get(said.who)
         if stands:
             self._stood.add(said.who)
@@ -291,9 +320,15 @@ class Story:
             results[said.who] = [*answers, said.answer]
             at = (*at, len(answers))
         self._places.say(at, said.lines, below=TURN)
-        self._trace = None
+        self._answered(path[1])
 
-    def _turn(self) -> tuple[tuple[str | int, ...], dict[str, Any]]:
+    def _answered(self, place: int) -> None:
+        """Notes that something more is answered in a turn, which may have been taken already."""
+        self._assembly.change(place)
+        if self._conversation is not None and self._conversation.taken > place:
+            self._begin_anew()
+
+    def _turn(self) -> tuple[tuple[str, int], dict[str, Any]]:
         turns = self._values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet that this could answer")

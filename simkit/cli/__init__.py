@@ -23,7 +23,11 @@ COMMANDS: Final = {
     "expect": "Write a first full set of claims for turns that have none.",
     "init": "Write a first project, or a pipeline from an agent engine's files.",
     "judge": "Hold stored traces against today's claims and lints; nothing runs.",
+    "cassettes": "List recorded traffic that no scenario uses, is old, or holds a secret.",
+    "doctor": "Say which client libraries are here, and what of them is seen.",
+    "record": "Run scenarios of real code with real traffic, and keep it as cassettes.",
     "replay": "Run scenarios; show what every agent was sent, and what does not hold.",
+    "serve": "Answer programs in other languages from a scenario, on this machine's own network.",
     "schema": "Print the JSON Schema of scenario and pipeline files, for editors.",
     "validate": "Check files without running anything.",
 }
@@ -57,7 +61,7 @@ class _LazyGroup(click.Group):
             hint = near(word, COMMANDS)
             advice = f" Did you mean `{hint}`?" if hint else ""
             raise click.UsageError(
-                f"There is no command `{word}`.{advice} Known: {', '.join(COMMANDS)}.", ctx
+                f"There is no command `{word}`.{advice} Known: {', '.join(sorted(COMMANDS))}.", ctx
             )
         return super().resolve_command(ctx, args)
 

@@ -11,9 +11,10 @@ import msgspec
 
 from simkit.cli.from_engine.pipeline import comments_of, pipeline_of
 from simkit.cli.from_engine.reading import engine_in
-from simkit.cli.yaml_text import yaml_text
+from simkit.cli.new_files import write_new
 from simkit.errors import SimkitError, SourceError
 from simkit.scenario.items import PIPELINE_SUFFIX
+from simkit.scenario.writing import STEP, entry
 from simkit.words import counted
 
 
@@ -37,8 +38,30 @@ def convert(folder: str, name: str = "", output: str = "") -> Converted:
     _check_target(file)
     engine = engine_in(folder)
     data = pipeline_of(engine, name)
-    _write_new(file, yaml_text(data, comments_of(engine)))
+    if not write_new(Path(file), _yaml_text(data, comments_of(engine))):
+        raise _taken(file)
     return Converted(file, _summary(data), engine.left_out)
+
+
+def _yaml_text(data: Mapping[str, Any], comments: Mapping[str, str]) -> str:
+    """Returns a mapping as a document; ``comments`` stand above its keys, "" above all."""
+    lines = _comment(comments.get("", ""))
+    for key, value in data.items():
+        lines += [*_comment(comments.get(key, "")), *_entry(key, value, 0)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _entry(key: str, value: Any, column: int) -> list[str]:
+    """Returns the lines of an entry; a mapping of mappings is one line for each, to be edited."""
+    if not isinstance(value, Mapping) or not any(isinstance(v, Mapping) for v in value.values()):
+        return entry(key, value, column)
+    (name,) = entry(key, {}, column)
+    inner = (_entry(below, part, column + STEP) for below, part in value.items())
+    return [name.removesuffix(" {}"), *(line for lines in inner for line in lines)]
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in text.splitlines()]
 
 
 def _summary(data: Mapping[str, Any]) -> str:
@@ -74,19 +97,3 @@ def _taken(file: str) -> SourceError:
         file, "the file is there already, and nothing is overwritten",
         advice="Name another with `--output`, or move this one away.",
     )  # fmt: skip
-
-
-def _write_new(file: str, text: str) -> None:
-    """Writes a whole file or none; what appears there meanwhile is not overwritten either."""
-    draft = Path(file).with_name(f".{Path(file).name}.{os.getpid()}")
-    try:
-        try:
-            draft.write_text(text, encoding="utf-8", newline="\n")
-            # Unlike a renaming, a link never takes another file's place.
-            os.link(draft, file)
-        finally:
-            draft.unlink(missing_ok=True)
-    except FileExistsError:
-        raise _taken(file) from None
-    except OSError as problem:
-        raise SimkitError(f"{file}: {problem.strerror}") from None

@@ -12,6 +12,7 @@ import click
 
 from simkit import __version__
 from simkit.cli.console import paint_for, wants_color
+from simkit.cli.other_pipelines import named_for, on_pipeline
 from simkit.cli.selection import parted, select
 from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
 from simkit.diff import trace_diff
@@ -29,9 +30,8 @@ from simkit.report.diffs import (
 )
 from simkit.report.results import Result
 from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import PIPELINE_SUFFIX, Item
+from simkit.scenario.items import Item
 from simkit.session import run
-from simkit.source import heads, near, text_of
 
 
 def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
@@ -136,15 +136,13 @@ def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Side
 def _on_both(entry: Item | Result, pipeline: str, library: Library) -> Compared:
     if isinstance(entry, Result):
         return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
-    named = _named(entry.file, pipeline)
+    named = named_for(entry.file, pipeline)
     try:
         own = library.prepared(entry)
     except SimkitError as problem:
         return Compared(entry.id, ("", ""), None, str(problem), entry.file, entry.line)
     try:
-        document = library.documents(entry.file)[entry.index]
-        data = {**document.data, "pipeline": named}
-        other = library.assembled(entry, document.with_data(data))
+        other = on_pipeline(entry, named, library)
         mine, its = (_ran(prepared, entry.id) for prepared in (own, other))
     except SimkitError as problem:
         error = f"with --pipeline {pipeline}\n{problem}"
@@ -161,35 +159,3 @@ def _ran(prepared: Prepared, name: str) -> Stored:
 
 def _source(prepared: Prepared) -> str:
     return f"{prepared.pipeline.pipeline} ({os.path.normpath(prepared.pipeline_document.file)})"
-
-
-def _named(file: str, pipeline: str) -> str:
-    """Returns what a scenario of the file writes to name a pipeline: a file, or a name.
-
-    A name is looked for in the scenario's file, then in the pipeline files beside it.
-    """
-    folder = Path(file).parent
-    if pipeline.endswith(PIPELINE_SUFFIX):
-        if not Path(pipeline).is_file():
-            raise SourceError(pipeline, "there is no such file")
-        return os.path.relpath(pipeline, folder)
-    here = _pipelines_in(file)
-    if pipeline in here:
-        return pipeline
-    beside = {
-        name: found.name
-        for found in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
-        for name in _pipelines_in(str(found))
-    }
-    if pipeline not in beside:
-        known = (*here, *beside)
-        raise SourceError(
-            file, f"--pipeline: there is no pipeline `{pipeline}` in this file or beside it",
-            near=near(pipeline, known), known=known,
-        )  # fmt: skip
-    return beside[pipeline]
-
-
-def _pipelines_in(file: str) -> list[str]:
-    values = (head.values for head in heads(file) if "scenario" not in head.values)
-    return [str(text_of(found["pipeline"])) for found in values if "pipeline" in found]

@@ -59,7 +59,7 @@ def _with_claims(
         proposals = []
         for item in items:
             prepared = library.prepared(item)
-            if prepared.scenario.skip is None:
+            if prepared.skip is None:
                 # What a user's function prints must not stand inside the difference.
                 with contextlib.redirect_stdout(sys.stderr):
                     proposals.append(additions(prepared, run(prepared)))

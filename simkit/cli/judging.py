@@ -25,7 +25,7 @@ from simkit.ledger import FOLDER
 from simkit.report.github import result_annotations
 from simkit.report.json import json_text
 from simkit.report.outcomes import result_of
-from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
@@ -110,8 +110,8 @@ class _Judge(Runner):
         try:
             trace = stored(file)
             prepared = self._files.prepared(self._scenarios.item_of(trace))
-            if prepared.scenario.skip is not None:
-                return self._told(self._skipped(prepared, file, prepared.scenario.skip), None)
+            if prepared.skip is not None:
+                return self._told(self._skipped(prepared, file, prepared.skip), None)
             # Claims hold what Faker drew from the seed of the run.
             prepared = prepared.with_seed(trace.started.seed)
             # What a user's predicate prints must not stand inside a report.
@@ -179,8 +179,9 @@ def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
             "`simkit replay` makes that run", "not judged: ", "  ",
         )  # fmt: skip
     yield from summary_lines(
-        summary_of(results), lints_off(results), seconds, paint_for(wants_color())
-    )
+        summary_of(results), lints_off(results), seconds, paint_for(wants_color()),
+        skips(results),
+    )  # fmt: skip
 
 
 def _json(results: Sequence[Result]) -> str:

@@ -32,6 +32,14 @@ import click
     "--base", default="", metavar="DIR",
     help="Compare with the traces of this folder, such as those of the base branch.",
 )  # fmt: skip
+@click.option(
+    "--needs-met", is_flag=True,
+    help="A scenario is broken, not skipped, if what it needs is not installed.",
+)  # fmt: skip
+@click.option(
+    "--pipeline", default="", metavar="NAME",
+    help="Run on this pipeline instead: a name, a file, or module:function.",
+)  # fmt: skip
 @click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
 @click.option("--update", is_flag=True, help="Change failing claims into what was found.")
 @click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
@@ -48,6 +56,8 @@ def command(
     form: str,
     quiet: bool,
     base: str,
+    needs_met: bool,
+    pipeline: str,
     watch: bool,
     update: bool,
     accepts_all: bool,
@@ -64,7 +74,12 @@ def command(
         )
     if form == "json" and base:
         raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
-    others = {"--verify": verify, "--failed": failed, "--update": update, "--base": bool(base)}
+    others = {
+        "--verify": verify, "--failed": failed, "--update": update, "--base": bool(base),
+        "--pipeline": bool(pipeline),
+    }  # fmt: skip
+    if pipeline and (verify or update):
+        raise click.UsageError("--pipeline goes with neither --verify nor --update.")
     _check_watch(watch, form, [option for option, is_given in others.items() if is_given])
     _check_update(update, accepts_all, form, seed)
     # Imported here because `simkit replay --help` must not load what runs scenarios.
@@ -73,7 +88,8 @@ def command(
     call = Call(
         paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
         failed=failed, expression=expression, processes=processes, form=form, quiet=quiet,
-        update=update, accepts_all=accepts_all, base=base,
+        update=update, accepts_all=accepts_all, base=base, needs_met=needs_met,
+        pipeline=pipeline,
     )  # fmt: skip
     if not watch:
         return replay(call)

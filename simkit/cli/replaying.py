@@ -23,13 +23,14 @@ from simkit.cli.selection import (
 from simkit.cli.updating import update
 from simkit.cli.verifying import other_hash_seed, verified
 from simkit.errors import SimkitError, SourceError
+from simkit.execution.recorded import Recording
 from simkit.expect.findings import Finding
 from simkit.github_actions import add_summary, compared, traces_in, workflow_commands
 from simkit.ledger import FOLDER, Entry, Ledger
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.json import json_text
-from simkit.report.results import OutcomeName, Result, lints_off, summary_of
+from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 from simkit.report.text import findings_text, summary_lines
 from simkit.scenario.items import PIPELINE_SUFFIX, Item, misnamed
 
@@ -54,6 +55,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Write without asking."""
     base: str = ""
     """A folder of traces to compare with."""
+    needs_met: bool = False
+    """A scenario whose needs are not met is broken."""
+    pipeline: str = ""
+    """The pipeline to run on, in place of the one that a scenario names."""
+    recording: Recording | None = None
+    """How real traffic is recorded, where that is asked for."""
 
 
 def replay(call: Call) -> int:
@@ -128,7 +135,8 @@ def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> S
     return SourceError(
         places,
         "nothing to run: there is no `*.scenario.yaml` file with a scenario",
-        advice=next(filter(None, map(misnamed, paths)), ""),
+        advice=next(filter(None, map(misnamed, paths)), "")
+        or "Name one, or another folder; `simkit init` writes a first scenario.",
     )
 
 
@@ -143,6 +151,9 @@ def _job(call: Call, selection: Selection) -> Job:
         color=wants_color() and call.form != "json",
         width=table_width(),
         keeps_lines=call.verify,
+        needs_met=call.needs_met,
+        recording=call.recording,
+        pipeline=call.pipeline,
     )  # fmt: skip
 
 
@@ -237,5 +248,6 @@ class _Printer:
         self._open()
         if deselected and not self._call.quiet:
             click.echo(f"{deselected} not selected")
-        for line in summary_lines(summary_of(results), lints_off(results), seconds, self._paint):
+        counts, off = summary_of(results), lints_off(results)
+        for line in summary_lines(counts, off, seconds, self._paint, skips(results)):
             click.echo(line)

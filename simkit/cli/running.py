@@ -20,8 +20,10 @@ import msgspec
 from simkit.accepting import Proposal, fixes
 from simkit.cli import bug_text
 from simkit.cli.console import paint_for
+from simkit.cli.other_pipelines import named_for, on_pipeline
 from simkit.cli.selection import Entry
 from simkit.errors import SimkitError
+from simkit.execution.recorded import Recording
 from simkit.ledger import Ledger
 from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
@@ -32,7 +34,8 @@ from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import result_text, title_line, warning_lines
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.scenario.files import Library, Prepared
-from simkit.session import Outcome, simulate
+from simkit.scenario.items import Item
+from simkit.session import Outcome, record, simulate
 from simkit.views import view_of
 from simkit.words import counted
 
@@ -56,8 +59,14 @@ class Job(msgspec.Struct, frozen=True):
     width: int = TABLE_WIDTH
     keeps_lines: bool = False
     """Whether the traces are needed after the run."""
+    needs_met: bool = False
+    """Whether a scenario is broken if something that it needs is not installed."""
     proposes: bool = False
     """Whether failing claims are to be changed."""
+    pipeline: str = ""
+    """The pipeline to run on, in place of the one that a scenario names."""
+    recording: Recording | None = None
+    """How real traffic is recorded, where that is asked for."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -158,28 +167,55 @@ class Runner:
         if isinstance(entry, Result):
             return self._told(entry, None)
         try:
-            prepared = self._library.prepared(entry)
-            if prepared.scenario.skip is not None:
-                return self._told(not_run(entry, "skipped", reason=prepared.scenario.skip), None)
+            prepared = self._prepared(entry)
+            if prepared.skip is not None:
+                return self._told(self._left_out(entry, prepared, prepared.skip), None)
             # What a user's function prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
-                outcome = simulate(prepared, seed=self._job.seed)
+                outcome, note = self._outcome(prepared)
         except SimkitError as problem:
             return self._told(not_run(entry, "broken", error=str(problem)), None)
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._told(not_run(entry, "broken", error=bug_text(problem, again)), None)
-        ran = self._kept(judged(prepared, outcome, self._job.seed), outcome)
+        ran = self.kept(prepared, outcome)
         if self._job.proposes and ran.result.outcome == "failed":
             proposal = fixes(prepared, outcome.trace, outcome.judgement)
             ran = msgspec.structs.replace(ran, proposal=proposal)
+        if note:
+            ran = msgspec.structs.replace(ran, text=f"{ran.text}\n    {note}")
         return ran
 
-    def _kept(self, result: Result, outcome: Outcome) -> Ran:
+    def _prepared(self, item: Item) -> Prepared:
+        if self._job.pipeline:
+            named = named_for(item.file, self._job.pipeline)
+            return on_pipeline(item, named, self._library)
+        return self._library.prepared(item)
+
+    def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
+        """Runs a scenario; returns what came of it, and what became of its traffic."""
+        if self._job.recording is None:
+            return simulate(prepared, seed=self._job.seed), ""
+        recorded = record(prepared, self._job.recording)
+        return recorded.outcome, recorded.note
+
+    def _left_out(self, item: Item, prepared: Prepared, reason: str) -> Result:
+        """What is not run is skipped; if needs must be met, what they leave out is broken."""
+        if not self._job.needs_met or prepared.scenario.skip is not None:
+            return not_run(item, "skipped", reason=reason)
+        return not_run(item, "broken", error=str(prepared.refusal()))
+
+    def kept(self, prepared: Prepared, outcome: Outcome, result: Result | None = None) -> Ran:
+        """Keeps the trace of a run that came out so, and words what came of it.
+
+        ``result`` is what the judge said, where the caller has made it.
+        """
+        result = judged(prepared, outcome, self._job.seed) if result is None else result
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
         note = ""
         try:
-            trace = self._ledger.keep(result.id, outcome.trace.lines())
+            secrets = prepared.scenario.record.secrets
+            trace = self._ledger.keep(result.id, outcome.trace.lines(), secrets)
             result = msgspec.structs.replace(result, trace=trace)
         except OSError as problem:
             note = f"the traces of this run are not kept: {problem.filename}: {problem.strerror}"
@@ -232,6 +268,9 @@ def facts(result: Result) -> str:
 
 def _nothing_chosen(rows: Sequence[Row], job: Job) -> str:
     ran = dict.fromkeys(row.agent for row in rows if row.is_agent)
+    turns = rows[-1].turn if rows else 0
+    if job.turn is not None and job.turn > turns:
+        return f"there is no turn {job.turn}: the run has {counted(turns, 'turn')}"
     where = f" in turn {job.turn}" if job.turn is not None else ""
     who = f" by agent {job.agent!r}" if job.agent else ""
     return f"nothing was done{who}{where}; agents of the whole run: {', '.join(ran)}"

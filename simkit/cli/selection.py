@@ -44,7 +44,7 @@ def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
         raise SourceError(
             DEFAULT_PATH,
             "there is no such folder, and the call names no other",
-            advice="Name files or folders; `.` is this one.",
+            advice="Name files or folders (`.` is this one), or begin with `simkit init`.",
         )
     return paths or (DEFAULT_PATH,)
 

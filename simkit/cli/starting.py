@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from simkit.accepting.files import FileChange, read_bytes, write
+from simkit.cli.new_files import write_new
 from simkit.cli.schemas import schema_text
 from simkit.errors import SimkitError
 from simkit.ledger import FOLDER
@@ -155,23 +155,9 @@ def _make(folder: Path) -> None:
 
 
 def _written(file: Path, text: str) -> bool:
-    """Writes a whole file or none, and none where something is; says whether it is written."""
-    if os.path.lexists(file):
-        return False
+    """Writes a file, and the folders above it, where nothing is; says whether it did."""
     _make(file.parent)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        try:
-            draft.write_text(text, encoding="utf-8", newline="\n")
-            # Unlike a renaming, a link never takes the place of what appeared meanwhile.
-            os.link(draft, file)
-        finally:
-            draft.unlink(missing_ok=True)
-    except FileExistsError:
-        return False
-    except OSError as problem:
-        raise SimkitError(f"{file}: it cannot be written: {problem.strerror}") from None
-    return True
+    return write_new(file, text)
 
 
 def _ignoring(file: Path) -> str:

@@ -7,6 +7,7 @@ from os.path import normpath
 from pathlib import Path
 
 from simkit.errors import SourceError
+from simkit.pipeline.model import Pipeline
 from simkit.runtime.parsing import parsed
 from simkit.scenario.files import Library
 from simkit.scenario.items import (
@@ -100,11 +101,12 @@ class _Checking:
 
     def _pipeline(self, document: Document) -> None:
         try:
-            pipeline = self._library.pipeline(document)
+            pipeline = self._library.subject(document)
         except SourceError as problem:
             self._refuse(problem)
         else:
-            self._usage.pipeline(pipeline, document)
+            if isinstance(pipeline, Pipeline):
+                self._usage.pipeline(pipeline, document)
 
     def _refuse(self, problem: SourceError) -> None:
         self.problems.refuse(code_of(problem, self._library), problem)

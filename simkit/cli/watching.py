@@ -70,7 +70,7 @@ class _Watching:
         self._call = call
         self._job = Job(
             seed=call.seed, show=call.show, turn=call.turn, agent=call.agent,
-            color=wants_color(), width=table_width(),
+            color=wants_color(), width=table_width(), needs_met=call.needs_met,
         )  # fmt: skip
         self._places = [parted(path)[0] for path in paths_or_default(call.paths)]
         self._results: dict[str, tuple[Result, ...]] = {}

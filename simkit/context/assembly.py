@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from simkit.context import rendering
 from simkit.context.history import Slice
@@ -31,7 +33,7 @@ class Sources(Protocol):
         """The message that the run answers, and its number in the log (0 if it is a query)."""
 
 
-class Put(NamedTuple):
+class Put(msgspec.Struct, frozen=True, gc=False):
     """What one entry of a recipe puts into a context."""
 
     part: Part | None
@@ -39,7 +41,7 @@ class Put(NamedTuple):
     left_out: Sequence[Unshown] = ()
 
 
-class Assembled(NamedTuple):
+class Assembled(msgspec.Struct, frozen=True, gc=False):
     """What a recipe makes of the root."""
 
     parts: list[Part]
@@ -53,7 +55,7 @@ NO_PART = Put(None)
 class Section:
     """One compiled section: it says its text, given the root."""
 
-    __slots__ = ("after", "format", "item", "name", "role", "text", "title", "when")
+    __slots__ = ("_is_bare", "after", "format", "item", "name", "role", "text", "title", "when")
 
     def __init__(self, item: r.Item, text: Say, default_role: str) -> None:
         options = item.options
@@ -63,6 +65,7 @@ class Section:
         self.title = _template(options.title)
         self.after = _template(options.after)
         self.format = _template(options.format)
+        self._is_bare = self.title is None and self.after is None and self.format is None
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
@@ -71,12 +74,13 @@ class Section:
         """The section's whole text; empty if it makes nothing here."""
         if self.when is not None and not self.when.holds(root):
             return NOTHING
-        content, left_out = self.text(root)
-        if not content:
-            return Said("", left_out)
+        said = self.text(root)
+        if not said.text or self._is_bare:
+            return said
+        content = said.text
         if self.format is not None:
             content = rendering.text_form(self.format.resolve(root))
-        return Said(self.framed(content, root), left_out)
+        return Said(self.framed(content, root), said.left_out)
 
     def framed(self, content: str, root: Root) -> str:
         """Puts the section's title above a content, and its closing words below."""
@@ -141,9 +145,11 @@ class Assembly:
         left_out: list[Unshown] = []
         tokens = 0
         omits = ""
-        if any(section.says(root).text for section in self._current):
-            message, number = sources.current()
-            omits = message.id if number else ""
+        for section in self._current:
+            if section.says(root).text:
+                message, number = sources.current()
+                omits = message.id if number else ""
+                break
         for entry in self._entries:
             put = entry.make(root, sources, omits)
             left_out += put.left_out
@@ -171,7 +177,8 @@ class _TextEntry:
         self._last: tuple[str, str | None, Made] | None = None
 
     def make(self, root: Root, _sources: Sources, _omits: str) -> Put:
-        text, left_out = self.section.says(root)
+        said = self.section.says(root)
+        text, left_out = said.text, said.left_out
         if not text:
             return Put(None, 0, left_out)
         agent = root["agent"] if self._speaker else None
@@ -220,8 +227,9 @@ class _Shared:
         left_out: list[Unshown] = []
         number, identity, turn, agent = 0, "", 0, None
         for entry in self._entries:
-            part, tokens, unshown = entry.make(root, sources, omits)
-            left_out += unshown
+            put = entry.make(root, sources, omits)
+            part = put.part
+            left_out += put.left_out
             if part is None:
                 continue
             if isinstance(part, Shown):
@@ -234,7 +242,7 @@ class _Shared:
                 agent = agent or message.agent
                 if part.of or entry.section.item.kind == "current_message":
                     number, identity, turn = part.of, message.id, message.turn
-            pieces.append(Piece(entry.section.name, message.content, tokens))
+            pieces.append(Piece(entry.section.name, message.content, put.tokens))
         if not pieces:
             return Put(None, 0, left_out)
         content = "\n\n".join(piece.content for piece in pieces)

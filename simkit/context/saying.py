@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from simkit.context import rendering
 from simkit.context.fitting import fitted
@@ -19,7 +21,7 @@ from simkit.references import compile as compile_references
 from simkit.trace import copied
 
 
-class Said(NamedTuple):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """A section's text, empty if it makes nothing here, and what it read and does not show."""
 
     text: str
@@ -30,6 +32,8 @@ Say: TypeAlias = Callable[[Root], Said]
 """What says a section's text, given the root."""
 
 NOTHING: Final = Said("")
+HISTORY: Final = Said("history")
+"""A history is shown, not said."""
 
 
 class SectionTexts:
@@ -51,7 +55,7 @@ class SectionTexts:
             case r.Instructions():
                 return self._instructed()
             case r.History():
-                return lambda _root: Said("history")
+                return lambda _root: HISTORY
             case r.CurrentMessage():
                 return lambda root: Said(_current(root))
             case r.Input() as given:

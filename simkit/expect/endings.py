@@ -14,8 +14,8 @@ from simkit.views import View
 from simkit.words import counted
 
 _TWINS: Final[Mapping[str, str]] = {error: lint for lint, error in ERRORS.items()}
-UNFINISHED: Final = frozenset(("ToolMissing", "ReplyMissing"))
-"""Errors that say what the scenario lacks; nobody means to claim them."""
+UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing"))
+"""Errors that say what the scenario or a served program lacks; nobody means to claim them."""
 
 
 def check_endings(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -25,9 +25,8 @@ from simkit.expect.runs import (
     check_runs,
     check_tool_calls,
 )
-from simkit.expect.scope import Path, Scope, scope_of_run, scope_of_turn
+from simkit.expect.scope import Scope, scope_of_run, scope_of_turn
 from simkit.expect.vacuous import vacuous_claims
-from simkit.scenario.claims import Expect
 from simkit.scenario.model import Scenario
 from simkit.source import Document
 from simkit.trace import Trace
@@ -81,18 +80,37 @@ def judge(
 
     ``twins`` is what the lints saw that compare runs.
     """
-    writer = Writer(document)
     view, seen = run_lints(trace.events, all_lints())
-    scopes = _scopes(scenario, view)
-    seen.extend(twins)
-    seen.extend(vacuous_claims(_claims(scenario, view), view, writer))
-    hits = HitsByTurn(seen, scopes)
-    sorted_ = sorted_hits(hits, scenario.lints, writer)
+    return judge_seen(scenario, document, view, [*seen, *twins], find)
+
+
+def judge_seen(
+    scenario: Scenario,
+    document: Document,
+    view: View,
+    hits: Sequence[Hit],
+    find: Find,
+    places: Collection[int] | None = None,
+) -> Judgement:
+    """Returns what does not hold of a trace that lints have looked at already.
+
+    ``places`` are the only turns, from 0, whose claims and hits are looked at; else it is all.
+    """
+    writer = Writer(document)
+    if places is None:
+        places = range(len(view.turns))
+    else:
+        hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
+    scopes = _scopes(scenario, view, places)
+    claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
+    seen = [*hits, *vacuous_claims(claims, view, writer)]
+    by_turn = HitsByTurn(seen, scopes)
+    sorted_ = sorted_hits(by_turn, scenario.lints, writer)
     findings = list(check_endings(scenario, view, sorted_, writer))
     for scope in scopes:
         findings += _checked(scope, writer)
         findings += check_satisfies(scope, writer, view, find)
-    findings += check_lint_claims(scopes, hits, writer)
+    findings += check_lint_claims(scopes, by_turn, writer)
     left = turns_left(scenario, view)
     ends = [hit for hit in sorted_.failing if ended_by(hit, view)]
     causes = [as_finding(hit, writer, [left] if left else []) for hit in ends]
@@ -112,28 +130,24 @@ def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
     return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
 
 
-def _scopes(scenario: Scenario, view: View) -> list[Scope]:
+def _scopes(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
+    """What claims there are on the turns at these places, as far as they ran, and on the run."""
+    end = min(len(view.turns), len(scenario.turns))
+    claimed = [(place, scenario.turns[place].expect) for place in places if place < end]
     scopes = [
-        scope_of_turn(view.turns[place], place, turn.expect, view)
-        for place, turn in enumerate(scenario.turns[: len(view.turns)])
-        if turn.expect.model_fields_set
+        scope_of_turn(view.turns[place], place, expect, view)
+        for place, expect in claimed
+        if expect.model_fields_set
     ]
     if scenario.expect.model_fields_set:
         scopes.append(scope_of_run(scenario.expect, view))
     return scopes
 
 
-def _claims(scenario: Scenario, view: View) -> Iterator[tuple[Path, int, Expect]]:
-    """Yields all claims on what ran."""
-    for place, turn in enumerate(scenario.turns[: len(view.turns)]):
-        if turn.expect.model_fields_set:
-            yield ("turns", place, "expect"), place + 1, turn.expect
-    yield ("expect",), 0, scenario.expect
-
-
 def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    written = scope.expect.model_fields_set
     for name, check in CHECKS.items():
-        if not scope.expect.has(name):
+        if name not in written:
             continue
         need = unobservable(scope, name)
         if need:

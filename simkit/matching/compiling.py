@@ -15,12 +15,12 @@ from simkit.matching.scalars import scalar
 
 def build(matcher: Any, at: Path) -> Misses:
     """Returns the compiled matcher; raises MatcherError with the path of what is none."""
-    if isinstance(matcher, Mapping):
-        return _mapping(matcher, at)
-    if isinstance(matcher, (list, tuple)):
-        return whole(list(matcher), at, build)
     if matcher is None or isinstance(matcher, (str, int, float)):
         return scalar(matcher, at)
+    if isinstance(matcher, (list, tuple)):
+        return whole(list(matcher), at, build)
+    if isinstance(matcher, Mapping):
+        return _mapping(matcher, at)
     raise MatcherError(
         at, f"a matcher is a mapping, a list or a scalar, not {type(matcher).__name__}"
     )

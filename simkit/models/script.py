@@ -165,7 +165,7 @@ class ScriptedModel:
                     f"{request.agent!r} is not offered.{hint} Offered: {offered}.",
                     where,
                 )
-            schema = self._tool_args.get(call.tool)
+            schema = request.args.get(call.tool) or self._tool_args.get(call.tool)
             if schema is None:
                 continue
             for path, text in schema_errors(schema, call.args, self._schemas):

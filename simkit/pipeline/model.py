@@ -425,9 +425,11 @@ class Pipeline(Written):
 
     def remembered(self, key: tuple[Any, ...], find: Callable[[], Remembered]) -> Remembered:
         """Returns what follows from the pipeline alone, found once for all its scenarios."""
-        if key not in self._memo:
-            self._memo[key] = find()
-        found: Remembered = self._memo[key]
+        # Through the attribute itself pydantic takes longer than most of what is remembered.
+        memo = (self.__pydantic_private__ or {})["_memo"]
+        if key not in memo:
+            memo[key] = find()
+        found: Remembered = memo[key]
         return found
 
     def of_agent(self, name: str, key: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from simkit.errors import ReferenceInvalid
 from simkit.paths import follow, parse
 from simkit.references import references_in
+from simkit.shape import ANYTHING
 from simkit.source import Document, SourcePath
 
 ROOTS: Final[tuple[str, ...]] = (
@@ -64,6 +65,8 @@ def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
 
 def leads_to(path: str, known: Iterable[str]) -> bool:
     """Says whether a path begins with one of the known names, which may hold dots themselves."""
+    if known is ANYTHING:
+        return True
     return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in known)
 
 

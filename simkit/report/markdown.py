@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import result_text
 from simkit.words import counted
 
@@ -52,6 +52,8 @@ def _blocks(results: Sequence[Result]) -> Iterator[str]:
     yield "\n".join(_table(ordered))
     if len(ordered) > ROWS_MAX:
         yield f"… and {counted(len(ordered) - ROWS_MAX, 'more scenario')}"
+    for reason, count in skips(results):
+        yield f"{counted(count, 'scenario')} skipped: {code(reason)}"
     for lint, reason, count in lints_off(results):
         yield f"{lint} is turned off in {counted(count, 'scenario')}: {code(reason)}"
     yield from _findings([r for r in ordered if r.failed or r.warnings])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from simkit import events as e
@@ -29,12 +30,12 @@ def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int 
         name = "failed"
         findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
     events = trace.events
+    kinds = Counter(map(type, events))
     return not_run(
         prepared.item, name, seed=scenario.seed if seed is None else seed, digest=trace.digest(),
         pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
         noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
-        turns=sum(isinstance(event, e.TurnStarted) for event in events),
-        model_calls=sum(isinstance(event, e.ModelCalled) for event in events),
+        turns=kinds[e.TurnStarted], model_calls=kinds[e.ModelCalled],
         tokens=tokens_of(trace),
         virtual_ms=events[-1].at if events else 0,
     )  # fmt: skip
@@ -50,9 +51,9 @@ def tokens_of(trace: Trace) -> int:
     built: dict[str, int] = {}
     sent = 0
     for event in trace.events:
-        if isinstance(event, e.ContextBuilt):
+        if type(event) is e.ContextBuilt:
             built[event.call] = event.tokens
-        elif isinstance(event, e.ModelCalled):
+        elif type(event) is e.ModelCalled:
             sent += built.get(event.call, 0)
     return sent
 

@@ -84,6 +84,15 @@ def summary_of(results: Iterable[Result]) -> Summary:
     return Summary(sum(counts.values()), warnings=warnings, exit_code=code, **counts)
 
 
+def skips(results: Iterable[Result]) -> list[tuple[str, int]]:
+    """Returns each reason for which scenarios were skipped, and how many."""
+    times: dict[str, int] = {}
+    for result in results:
+        if result.outcome == "skipped":
+            times[result.reason] = times.get(result.reason, 0) + 1
+    return sorted(times.items())
+
+
 def lints_off(results: Sequence[Result]) -> list[tuple[str, str, int]]:
     """Returns each lint that was turned off, with the reason, and in how many scenarios."""
     times: dict[tuple[str, str], int] = {}

@@ -162,9 +162,16 @@ _WORDS: Final[Mapping[OutcomeName, tuple[str, Tone]]] = {
 
 
 def summary_lines(
-    summary: Summary, off: Sequence[tuple[str, str, int]], seconds: float, paint: Paint = plain
+    summary: Summary,
+    off: Sequence[tuple[str, str, int]],
+    seconds: float,
+    paint: Paint = plain,
+    skips: Sequence[tuple[str, int]] = (),
 ) -> Iterator[str]:
-    """Yields what was relaxed, and the line that counts everything."""
+    """Yields what was relaxed or left out, and the line that counts everything."""
+    for reason, count in skips:
+        # On one line, since it may end with a command to copy.
+        yield f"skipped: {counted(count, 'scenario')}: {reason}"
     for lint, reason, count in off:
         yield from wrapped(
             f"{lint} in {counted(count, 'scenario')}: {reason}", "lint turned off: ", "  "

@@ -50,7 +50,7 @@ class Activation:
         self._usage = [0, 0]
         self._model_calls = 0
         self._has_ended = False
-        self._passing = Passing(self)
+        self._passing: Passing | None = None
         self._base = ""
         self._left_out: tuple[e.Unshown, ...] = ()
 
@@ -227,7 +227,7 @@ class Activation:
             if channel not in after or _encode(canonical(after[channel])) != before.get(channel)
         )
         if isinstance(answer, m.Handoff):
-            self.onward = yield from self._passing.hand_off(answer, call="")
+            self.onward = yield from self._handing_off(answer, "")
         elif answer is not None:
             self.output = copied(answer)
             plain = canonical(answer)
@@ -258,7 +258,7 @@ class Activation:
                 if done:
                     return
             elif isinstance(reply, m.Handoff):
-                self.onward = yield from self._passing.hand_off(reply, call, answer.usage)
+                self.onward = yield from self._handing_off(reply, call, answer.usage)
                 if self.onward is not None:
                     return
             elif isinstance(reply, m.Fails):
@@ -269,6 +269,11 @@ class Activation:
                 parts, tokens = yield from self._assembled()
             else:
                 raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
+
+    def _handing_off(self, reply: m.Handoff, call: str, usage: m.Usage | None = None) -> Steps:
+        # Made only now: the two know each other, so the garbage collector alone can part them.
+        passing = self._passing = self._passing or Passing(self)
+        return passing.hand_off(reply, call, usage)
 
     def _assembled(self) -> Steps:
         """Returns the context's parts and tokens, built once for all model calls of the run."""
@@ -312,10 +317,13 @@ class Activation:
             context.messages, context.sections, self._read,
         )  # fmt: skip
         try:
-            return call, turn.model.answer(request)
+            answer = turn.model.answer(request)
         except PipelineError as problem:
             turn.sink.emit(e.ModelFailed(*self.where(), call, "no_reply_line", 0, str(problem)))
             raise
+        if answer.fault:
+            turn.sink.emit(e.FaultInjected(*self.where(), answer.fault))
+        return call, answer
 
     def _read(self, text: str) -> m.JsonValue:
         return parsed(text, self.agent.parse, self.agent.name)[0]
@@ -366,8 +374,11 @@ class Activation:
                 return
             raise OutputInvalid(f"the output of agent {self.agent.name!r} is not valid JSON")
         self.turn.sink.emit(
-            e.ModelFailed(*self.where(), call, reply.kind, reply.status, reply.message)
-        )
+            e.ModelFailed(
+                *self.where(), call, reply.kind, reply.status, reply.message,
+                round((reply.retry_after or 0) * 1_000),
+            )
+        )  # fmt: skip
         raise ModelError(reply.message, reply.kind, reply.status)
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 class VirtualClock:
     """Milliseconds since the scenario's start."""
 
-    __slots__ = ("_now", "start")
+    __slots__ = ("_iso", "_now", "start")
 
     def __init__(self, start: str) -> None:
         self._now = 0
         self.start = datetime.fromisoformat(start)
+        self._iso = (-1, "")
 
     def now(self) -> int:
         """Returns the milliseconds that have passed."""
@@ -23,9 +24,12 @@ class VirtualClock:
         return self.start + timedelta(milliseconds=self._now) if self._now else self.start
 
     def iso(self, at: int) -> str:
-        """Returns a time as ISO 8601 text."""
-        moment = self.start + timedelta(milliseconds=at)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        """Returns a time as ISO 8601 text; that of one moment is asked for many times."""
+        if self._iso[0] != at:
+            moment = self.start + timedelta(milliseconds=at)
+            text = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            self._iso = at, text
+        return self._iso[1]
 
     def advance_to(self, at: int) -> None:
         """Jumps to a later time."""

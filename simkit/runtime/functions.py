@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,11 +18,24 @@ from typing import Any
 
 from simkit.errors import FunctionFailed, FunctionMissing
 from simkit.transports.guards import guarded
+from simkit.transports.places import raised_at
 
 
 @lru_cache(maxsize=256)
 def function_named(name: str) -> Callable[..., Any]:
-    """Returns the function; raises FunctionMissing naming what cannot be found.
+    """Returns the function; raises FunctionMissing naming what cannot be found."""
+    found = object_named(name)
+    if not callable(found):
+        module_name, _, attribute = name.partition(":")
+        raise FunctionMissing(
+            f"function `{name}`: module {module_name!r} has no function {attribute!r}", name
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
+def object_named(name: str) -> Any:
+    """Returns what a module holds under a name, or None; raises FunctionMissing for no module.
 
     The working directory can be imported from, as with ``python -m``.
     """
@@ -32,24 +46,46 @@ def function_named(name: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
-        raise FunctionMissing(
-            f"function `{name}`: there is no module {problem.name!r}. "
-            "It is looked for in the working directory and on sys.path.",
-            name,
-        ) from None
-    except Exception as problem:
-        raise FunctionMissing(
-            f"function `{name}`: importing {module_name!r} failed: "
-            f"{type(problem).__name__}: {problem}",
-            name,
-        ) from None
-    found = getattr(module, attribute, None)
-    if not callable(found):
-        raise FunctionMissing(
-            f"function `{name}`: module {module_name!r} has no function {attribute!r}", name
+        missing = problem.name or ""
+        if f"{module_name}.".startswith(f"{missing}."):
+            raise FunctionMissing(
+                f"function `{name}`: there is no module {missing!r}. "
+                "It is looked for in the working directory and on sys.path.",
+                name,
+            ) from None
+        raise FunctionMissing(_import_failed(name, problem), name) from None
+    except (Exception, SystemExit) as problem:
+        raise FunctionMissing(_import_failed(name, problem), name) from None
+    return getattr(module, attribute, None)
+
+
+def _import_failed(name: str, problem: BaseException) -> str:
+    module = name.partition(":")[0]
+    what = f"{type(problem).__name__}: {problem}"
+    where = raised_at(problem, module.partition(".")[0])
+    text = f"function `{name}`: importing {module!r} failed{' at ' if where else ''}{where}: {what}"
+    return text + _import_advice(problem)
+
+
+def _import_advice(problem: BaseException) -> str:
+    """Says what to do about what modules that are run as programs are often without."""
+    if isinstance(problem, ModuleNotFoundError):
+        return (
+            f"\nInstall {problem.name!r} into this environment, or name the folder that it is in: "
+            "`app: {path: [..]}`."
         )
-    function: Callable[..., Any] = found
-    return function
+    if isinstance(problem, KeyError) and problem.args and _read_from_environment(problem):
+        return f"\nSet it for the scenario: `app: {{env: {{{problem.args[0]}: …}}}}`."
+    if isinstance(problem, SystemExit):
+        return '\nWhat a module does as a program belongs under `if __name__ == "__main__":`.'
+    return ""
+
+
+def _read_from_environment(problem: BaseException) -> bool:
+    step = problem.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and step.tb_frame.f_code is type(os.environ).__getitem__.__code__
 
 
 class UserFunctions:

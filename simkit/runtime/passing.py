@@ -103,7 +103,8 @@ class Passing:
 
     def _delegate(self, request: Request, asked: ToolCall) -> Steps:
         source = self._source
-        steps = source.turn.chain(Start(request.target, request, request.depth, source.branch))
+        start = Start(request.target, request, request.depth, source.branch)
+        steps = source.turn.chain(source.turn, start)
         timeout = request.contract.timeout_ms if request.contract is not None else None
         if timeout is None:
             last = yield from steps

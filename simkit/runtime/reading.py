@@ -147,6 +147,8 @@ class Reading:
         )  # fmt: skip
         answer = turn.model.answer(request)
         self.latency_ms += answer.latency_ms
+        if answer.fault:
+            turn.sink.emit(e.FaultInjected(*where, answer.fault))
         if isinstance(answer.reply, Fails):
             failed = answer.reply
             turn.sink.emit(e.ModelFailed(*where, call, failed.kind, failed.status, failed.message))

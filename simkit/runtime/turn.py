@@ -70,7 +70,7 @@ class Turn:
         self.input: Any = None
         """The user's message as a value where it has one, else its text."""
         self.reply: Any = None
-        self.chain: Callable[[Start], Steps]
+        self.chain: Callable[[Turn, Start], Steps]
         """Runs an agent, and those it passes control to; the kernel knows how."""
         self.closing = "cancelled"
         """Why runs are being closed, while they are."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.events import KINDS, AnyEvent
 from simkit.lint_catalogue import LINTS
 from simkit.paths import head_of
-from simkit.pipeline.cast import channels_of, members_of, sections_of, tools_of
-from simkit.pipeline.model import Pipeline
-from simkit.pipeline.recipe import FILTERS, items_of
+from simkit.pipeline.recipe import FILTERS
 from simkit.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
 from simkit.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims, selected
-from simkit.shape import require
+from simkit.scenario.known import Known
+from simkit.shape import ANYTHING, require
 from simkit.source import Document, SourcePath
 
 EVERY: Final = "*"
@@ -44,18 +43,16 @@ Values = Mapping[str, tuple[str, Iterable[str]]]
 
 
 class ClaimNames:
-    """Checks the claims of one scenario against its pipeline."""
+    """Checks the claims of one scenario against the names of its pipeline."""
 
-    def __init__(self, document: Document, pipeline: Pipeline) -> None:
-        self._document, self._pipeline = document, pipeline
-        self._members = members_of(pipeline)
-        self._channels = channels_of(pipeline)
-        self._tools = tuple(
-            dict.fromkeys(tool for name in pipeline.agents for tool in tools_of(pipeline, name))
-        )
+    def __init__(self, document: Document, known: Known) -> None:
+        self._document, self._known = document, known
+        self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
         """Raises SourceError for the first name that leads nowhere."""
+        if not expect.model_fields_set:
+            return
         agent = ("agent", self._members)
         self._texts(expect.agents, (*at, "agents"), *agent)
         for key, claims in expect.context.items():
@@ -82,21 +79,18 @@ class ClaimNames:
 
     # Contexts and runs
 
-    def _selected(self, key: str, at: SourcePath) -> tuple[str, ...]:
-        """Returns the definitions of the agents that ``agent[k]`` or ``*`` speaks of."""
+    def _sections(self, key: str, at: SourcePath) -> Sequence[str]:
+        """Returns the sections of the agents that ``agent[k]`` or ``*`` speaks of."""
         name, _ = selected(key)
         if name == EVERY:
-            return tuple(dict.fromkeys(self._members.values()))
+            return self._known.sections
         require(self._document, at, "agent", name, self._members, key=True)
-        return (self._members[name],)
+        return self._known.sections_of(name)
 
     def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
-        definitions = self._selected(key, at)
-        sections = tuple(
-            dict.fromkeys(name for one in definitions for name in sections_of(self._pipeline, one))
-        )
+        sections = self._sections(key, at)
+        known = ANYTHING if sections is ANYTHING else (*CONTEXT_CLAIMS, *sections)
         for claim in claims.claimed():
-            known = (*CONTEXT_CLAIMS, *sections)
             require(self._document, (*at, claim), claims.noun, claim, known, key=True)
         self._texts(claims.sections, (*at, "sections"), "section", sections)
         self._texts(claims.tools, (*at, "tools"), "tool", self._tools)
@@ -106,29 +100,26 @@ class ClaimNames:
             self._entries(claims.claimed().get(claim), (*at, claim), "", (), said)
         self._entries(claims.dropped, (*at, "dropped"), "", (), {
             "agent": agent, "what": ("kind of cut", DROPPED_WHAT),
-            "by": ("filter", (*FILTERS, "agents", "window", *self._own_filters())),
+            "by": ("filter", self._filters()),
         })  # fmt: skip
         self._entries(claims.left_out, (*at, "left_out"), "", (), {
             "section": ("section", sections), "channel": ("channel", self._channels),
             "by": ("reason", LEFT_OUT_BY),
         })  # fmt: skip
 
-    def _own_filters(self) -> tuple[str, ...]:
-        """The pipeline's filters that are the user's functions."""
-        found: list[str] = []
-        for name in self._pipeline.agents:
-            for item in items_of(self._pipeline.recipe_of(name)):
-                filters = item.history.filters if item.history is not None else ()
-                found += [one for one in filters if isinstance(one, str) and ":" in one]
-        return tuple(dict.fromkeys(found))
+    def _filters(self) -> Sequence[str]:
+        own = self._known.filters
+        return own if own is ANYTHING else (*FILTERS, "agents", "window", *own)
 
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
-        self._selected(key, at)
+        self._sections(key, at)
         self._state(run.received, (*at, "received"))
         self._state(run.update, (*at, "update"))
 
     def _state(self, matcher: Any, at: SourcePath) -> None:
         """Checks the channels that a claim on the state names."""
+        if matcher is None:
+            return
         for path, key in keys_in(matcher, at):
             if not leads_to(key, self._channels):
                 word = head_of(key)
@@ -137,7 +128,9 @@ class ClaimNames:
     # Matchers
 
     def _texts(self, matcher: Any, at: SourcePath, noun: str, known: Iterable[str]) -> None:
-        """Checks the plain texts in a matcher of names."""
+        """Checks the plain texts in a matcher of names; where no claim is, there are none."""
+        if matcher is None:
+            return
         for path, text in _texts_in(matcher, at):
             require(self._document, path, noun, text, known)
 
@@ -145,6 +138,8 @@ class ClaimNames:
         self, matcher: Any, at: SourcePath, noun: str, fields: tuple[str, ...], values: Values
     ) -> None:
         """Checks the mappings in a matcher of a list: their keys, and the values of some."""
+        if matcher is None:
+            return
         for path, entry in _mappings_in(matcher, at):
             for key, operand in entry.items():
                 if key.startswith("$"):

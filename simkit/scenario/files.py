@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.errors import ReferenceInvalid
+from simkit.errors import ReferenceInvalid, SourceError
 from simkit.messages import ABSENT
 from simkit.paths import lookup
 from simkit.pipeline.model import Pipeline
 from simkit.pipeline.names import check_pipeline
 from simkit.references import compile as compile_references
 from simkit.references import references_in
+from simkit.scenario.apps import App, CodePipeline
 from simkit.scenario.fakes import Fakes
 from simkit.scenario.items import (
     PIPELINE_SUFFIX,
@@ -24,10 +25,12 @@ from simkit.scenario.items import (
     items_in,
     scenario_files,
 )
+from simkit.scenario.known import Subject
 from simkit.scenario.model import Scenario, Shared
 from simkit.scenario.names import check_scenario, check_shared
-from simkit.shape import validated
-from simkit.source import Document, load, near, text_of
+from simkit.scenario.needs import unmet
+from simkit.shape import FUNCTION_NAME, validated
+from simkit.source import Document, Shelf, near, text_of
 
 ROOTS: Final = ("column", "env", "fake")
 RUNNABLE: Final = ("router", "handoffs")
@@ -42,12 +45,28 @@ class Prepared(msgspec.Struct, frozen=True):
     item: Item
     scenario: Scenario
     document: Document
-    pipeline: Pipeline
+    pipeline: Subject
     pipeline_document: Document
+    """The pipeline's document; the scenario's own, where the pipeline is code."""
     shared: tuple[Shared, ...]
     """The files under ``use``; the nearest comes last."""
     written: Document | None = None
     """The scenario's document before its references were filled in."""
+
+    @property
+    def skip(self) -> str | None:
+        """Why it is not run: its ``skip``, else what it needs and is not installed."""
+        return self.scenario.skip if self.scenario.skip is not None else self.unmet or None
+
+    @property
+    def unmet(self) -> str:
+        """What it needs, or a file under ``use``, and is not installed; empty if all is."""
+        shared = (need for one in self.shared for need in one.needs)
+        return unmet((*shared, *self.scenario.needs))
+
+    def refusal(self) -> SourceError:
+        """Returns the error that says what is not installed, where that may not be."""
+        return self.document.error(("needs",), self.unmet)
 
     def with_seed(self, seed: int) -> Prepared:
         """Returns the scenario under another seed: what Faker drew is drawn anew."""
@@ -62,14 +81,18 @@ class Prepared(msgspec.Struct, frozen=True):
 class Library:
     """Reads files once, and puts scenarios together with what they name."""
 
-    def __init__(self) -> None:
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        """``shelf`` has the documents of files that were looked at before."""
+        self._shelf = Shelf() if shelf is None else shelf
         self._documents: dict[str, list[Document]] = {}
         self._pipelines: dict[tuple[str, int], Pipeline] = {}
+        self._named: dict[tuple[str, str], Document] = {}
+        """File and name to the pipeline's document; a file's scenarios mostly share one."""
 
     def documents(self, file: str) -> list[Document]:
         """The documents of a file; raises SourceError."""
         if file not in self._documents:
-            self._documents[file] = load(file)
+            self._documents[file] = self._shelf.documents(file)
         return self._documents[file]
 
     def with_document(self, document: Document) -> Library:
@@ -77,7 +100,7 @@ class Library:
 
         So a fault is planted without writing a file, and positions stay those of the file.
         """
-        other = Library()
+        other = Library(self._shelf)
         other._documents = dict(self._documents)
         other._documents[document.file] = [
             document if one.index == document.index else one
@@ -96,10 +119,25 @@ class Library:
         written, document = document, _with_references(document, item.row)
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
-        pipeline = self.pipeline(pipeline_document)
-        shared = tuple(self._shared(document, pipeline, scenario.use, (item.file,)))
-        check_scenario(scenario, document, pipeline)
-        return Prepared(item, scenario, document, pipeline, pipeline_document, shared, written)
+        subject = self.subject(pipeline_document, scenario)
+        shared = tuple(self._shared(document, subject, scenario.use, (item.file,)))
+        if isinstance(subject, App) and shared:
+            rules = {k: rule for one in shared for k, rule in one.agents.items()}
+            subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
+        check_scenario(scenario, document, subject)
+        return Prepared(item, scenario, document, subject, pipeline_document, shared, written)
+
+    def subject(self, document: Document, scenario: Scenario | None = None) -> Subject:
+        """Returns what a document says a pipeline is, declared or code; raises SourceError.
+
+        ``scenario`` is the one that names it, and may say more of one that is code.
+        """
+        data = document.data
+        if isinstance(data, dict) and "code" in data and "scenario" not in data:
+            return _in_file(validated(CodePipeline, document), document, scenario)
+        if scenario is not None and isinstance(data, dict) and "scenario" in data:
+            return _app(scenario, document)
+        return self.pipeline(document)
 
     def pipeline(self, document: Document) -> Pipeline:
         """Returns a pipeline document as the model; raises SourceError."""
@@ -113,11 +151,13 @@ class Library:
     def _pipeline_document(self, document: Document, scenario: Scenario) -> Document:
         name = scenario.pipeline
         if ":" in name and not name.endswith(PIPELINE_SUFFIX):
-            raise document.error(
-                ("pipeline",),
-                f"this version cannot run `{name}`: pipelines in Python are not supported yet",
-                advice=f"Name a `*{PIPELINE_SUFFIX}` file.",
-            )
+            return document
+        key = document.file, name
+        if key not in self._named:
+            self._named[key] = self._document_named(name, document)
+        return self._named[key]
+
+    def _document_named(self, name: str, document: Document) -> Document:
         if name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
             file = str(Path(document.file).parent / name)
             if not Path(file).is_file():
@@ -134,15 +174,20 @@ class Library:
             return next(iter(found.values()))
         here = _pipelines_in(self.documents(document.file))
         if name not in here:
+            ending = f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
+            if (Path(document.file).parent / name).is_file():
+                ending = f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
+            elif "." in name and FUNCTION_NAME.fullmatch(":".join(name.rsplit(".", 1))):
+                ending = f"A pipeline that is code is named `{':'.join(name.rsplit('.', 1))}`."
             raise document.error(
                 ("pipeline",), f"there is no pipeline `{name}` in this file",
                 word=name, known=tuple(here),
-                advice=f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`.",
+                advice=ending,
             )  # fmt: skip
         return here[name]
 
     def _shared(
-        self, document: Document, pipeline: Pipeline, use: tuple[str, ...], chain: tuple[str, ...]
+        self, document: Document, pipeline: Subject, use: tuple[str, ...], chain: tuple[str, ...]
     ) -> Iterator[Shared]:
         for place, name in enumerate(use):
             file = str(Path(document.file).parent / name)
@@ -167,6 +212,46 @@ class Library:
             check_shared(shared, inner, pipeline)
             yield from self._shared(inner, pipeline, shared.use, (*chain, file))
             yield shared
+
+
+def _as_imported(written: str) -> str:
+    """Says how code is named that was named by its file, or with a method."""
+    file, _, name = written.rpartition(":")
+    folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
+    named, _, method = name.partition(".")
+    if FUNCTION_NAME.fullmatch(f"{module}:{named}") is None:
+        return "Code is named as it is imported: `myapp.agents:run`."
+    options = [f"path: [{folder}]"] if folder.strip("./") else []
+    options += [f"call: {method}"] if method else []
+    also = f", with `app: {{{', '.join(options)}}}`" if options else ""
+    return f"Code is named as it is imported: `{module}:{named}`{also}."
+
+
+def _app(scenario: Scenario, document: Document) -> App:
+    """Returns the pipeline that a scenario names as code."""
+    if FUNCTION_NAME.fullmatch(scenario.pipeline) is None:
+        raise document.error(
+            ("pipeline",), f"`{scenario.pipeline}` is no `module:function`",
+            advice=_as_imported(scenario.pipeline),
+        )  # fmt: skip
+    folder = str(Path(document.file).parent)
+    name = scenario.pipeline
+    return App(name, name, folder, scenario.app, scenario.agents, scenario.allow_hosts)
+
+
+def _in_file(code: CodePipeline, document: Document, scenario: Scenario | None) -> App:
+    """Returns a pipeline that a file names as code, with what a scenario adds to it."""
+    folder = str(Path(document.file).parent)
+    app = App(code.pipeline, code.code, folder, code.app, code.agents, code.allow_hosts)
+    if scenario is None:
+        return app
+    given = scenario.model_fields_set
+    return msgspec.structs.replace(
+        app,
+        options=scenario.app if "app" in given else app.options,
+        agents={**app.agents, **scenario.agents},
+        allow_hosts=(*app.allow_hosts, *scenario.allow_hosts),
+    )
 
 
 def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
@@ -201,7 +286,8 @@ def _with_references(document: Document, row: int | None, seed: int | None = Non
         raise document.error(tuple(at), str(problem)) from None
     if not found and template.is_constant and template.resolve({}) == body:
         return document
-    root: dict[str, Any] = {"column": {}, "env": {}}
+    # What a graph is given of the user's message is filled in turn by turn.
+    root: dict[str, Any] = {"column": {}, "env": {}, "user": "${user}"}
     if row is not None and isinstance(examples, list) and isinstance(examples[row], dict):
         root["column"] = examples[row]
     allowed = data.get("env")
@@ -211,7 +297,8 @@ def _with_references(document: Document, row: int | None, seed: int | None = Non
         seed = data.get("seed", 0) if seed is None else seed
         root["fake"] = Fakes(seed if isinstance(seed, int) else 0)
     for path, reference in found:
-        _check_reference(document, path, reference, root)
+        if (*path[:2], reference) != ("app", "input", "user"):
+            _check_reference(document, path, reference, root)
     filled = {**data, **template.resolve(root)}
     return document.with_data(filled)
 

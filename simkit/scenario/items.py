@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from simkit.errors import ReferenceInvalid, SourceError
 from simkit.references import compile as compile_references
-from simkit.source import Head, heads, near, text_of
+from simkit.source import Head, Shelf, heads, near, text_of
 
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+Heads: TypeAlias = Callable[[str], list[Head]]
+"""Reads the heads of a file."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -29,6 +32,8 @@ class Item(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     skip: str | None = None
     """Why it is not run."""
+    needs: tuple[str, ...] = ()
+    """Distributions without which it is skipped, as they are written here and under ``use``."""
 
     @property
     def id(self) -> str:
@@ -73,12 +78,16 @@ def misnamed(path: str | Path) -> str:
     return ""
 
 
-def items_in(file: str) -> list[Item]:
-    """Returns the scenarios of a file; only their names are read."""
+def items_in(file: str, shelf: Shelf | None = None) -> list[Item]:
+    """Returns the scenarios of a file; only their names are read, and what they need.
+
+    Whoever goes on to run them gives the shelf from which their documents will be taken.
+    """
+    read = heads if shelf is None else shelf.heads
     found: list[Item] = []
-    for head in heads(file):
+    for head in read(file):
         if "scenario" in head.values:
-            found += _items_of(file, head)
+            found += _items_of(file, head, read)
         elif "turns" in head.keys:
             raise SourceError(
                 f"{file}:{head.line}:1",
@@ -106,14 +115,15 @@ def _refuse_twins(items: list[Item]) -> None:
             )
 
 
-def _items_of(file: str, head: Head) -> Iterator[Item]:
+def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
     name = text_of(head.values["scenario"]) or str(head.values["scenario"])
     written = head.values.get("tags")
     tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
     skip = text_of(head.values.get("skip"))
+    needs = tuple(_needs(file, head.values, {file}, read))
     rows = head.values.get("examples")
     if not isinstance(rows, list) or not rows:
-        yield Item(file, name, head.index, head.line, None, tags, skip)
+        yield Item(file, name, head.index, head.line, None, tags, skip, needs)
         return
     try:
         template = compile_references(name) if "${" in name else None
@@ -123,4 +133,25 @@ def _items_of(file: str, head: Head) -> Iterator[Item]:
         row_name = f"{name} [{number + 1}]"
         if template is not None and isinstance(row, dict):
             row_name = str(template.resolve({"column": row}))
-        yield Item(file, row_name, head.index, head.line, number, tags, skip)
+        yield Item(file, row_name, head.index, head.line, number, tags, skip, needs)
+
+
+def _needs(file: str, values: Mapping[str, Any], seen: set[str], read: Heads) -> Iterator[str]:
+    """Yields what a document needs, and the files under its ``use``; what is wrong is told later.
+
+    ``seen`` are the files read so far: ``use`` may go round in a circle.
+    """
+    for name in _texts(values.get("use")):
+        shared = str(Path(file).parent / name)
+        if shared in seen or not Path(shared).is_file():
+            continue
+        seen.add(shared)
+        with suppress(SourceError):
+            for head in read(shared):
+                yield from _needs(shared, head.values, seen, read)
+    yield from _texts(values.get("needs"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, str))

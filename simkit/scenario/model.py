@@ -8,13 +8,16 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
 from simkit.pipeline.model import Version
+from simkit.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.scenario.claims import Expect
+from simkit.scenario.faults import Faults
+from simkit.scenario.needs import Need
 from simkit.scenario.replies import Lines, ToolResult
 from simkit.shape import (
-    TEXT_SCHEMA,
     Choice,
     Flag,
     Number,
+    OrText,
     Positive,
     TextValue,
     Written,
@@ -24,7 +27,7 @@ from simkit.shape import (
 )
 
 USER_FORMS: Final = ("text", "json", "parts", "simulate")
-LATER: Final = ("faults", "cassette", "agents", "allow_hosts", "schedule", "record")
+LATER: Final = ("schedule",)
 """Keys of the format that this version refuses instead of ignoring them."""
 DEFAULT_START: Final = "2026-01-05T09:00:00Z"
 
@@ -55,13 +58,7 @@ def _user(value: Any) -> Any:
     return {"text": value}
 
 
-class _OrText:
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        return {"anyOf": [TEXT_SCHEMA, handler(core_schema)]}
-
-
-UserValue = Annotated[UserMessage, BeforeValidator(_user), _OrText]
+UserValue = Annotated[UserMessage, BeforeValidator(_user), OrText]
 
 
 class Turn(Written):
@@ -81,6 +78,8 @@ class Turn(Written):
     """What each agent's model answers, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What each tool answers."""
+    faults: Faults = ()
+    """Planned misbehaviour in this turn."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 
@@ -171,24 +170,28 @@ class Scenario(Written):
     """Words to select by; pytest marks."""
     skip: TextValue | None = None
     """Why it is not run."""
-    xfail: Annotated[XFail | None, BeforeValidator(_xfail), _OrText] = None
+    needs: tuple[Need, ...] = ()
+    """Distributions without which it is skipped: `langgraph`, `'langgraph>=1.2'`."""
+    xfail: Annotated[XFail | None, BeforeValidator(_xfail), OrText] = None
     """It is known to fail."""
     limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: dict[str, TextValue] = Field(default_factory=dict)
     """Lints, and findings of `simkit validate`, that are turned off, each with the reason."""
-    faults: Any = None
-    """Planned misbehaviour."""
-    cassette: Any = None
-    """Recorded traffic that answers."""
-    agents: Any = None
-    """Attribution rules for real code."""
-    allow_hosts: Any = None
-    """Hosts that may be reached."""
+    faults: Faults = ()
+    """Planned misbehaviour, in every turn."""
     schedule: Any = None
     """The order in which ready work runs."""
-    record: Any = None
-    """What is volatile when recording."""
+    app: AppOptions = Field(default_factory=AppOptions)
+    """How a pipeline that is code is built and run."""
+    agents: Rules = Field(default_factory=dict)
+    """Which model calls are whose, where the pipeline is code that does not say it."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that may be reached: exact, `*.example.com`, or with a port."""
+    cassette: CassetteValue | None = None
+    """Recorded traffic that answers what has no reply lines."""
+    record: RecordOptions = Field(default_factory=RecordOptions)
+    """How recorded requests are compared, and what must not be recorded."""
 
 
 class Shared(Written):
@@ -202,7 +205,9 @@ class Shared(Written):
     """What is so before the conversation begins."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """What tools answer in turns that do not say otherwise."""
+    needs: tuple[Need, ...] = ()
+    """Distributions without which scenarios that use the file are skipped."""
     lints: dict[str, TextValue] = Field(default_factory=dict)
     """Findings of `simkit validate` that are turned off for this file, each with the reason."""
-    agents: Any = None
-    """Attribution rules for real code."""
+    agents: Rules = Field(default_factory=dict)
+    """Attribution rules for pipelines that are code."""

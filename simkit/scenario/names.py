@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.errors import SourceError
 from simkit.lint_catalogue import LINTS
 from simkit.paths import follow
-from simkit.pipeline.cast import channels_of, members_of, sections_of, startable, tools_of
-from simkit.pipeline.model import Pipeline
 from simkit.pipeline.root_names import keys_in, leads_to
+from simkit.scenario.apps import App
 from simkit.scenario.claim_names import ClaimNames
+from simkit.scenario.faults import Fault
+from simkit.scenario.known import Known, Subject, known_in
 from simkit.scenario.model import LATER, Scenario, Shared, Turn
-from simkit.scenario.replies import ReplyLine, lines_of
-from simkit.shape import require
+from simkit.scenario.replies import lines_of
+from simkit.scenario.wire_only import check_shown
+from simkit.shape import ANYTHING, require
 from simkit.source import Document, SourcePath
 from simkit.validation_catalogue import FINDINGS, PREFIX
 
@@ -22,16 +24,22 @@ CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 """What a reply line's ``when`` sees of a context, beside its sections."""
 
 
-def check_scenario(scenario: Scenario, document: Document, pipeline: Pipeline) -> None:
+def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> None:
     """Raises SourceError for the first name that leads nowhere, or that cannot be done yet."""
     for key in LATER:
         if key in scenario.model_fields_set:
             raise _unsupported(document, (key,), f"`{key}`")
     for lint in scenario.lints:
-        known = FINDINGS if lint.startswith(PREFIX) else LINTS
-        require(document, ("lints", lint), "lint", lint, known, key=True)
-    _check_given(scenario.given.state, document, pipeline)
-    claims = ClaimNames(document, pipeline)
+        lints = FINDINGS if lint.startswith(PREFIX) else LINTS
+        require(document, ("lints", lint), "lint", lint, lints, key=True)
+    known = known_in(subject)
+    if isinstance(subject, App):
+        _check_app(scenario, document, subject)
+    else:
+        _check_declared(scenario, document)
+        check_shown(scenario, document)
+    _check_given(scenario.given.state, document, known)
+    claims = ClaimNames(document, known)
     projects: dict[str, str] = {}
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
@@ -42,38 +50,66 @@ def check_scenario(scenario: Scenario, document: Document, pipeline: Pipeline) -
                 key=True,
             )  # fmt: skip
         _check_project(turn, document, at, projects)
-        _check_replies(turn, document, at, pipeline)
-        _check_results(turn.tool_results, document, (*at, "tool_results"), pipeline)
-        if turn.restart and pipeline.store == "memory":
+        _check_replies(turn, document, at, known)
+        _check_faults(turn.faults, document, (*at, "faults"), known)
+        _check_results(turn.tool_results, document, (*at, "tool_results"), known)
+        if turn.restart and not isinstance(subject, App) and subject.store == "memory":
             raise document.error(
                 (*at, "restart"),
-                f"pipeline `{pipeline.pipeline}` has `store: memory`, which ends with its process",
+                f"pipeline `{subject.pipeline}` has `store: memory`, which ends with its process",
                 advice="With `store: sqlite`, or without `store:`, there is something to restore.",
                 key=True,
             )
         claims.check(turn.expect, (*at, "expect"))
     claims.check(scenario.expect, ("expect",))
-    _check_startable(scenario, document, pipeline)
+    _check_faults(scenario.faults, document, ("faults",), known)
+    _check_startable(scenario, document, known)
 
 
-def check_shared(shared: Shared, document: Document, pipeline: Pipeline) -> None:
+APP_KEYS: Final = ("app", "agents", "allow_hosts", "cassette", "record")
+"""What a scenario says only of a pipeline that is code."""
+
+
+def _check_declared(scenario: Scenario, document: Document) -> None:
+    for key in APP_KEYS:
+        if key in scenario.model_fields_set:
+            raise document.error(
+                (key,), f"`{key}` is about a pipeline that is code, and this one is YAML",
+                advice="A pipeline that is code is named `pipeline: module:function`.", key=True,
+            )  # fmt: skip
+
+
+def _check_app(scenario: Scenario, document: Document, app: App) -> None:
+    """Refuses what code that simkit did not write cannot do."""
+    if scenario.given.state:
+        raise document.error(
+            ("given", "state"), f"the state of `{app.pipeline}` is its own: nothing can be given",
+            advice="Prepare it in a function, `app: {setup: module:function}`.", key=True,
+        )  # fmt: skip
+
+
+def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
     """Raises SourceError for the first name in a file under ``use`` that leads nowhere."""
-    if "agents" in shared.model_fields_set:
-        raise _unsupported(document, ("agents",), "`agents`")
+    known = known_in(subject)
+    if "agents" in shared.model_fields_set and not isinstance(subject, App):
+        raise document.error(
+            ("agents",), "`agents` is about a pipeline that is code, and this one is YAML",
+            key=True,
+        )  # fmt: skip
     for code in shared.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
-    _check_given(shared.given.state, document, pipeline)
-    _check_results(shared.tool_results, document, ("tool_results",), pipeline)
+    _check_given(shared.given.state, document, known)
+    _check_results(shared.tool_results, document, ("tool_results",), known)
 
 
 def _unsupported(document: Document, path: SourcePath, what: str) -> SourceError:
     return document.error(path, f"{what} is not supported by this version of simkit", key=True)
 
 
-def _check_given(state: Iterable[str], document: Document, pipeline: Pipeline) -> None:
+def _check_given(state: Iterable[str], document: Document, known: Known) -> None:
     for channel in state:
         path = ("given", "state", channel)
-        require(document, path, "channel", channel, channels_of(pipeline), key=True)
+        require(document, path, "channel", channel, known.channels, key=True)
 
 
 def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
@@ -90,6 +126,11 @@ def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
         raise document.error(
             at, "a turn needs `user:`", advice="Write what the user says: `- user: Hello`."
         )
+    if "json_" in turn.user.model_fields_set and turn.user.json_ is None:
+        raise document.error(
+            (*at, "user", "json"), "the user's message must be a value, not null",
+            advice="Write what the user says, or a value such as `user: {json: {}}`.",
+        )  # fmt: skip
     for form in ("parts", "simulate"):
         if form in turn.user.model_fields_set:
             raise _unsupported(document, (*at, "user", form), f"`{form}`")
@@ -111,30 +152,44 @@ def _check_project(
 # Replies
 
 
-def _check_replies(turn: Turn, document: Document, at: SourcePath, pipeline: Pipeline) -> None:
-    members = members_of(pipeline)
+def _check_replies(turn: Turn, document: Document, at: SourcePath, known: Known) -> None:
+    members = known.agents
     for agent, lines in turn.replies.items():
         path: SourcePath = (*at, "replies", agent)
         require(document, path, "agent", agent, members, key=True)
-        tools = tools_of(pipeline, members[agent])
-        keys = (*sections_of(pipeline, members[agent]), *CONTEXT_KEYS)
+        tools = known.tools_of(agent)
+        keys = (*known.sections_of(agent), *CONTEXT_KEYS)
         for place, line in enumerate(lines_of(lines)):
             inside = (*path, place) if isinstance(lines, tuple) else path
-            _check_calls(agent, line, document, inside, tools)
+            if line.calls is not None:
+                _check_calls(agent, document, inside, tools)
             if line.handoff is not None:
                 require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)
-            for where, key in keys_in(line.when, (*inside, "when")):
-                if not leads_to(key, keys):
-                    require(document, where, "part of a context", key, keys, key=True)
+            if line.when is not None:
+                _check_when(line.when, document, (*inside, "when"), keys)
 
 
-def _check_calls(
-    agent: str, line: ReplyLine, document: Document, at: SourcePath, tools: tuple[str, ...]
+def _check_faults(
+    faults: Sequence[Fault], document: Document, at: SourcePath, known: Known
 ) -> None:
+    for place, fault in enumerate(faults):
+        if fault.agent is not None:
+            require(document, (*at, place, "agent"), "agent", fault.agent, known.agents)
+
+
+def _check_when(matcher: Any, document: Document, at: SourcePath, known: tuple[str, ...]) -> None:
+    for where, key in keys_in(matcher, at):
+        if not leads_to(key, known):
+            require(document, where, "part of a context", key, known, key=True)
+
+
+def _check_calls(agent: str, document: Document, at: SourcePath, tools: Sequence[str]) -> None:
+    if tools is ANYTHING:
+        return
     for path, tool in _calls_of(follow(document.data, (*at, "calls")), (*at, "calls")):
         if tool not in tools:
             raise document.error(
-                path, f"agent `{agent}` has no tool `{tool}`", word=tool, known=tools,
+                path, f"agent `{agent}` has no tool `{tool}`", word=tool, known=tuple(tools),
                 advice="" if tools else "Its `tools:` in the pipeline name none.", key=True,
             )  # fmt: skip
 
@@ -150,24 +205,25 @@ def _calls_of(written: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
 
 
 def _check_results(
-    results: Iterable[str], document: Document, at: SourcePath, pipeline: Pipeline
+    results: Iterable[str], document: Document, at: SourcePath, known: Known
 ) -> None:
-    offered = {tool for name in pipeline.agents for tool in tools_of(pipeline, name)}
     for tool in results:
-        if tool not in offered:
+        if known.tools is not ANYTHING and tool not in known.tools:
             raise document.error(
-                (*at, tool), f"no agent has tool `{tool}`", word=tool, known=sorted(offered),
+                (*at, tool), f"no agent has tool `{tool}`", word=tool, known=sorted(known.tools),
                 key=True,
             )  # fmt: skip
 
 
-def _check_startable(scenario: Scenario, document: Document, pipeline: Pipeline) -> None:
+def _check_startable(scenario: Scenario, document: Document, known: Known) -> None:
     """Refuses lines that can never be served."""
-    can = startable(pipeline)
+    can = known.startable
+    if can is ANYTHING:
+        return
     for place, turn in enumerate(scenario.turns):
         for agent in turn.replies:
             if agent not in can:
-                names = ", ".join(name for name in members_of(pipeline) if name in can)
+                names = ", ".join(can)
                 raise document.error(
                     ("turns", place, "replies", agent),
                     f"agent `{agent}` has reply lines, but nothing can ever start it",

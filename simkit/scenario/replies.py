@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from simkit import messages as m
-from simkit.failures import FAILURES
+from simkit.failures import FAILURES, Failure
 from simkit.shape import (
     Count,
     FunctionName,
@@ -61,14 +61,14 @@ class HandoffLine(Written):
 class ErrorLine(Written):
     """A provider's failure in detail."""
 
-    status: Count = 500
-    """The HTTP status."""
+    status: Count | None = None
+    """The HTTP status; without it, that of the type, or 500."""
     type: str = "server_error"
-    """The failure's type."""
-    message: TextValue = "The provider failed."
+    """The failure's type: a name of the vocabulary, or the scenario's own."""
+    message: TextValue | None = None
     """The provider's words."""
     retry_after: Number | None = None
-    """Seconds."""
+    """Seconds after which the client may try again; without it, it is told not to."""
 
 
 def _error(value: Any) -> Any:
@@ -150,8 +150,8 @@ class ReplyLine(Written):
     """Tokens that the provider reports."""
     latency_ms: Count = 0
     """Virtual milliseconds that the answer takes."""
-    chunks: Positive | tuple[Positive, ...] | None = None
-    """How a stream is cut."""
+    chunks: Positive | tuple[Positive, ...] | Literal["bytes"] | None = None
+    """How a stream is cut: into so many pieces, at these sizes in characters, or byte by byte."""
 
     def reply(self) -> m.Reply:
         """The answer as a value."""
@@ -167,7 +167,7 @@ class ReplyLine(Written):
         if "interrupt" in given:
             return m.Interrupts(self.interrupt)
         if self.error is not None:
-            return _failure(self.error)
+            return failure_of(self.error)
         if self.function is not None:
             return m.Computes(self.function)
         return m.Text(self.text or "")
@@ -178,11 +178,21 @@ class ReplyLine(Written):
         return m.Answer(self.reply(), usage or None, self.latency_ms, self.chunks)
 
 
-def _failure(error: str | ErrorLine) -> m.Fails:
+_FAILED: Final = Failure(500, "The provider failed.")
+
+
+def failure_of(error: str | ErrorLine) -> m.Fails:
+    """Returns what `error` says as a value: what it leaves out is the vocabulary's."""
     if isinstance(error, str):
         known = FAILURES[error]
-        return m.Fails(error, known.status, known.message, known.retry_after)
-    return m.Fails(error.type, error.status, error.message, error.retry_after)
+        return m.Fails(error, known.status, known.message)
+    known = FAILURES.get(error.type, _FAILED)
+    return m.Fails(
+        error.type,
+        known.status if error.status is None else error.status,
+        known.message if error.message is None else error.message,
+        error.retry_after,
+    )
 
 
 def _line(value: Any) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.pipeline.model import Pipeline
+from simkit.scenario.apps import CodePipeline
 from simkit.scenario.model import Scenario
 from simkit.shape import json_schema_of
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Returns the JSON Schemas (draft 2020-12) of `scenario` and `pipeline` documents.
+    """Returns the JSON Schemas (draft 2020-12) of `scenario` and `pipeline` documents, and `code`.
 
     They hold the shape that the loader holds; names, references and regular expressions are the
     loader's alone.
@@ -18,4 +19,5 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {
         "scenario": json_schema_of(Scenario, "simkit scenario"),
         "pipeline": json_schema_of(Pipeline, "simkit pipeline"),
+        "code": json_schema_of(CodePipeline, "simkit pipeline that is code"),
     }

@@ -7,9 +7,10 @@
         run = coach.say("How was my run?", replies={"coach": "12 % faster."})
         assert run.reply == contains("faster")
 
-``say`` adds a turn, checked at once. The first look at what came of it runs the whole conversation
-anew, from its first turn, as a scenario file would: so nothing that a process keeps can leak from
-one turn into the next unseen, and what was said before is held to happen again, event by event.
+``say`` adds a turn, checked at once. The first look at what came of it takes the turns that were
+not taken yet, each once. When the whole is judged it is run once more if user code ran, and held to
+happen again, event by event: so nothing that a process keeps can leak from one turn into the next
+unseen.
 
 From the ground up: ``places`` (where a test says what), ``pipelines`` (what it names),
 ``outcome`` (what came of a turn), ``conversation``, ``fixture`` (the door in pytest).

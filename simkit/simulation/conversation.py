@@ -9,23 +9,23 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from simkit.errors import SimkitError, SourceError
-from simkit.events import AnyEvent, TurnFinished
 from simkit.expect.findings import Finding
-from simkit.expect.judge import Judgement, judge
+from simkit.expect.judge import Judgement
 from simkit.report.text import findings_text
-from simkit.runtime.functions import function_named
+from simkit.runtime.compiled import compiled
+from simkit.scenario.apps import App
 from simkit.scenario.claims import Expect
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.items import Item
 from simkit.scenario.model import DEFAULT_START, Scenario, Turn
 from simkit.scenario.names import check_scenario
-from simkit.session import run, simulate
+from simkit.session import Conversation, run
 from simkit.shape import validated
 from simkit.simulation.outcome import TurnOutcome
-from simkit.simulation.pipelines import pipeline_of
+from simkit.simulation.pipelines import is_code, pipeline_of
 from simkit.simulation.places import Place, document_at, place_of_caller
 from simkit.trace import Trace
-from simkit.views import View, view_of
+from simkit.views import View
 
 __tracebackhide__ = True
 """pytest shows the line of the test, not what is beneath it."""
@@ -53,8 +53,8 @@ class _Script(NamedTuple):
 class Simulation:
     """A conversation with a pipeline, whose models are scripted by whoever leads it.
 
-    ``pipeline`` is a file, YAML text of several lines, or a mapping. As a context manager it is
-    checked at its end.
+    ``pipeline`` is a file, YAML text of several lines, a mapping, or code, ``module:function``.
+    As a context manager it is checked at its end.
     """
 
     def __init__(
@@ -66,32 +66,41 @@ class Simulation:
         start: str = DEFAULT_START,
         limits: Mapping[str, Any] | None = None,
         lints: Mapping[str, str] | None = None,
+        app: Mapping[str, Any] | None = None,
+        agents: Mapping[str, Any] | None = None,
+        allow_hosts: Sequence[str] = (),
         name: str = "",
         folders: Sequence[Path] = (),
         library: Library | None = None,
     ) -> None:
         """``state`` is what channels hold at first, ``lints`` those turned off, with the reason.
 
+        ``app``, ``agents`` and ``allow_hosts`` are what a scenario file says of a pipeline that is
+        code under these keys; folders are those around the calling file.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
         self._place = place_of_caller()
         self._values = {
-            "version": 1, "scenario": name or self._place.where, "pipeline": "the pipeline",
+            "version": 1, "scenario": name or self._place.where,
+            "pipeline": pipeline if is_code(pipeline) else "the pipeline",
             "seed": seed, "start": start, "given": {"state": dict(state or {})},
             "limits": dict(limits or {}), "lints": dict(lints or {}),
         }  # fmt: skip
+        more = {"app": app, "agents": agents, "allow_hosts": list(allow_hosts)}
+        self._values |= {key: value for key, value in more.items() if value}
         self._script = self._ran = _Script()
-        self._trace: Trace | None = None
+        self._conversation: Conversation | None = None
         self._judgement: Judgement | None = None
         self._seen: set[Finding] = set()
-        self._view = View()
+        self._opened: dict[str, int] = {}
+        """Session to the place of its first turn."""
         try:
-            self._pipeline, self._pipeline_document = pipeline_of(
-                pipeline, self._place, library or Library(), folders
-            )
             first = {**self._values, "turns": [{"user": "Hello"}]}
             document = document_at(first, self._place, [self._place])
             self._scenario = validated(Scenario, document)
+            self._pipeline, self._pipeline_document = pipeline_of(
+                pipeline, self._place, library or Library(), folders, self._scenario, document
+            )
             check_scenario(self._scenario, document, self._pipeline)
         except SimkitError as problem:
             raise _told(problem, self._place) from None
@@ -103,8 +112,11 @@ class Simulation:
         self, kind: type[BaseException] | None, problem: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        if problem is None:
-            self.check()
+        try:
+            if problem is None:
+                self.check()
+        finally:
+            self.close()
 
     def say(
         self,
@@ -137,22 +149,23 @@ class Simulation:
 
     @property
     def view(self) -> View:
-        """The views on all that happened so far; runs what was said since somebody looked."""
-        self._catch_up()
-        return self._view
+        """The views on all that happened so far; takes what was said since somebody looked."""
+        return self._caught_up().view if self._script.turns else View()
 
     @property
     def trace(self) -> Trace:
-        """Everything that happened so far; raises if the user has said nothing."""
-        self._catch_up()
-        if self._trace is None:
+        """Everything that happened, as if it ended here; raises if the user has said nothing."""
+        if not self._script.turns:
             raise self._place.error("the user has said nothing yet")
-        return self._trace
+        return self._caught_up().trace()
 
     @property
     def findings(self) -> list[Finding]:
-        """What lints found in all turns; who has looked at them answers for them."""
-        return self.look_at_findings()
+        """What lints found in all turns; who has looked at them answers for them.
+
+        Among them is what `judgement` compares, which no single turn's findings show.
+        """
+        return self._looked_at(self.judgement().findings)
 
     def check(self) -> None:
         """Raises AssertionError for findings that nobody has looked at."""
@@ -165,18 +178,29 @@ class Simulation:
         return [one for one in self.judgement().findings if one not in self._seen]
 
     def judgement(self) -> Judgement:
-        """What the judge says of all turns so far."""
+        """What the judge says of all turns so far.
+
+        The run is compared with others: the same without restarts, each session alone, and, where
+        user code ran, once more the same.
+        """
         if self._judgement is None:
             self._judgement = self._judged()
         return self._judgement
 
+    def close(self) -> None:
+        """Lets go of what it holds, such as the environment of a pipeline that is code.
+
+        What came of the turns that were looked at can still be asked; nothing more can be said.
+        """
+        if self._conversation is not None:
+            self._conversation.close()
+
     # what an outcome asks
 
-    def look_at_findings(self, number: int | None = None) -> list[Finding]:
-        """Returns the findings of a turn, or of all, and remembers that they were looked at."""
-        found = [one for one in self.judgement().findings if number in (None, one.turn)]
-        self._seen.update(found)
-        return found
+    def look_at_findings(self, number: int) -> list[Finding]:
+        """Returns the findings of a turn, and remembers that they were looked at."""
+        found = self._caught_up().judgement({number - 1}).findings
+        return self._looked_at([one for one in found if one.turn == number])
 
     def expects_error(self, number: int) -> bool:
         """Whether somebody has looked at the error with which a turn ended."""
@@ -184,12 +208,11 @@ class Simulation:
 
     def expect_error(self, number: int) -> None:
         """Notes that somebody has looked at the error with which a turn ended."""
+        if self.expects_error(number):
+            return
         turns = list(self._script.turns)
         turns[number - 1] = turns[number - 1].model_copy(update={"expect": _ANY_ERROR})
-        is_behind = self._ran is not self._script or len(self._view.turns) < len(turns)
         self._script = self._script._replace(turns=tuple(turns))
-        if not is_behind:
-            self._ran = self._script
         self._judgement = None
 
     def place_of(self, number: int) -> Place:
@@ -210,30 +233,40 @@ class Simulation:
         said |= {"restart": True} if restart else {}
         try:
             alone = document_at({**self._values, "turns": [said]}, self._place, [place])
-            scenario = validated(Scenario, alone)
-            (turn,) = scenario.turns
-            unbroken = turn.model_copy(update={"restart": False})
-            first = scenario.model_copy(update={"turns": (unbroken,)})
-            check_scenario(first, alone, self._pipeline)
+            (turn,) = validated(Scenario, alone).turns
+            longer = self._script.longer(turn, said, place)
+            number = len(self._script.turns)
+            opened = self._opened.get(turn.session, number)
+            self._check(longer, sorted({0, opened, number}))
         except SimkitError as problem:
             raise _told(problem, place) from None
-        self._script = self._script.longer(turn, said, place)
+        self._opened[turn.session] = opened
+        self._script = longer
         self._judgement = None
         return TurnOutcome(self, len(self._script.turns))
 
-    def _catch_up(self) -> None:
-        """Runs the whole conversation anew if something was said since it was run."""
-        if self._ran is self._script:
-            return
-        place = self._script.places[-1]
+    def _check(self, script: _Script, places: Sequence[int]) -> None:
+        """Raises for what is wrong with some turns: a new one, and those that it is held to."""
+        values = {**self._values, "turns": [script.written[place] for place in places]}
+        document = document_at(values, self._place, [script.places[place] for place in places])
+        turns = tuple(script.turns[place] for place in places)
+        check_scenario(self._scenario.model_copy(update={"turns": turns}), document, self._pipeline)
+
+    def _caught_up(self) -> Conversation:
+        """Takes what was said since somebody looked."""
+        conversation = self._conversation
+        if conversation is not None and self._ran is self._script:
+            return conversation
+        prepared = self._prepared()
         try:
-            prepared = self._prepared()
-            check_scenario(prepared.scenario, prepared.document, self._pipeline)
-            trace = run(prepared)
-            _hold_to_repeat(self._trace, trace, place)
+            conversation = conversation or Conversation(prepared)
+            conversation.follow(prepared)
         except SimkitError as problem:
-            raise _told(problem, place) from None
-        self._ran, self._trace, self._view = self._script, trace, view_of(trace.events)
+            # Whoever looks again is told again.
+            self._conversation = None
+            raise _told(problem, self._script.places[-1]) from None
+        self._ran, self._conversation = self._script, conversation
+        return conversation
 
     def _prepared(self) -> Prepared:
         script = self._script
@@ -245,35 +278,33 @@ class Simulation:
             item, scenario, document, self._pipeline, self._pipeline_document, (), document
         )
 
+    def _looked_at(self, found: Sequence[Finding]) -> list[Finding]:
+        self._seen.update(found)
+        return list(found)
+
     def _judged(self) -> Judgement:
         if not self._script.turns:
             return Judgement((), (), (), ())
-        prepared = self._prepared()
-        turns = prepared.scenario.turns
-        if any(turn.restart for turn in turns) or len({turn.session for turn in turns}) > 1:
-            # Only this also holds the run against others: unbroken ones, sessions alone.
-            return simulate(prepared).judgement
-        return judge(prepared.scenario, prepared.document, self.trace, function_named)
+        conversation = self._caught_up()
+        place = self._script.places[-1]
+        try:
+            pipeline = self._pipeline
+            if not isinstance(pipeline, App) and compiled(pipeline).functions.were_called:
+                _hold_to_repeat(conversation.trace(), run(self._prepared()), place)
+            return conversation.judgement(compared=True)
+        except SimkitError as problem:
+            raise _told(problem, place) from None
 
 
-def _hold_to_repeat(before: Trace | None, now: Trace, place: Place) -> None:
-    """Raises if what was said before did not happen again as it had happened."""
-    if before is None:
-        return
-    old = _of_turns(before.events)
-    for one, other in zip(old, now.events, strict=False):
+def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
+    """Raises if what was said does not happen again as it happened."""
+    for one, other in zip(once.events, again.events, strict=False):
         if one != other:
             raise place.error(
                 f"turn {getattr(one, 'turn', 0)} did not come out as before when it was run again"
                 f" ({type(one).__name__} differs): user code keeps something in its module that "
                 "belongs into a channel"
             )
-
-
-def _of_turns(events: Sequence[AnyEvent]) -> Sequence[AnyEvent]:
-    """Returns the events up to the end of the last turn; how the run ends may change."""
-    ends = [place for place, event in enumerate(events, 1) if isinstance(event, TurnFinished)]
-    return events[: ends[-1] if ends else 0]
 
 
 def _told(problem: SimkitError, place: Place) -> SourceError:

@@ -64,17 +64,25 @@ class _Judge:
         """Judges after the test's body; what fails here is the test, not its teardown."""
         opened = item.stash.get(_OPENED, [])
         try:
-            result = yield
-        except Exception:
-            # The failure of the body is what is to be seen, also of a run that cannot be judged.
-            with suppress(SimkitError):
-                found = _unseen(opened)
-                if found:
-                    item.add_report_section("call", "simkit findings", findings_text(found))
-            raise
-        if opened:
-            _hold(item, opened)
-        return result
+            return (yield from _judged(item, opened))
+        finally:
+            for simulation in opened:
+                simulation.close()
+
+
+def _judged(item: pytest.Item, opened: Sequence[Simulation]) -> Generator[None, Any, Any]:
+    try:
+        result = yield
+    except Exception:
+        # The failure of the body is what is to be seen, also of a run that cannot be judged.
+        with suppress(SimkitError):
+            found = _unseen(opened)
+            if found:
+                item.add_report_section("call", "simkit findings", findings_text(found))
+        raise
+    if opened:
+        _hold(item, opened)
+    return result
 
 
 def _unseen(opened: Sequence[Simulation]) -> list[Finding]:

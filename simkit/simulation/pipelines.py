@@ -1,4 +1,4 @@
-"""The pipeline that a test names: a file, YAML text, or a mapping."""
+"""The pipeline that a test names: a file, YAML text, a mapping, or code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from simkit.errors import SourceError
-from simkit.pipeline.model import Pipeline
 from simkit.scenario.files import Library
 from simkit.scenario.items import PIPELINE_SUFFIX
+from simkit.scenario.known import Subject
+from simkit.scenario.model import Scenario
+from simkit.shape import FUNCTION_NAME
 from simkit.simulation.places import Place, document_at
 from simkit.source import Document, load_text, near
 
@@ -20,8 +22,15 @@ def pipeline_of(
     place: Place,
     library: Library,
     folders: Sequence[Path],
-) -> tuple[Pipeline, Document]:
-    """Returns the pipeline, and the document that says where it says what; raises SourceError."""
+    scenario: Scenario,
+    document: Document,
+) -> tuple[Subject, Document]:
+    """Returns the pipeline, and the document that says where it says what; raises SourceError.
+
+    ``scenario``, and its document, say more of a pipeline that is code.
+    """
+    if is_code(named):
+        return library.subject(document, scenario), document
     if isinstance(named, Mapping):
         documents = [document_at(named, place, ())]
     elif isinstance(named, str) and "\n" in named:
@@ -33,7 +42,12 @@ def pipeline_of(
     ]
     if len(found) != 1:
         raise place.error(f"one pipeline is wanted here, but there are {len(found)}")
-    return library.pipeline(found[0]), found[0]
+    return library.subject(found[0], scenario), found[0]
+
+
+def is_code(named: object) -> bool:
+    """Whether a test names a pipeline as ``module:function``."""
+    return isinstance(named, str) and FUNCTION_NAME.fullmatch(named) is not None
 
 
 def _file(name: str, place: Place, folders: Sequence[Path]) -> str:

@@ -5,7 +5,8 @@ numbers are typed; tags, tabs, merge keys and duplicate keys are errors. libyaml
 ``values`` makes plain values of its nodes, and a ``Document`` keeps the nodes, because their marks
 are the positions. Every problem is a ``SourceError``.
 
-From the ground up: ``nodes``, ``nearest``, ``syntax``, ``parsing``, ``values``, ``documents``.
+From the ground up: ``nodes``, ``nearest``, ``syntax``, ``parsing``, ``values``, ``documents``,
+``shelf``.
 """
 
 from simkit.source.documents import (
@@ -20,6 +21,7 @@ from simkit.source.documents import (
 from simkit.source.nearest import near
 from simkit.source.nodes import SourcePath, path_text
 from simkit.source.parsing import FILE_BYTES_MAX, NESTING_MAX, NODES_MAX
+from simkit.source.shelf import Shelf
 from simkit.source.values import SourceFloat, SourceInt, text_of
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "NODES_MAX",
     "Document",
     "Head",
+    "Shelf",
     "SourceFloat",
     "SourceInt",
     "SourcePath",

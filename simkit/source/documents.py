@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any, Final
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from simkit.errors import SourceError
+from simkit.garbage import collected_later
 from simkit.source.nearest import near
 from simkit.source.nodes import (
     LINE_END,
+    Fault,
     SourcePath,
     child,
     is_empty,
@@ -29,7 +32,9 @@ from simkit.source.syntax import QUOTE
 from simkit.source.values import construct, mapping_of
 
 EXCERPT_LINES_MAX: Final = 8
-HEAD_KEYS: Final = frozenset(("scenario", "pipeline", "tags", "skip", "xfail", "examples"))
+HEAD_KEYS: Final = frozenset(
+    ("scenario", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +182,11 @@ def load_text(text: str, file: str) -> list[Document]:
     """Returns the documents of ``text``, which errors say comes from ``file``."""
     text = text.removeprefix("\ufeff")
     nodes = _Nodes(text, file)
-    return [
-        Document(
-            file, index, made(file, root, construct), partial(nodes.root, index), text,
-            (root.start_mark.index, root.end_mark.index),
-        )
-        for index, root in enumerate(roots(text, file))
-    ]  # fmt: skip
+    with collected_later():
+        return [
+            nodes.document(index, root, made(file, root, construct))
+            for index, root in enumerate(roots(text, file))
+        ]
 
 
 class _Nodes:
@@ -197,6 +200,11 @@ class _Nodes:
         self._text, self._file = text, file
         self._roots: list[Node] = []
 
+    def document(self, index: int, root: Node, data: Any) -> Document:
+        """Returns the document of a node."""
+        span = root.start_mark.index, root.end_mark.index
+        return Document(self._file, index, data, partial(self.root, index), self._text, span)
+
     def root(self, index: int) -> Node:
         """Returns the node of a document."""
         if not self._roots:
@@ -207,10 +215,27 @@ class _Nodes:
 def heads(path: str | Path) -> list[Head]:
     """Returns the head of each document; the rest is only held to be YAML."""
     file = str(path)
-    return [
-        Head(index, int(root.start_mark.line) + 1, made(file, root, _head_values), _keys(root))
-        for index, root in enumerate(roots(read(path), file))
-    ]
+    with collected_later():
+        return [_head(file, index, root) for index, root in enumerate(roots(read(path), file))]
+
+
+def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
+    """Returns the heads of a file, and its documents: none if anything in them is at fault."""
+    file, text = str(path), read(path)
+    nodes = _Nodes(text, file)
+    found: list[Head] = []
+    documents: list[Document] = []
+    with collected_later():
+        for index, root in enumerate(roots(text, file)):
+            found.append(_head(file, index, root))
+            with suppress(Fault):
+                documents.append(nodes.document(index, root, construct(root)))
+    return found, documents if len(documents) == len(found) else []
+
+
+def _head(file: str, index: int, root: Node) -> Head:
+    values = made(file, root, _head_values)
+    return Head(index, int(root.start_mark.line) + 1, values, _keys(root))
 
 
 def _head_values(root: Node) -> dict[str, Any]:

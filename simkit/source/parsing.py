@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -100,23 +100,32 @@ class _Composer(CParser):
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text)
-        self.file = file
-        self.depth = -1
+        self.descend_resolver, self.ascend_resolver = _guards(file)
 
     def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
         """Returns an empty tag, so that every other tag is one that the author wrote."""
         return ""
 
-    def descend_resolver(self, parent: Node | None, index: Any) -> None:
-        """Is called before each node; the composer is recursive and has no limit of its own."""
-        self.depth += 1
-        if self.depth > NESTING_MAX and parent is not None:
-            what = f"lists and mappings are nested deeper than {NESTING_MAX} levels"
-            raise SourceError(where(self.file, parent.start_mark), what)
 
-    def ascend_resolver(self) -> None:
-        """Is called after each node."""
-        self.depth -= 1
+def _guards(file: str) -> tuple[Callable[[Node | None, Any], None], Callable[[], None]]:
+    """Returns what a composer calls before and after each node: it has no limit of its own.
+
+    They are closures because they stand for a fifth of the time that composing takes.
+    """
+    depth = -1
+
+    def descend(parent: Node | None, index: Any) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > NESTING_MAX and parent is not None:
+            what = f"lists and mappings are nested deeper than {NESTING_MAX} levels"
+            raise SourceError(where(file, parent.start_mark), what)
+
+    def ascend() -> None:
+        nonlocal depth
+        depth -= 1
+
+    return descend, ascend
 
 
 def _unprintable(text: str, file: str) -> SourceError:

@@ -18,20 +18,23 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import socket
 import sys
-import sysconfig
 import threading
 import time
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from simkit.errors import NetworkRefused
+from simkit.transports import connections
+from simkit.transports.connections import watcher
 from simkit.transports.effects import BUILTINS, FUNCTIONS, WHOEVER_CALLS
+from simkit.transports.gate import leave
+from simkit.transports.hosts import AllowedHosts
+from simkit.transports.installing import Installation, Made, Row
+from simkit.transports.places import place, user_frame
+from simkit.transports.suspects import may_cause_effects
 
+Slept = Callable[[float], None]
 Report = Callable[[str, str], None]
 """Gets an effect's name and where user code caused it, ``file.py:line in function``."""
 
@@ -42,16 +45,26 @@ class Guard:
     May be nested and entered by several threads and tasks at once; each sees its own.
     """
 
-    __slots__ = ("_before", "home", "network", "report", "seen")
+    __slots__ = (
+        "_before", "_watches", "allowed", "home", "network", "report", "seen", "slept", "trusts",
+    )  # fmt: skip
 
-    def __init__(self, report: Report, network: bool, home: str) -> None:
-        self.report, self.network, self.home = report, network, home
+    def __init__(
+        self, report: Report, network: bool, home: str, allowed: AllowedHosts,
+        slept: Slept | None = None, trusts: bool = False,
+    ) -> None:  # fmt: skip
+        self.report, self.network, self.home, self.allowed = report, network, home, allowed
+        self.slept, self.trusts = slept, trusts
         self.seen: set[tuple[str, str]] = set()
 
     def __enter__(self) -> None:
-        self._before = _active.set(self)
-        _install()
-        _watch_this_thread()
+        self._before = watcher.set(self)
+        _installation.__enter__()
+        connections.installation.__enter__()
+        # A library's effects in the user's name are in no code of the user's.
+        self._watches = not self.trusts or may_cause_effects(self.home)
+        if self._watches:
+            _watch_this_thread()
 
     def __exit__(
         self,
@@ -59,9 +72,11 @@ class Guard:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _unwatch_this_thread()
-        _restore()
-        _active.reset(self._before)
+        if self._watches:
+            _unwatch_this_thread()
+        connections.installation.__exit__()
+        _installation.__exit__()
+        watcher.reset(self._before)
 
     def note(self, effect: str, where: str) -> None:
         """Reports the effect unless this place has been reported."""
@@ -69,66 +84,37 @@ class Guard:
             self.seen.add((effect, where))
             self.report(effect, where)
 
+    def counts(self, effect: str) -> bool:
+        """Whether an effect counts where a library causes it in a user's name."""
+        return effect in WHOEVER_CALLS and not self.trusts
 
-def guarded(report: Report, network: bool = True, home: str = "") -> Guard:
+    def caused(self, effect: str) -> None:
+        """Reports an effect of whoever called a replaced function."""
+        if self.trusts and effect != "network":
+            return  # The profile function sees what the user's own code calls.
+        frame = user_frame(sys._getframe(1), self.home, nearest=True)
+        self.note(effect, place(frame) if frame else "")
+
+
+def guarded(
+    report: Report,
+    network: bool = True,
+    home: str = "",
+    allow_hosts: Iterable[str] = (),
+    slept: Slept | None = None,
+    trusts_libraries: bool = False,
+) -> Guard:
     """Returns a context manager, active while a user's function runs.
 
-    ``network=False`` lets connections through. ``home`` is the top-level package of the function:
-    its code is user code even where it is installed among the libraries.
+    ``network=False`` lets connections through, ``allow_hosts`` those to the hosts named; raises
+    ValueError for what is no host. ``home`` is the top-level package of the function: its code is
+    user code even where it is installed among the libraries. ``slept`` hears of every sleep, in
+    seconds. With ``trusts_libraries`` only the user's own calls are reported: client libraries
+    start threads and processes, and wait before they try again; and where the user's code names
+    nothing that would be reported, it is not watched (`simkit.transports.suspects`).
     """
-    return Guard(report, network, home)
-
-
-_active: Final = contextvars.ContextVar[Guard | None]("simkit_guard", default=None)
-
-
-# Whose code is it?
-
-_OURS: Final = str(Path(__file__).parent.parent)
-_STANDARD: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
-
-
-@lru_cache(maxsize=4096)
-def _is_library(file: str) -> bool:
-    """Whether a file is the standard library's, an installed package's or simkit's own."""
-    if file.startswith("<frozen "):
-        return True
-    folders = Path(file).parts
-    return (
-        "site-packages" in folders
-        or "dist-packages" in folders
-        or any(Path(file).is_relative_to(folder) for folder in (_OURS, *_STANDARD))
-    )
-
-
-def _is_generated(file: str) -> bool:
-    """Whether code was made at run time, as a dataclass's ``__init__``: its caller is asked."""
-    return file.startswith("<") and not file.startswith(("<frozen ", "<stdin", "<ipython"))
-
-
-def _user_frame(frame: FrameType | None, guard: Guard, nearest: bool) -> FrameType | None:
-    """Returns the frame if it is user code, or None; with ``nearest`` its callers are asked too."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not _is_generated(file):
-            name = frame.f_globals.get("__name__") or ""
-            if not _is_library(file) or (guard.home and name.partition(".")[0] == guard.home):
-                return frame
-            if not nearest:
-                return None
-        frame = frame.f_back
-    return None
-
-
-def _place(frame: FrameType) -> str:
-    """Returns ``package/file.py:line in function``, the same wherever that is run from."""
-    file = Path(frame.f_code.co_filename)
-    packages = tuple((frame.f_globals.get("__name__") or "").split("."))
-    if file.stem != "__init__":
-        packages = packages[:-1]
-    is_found_there = file.parent.parts[-len(packages) :] == packages
-    shown = "/".join([*packages, file.name]) if is_found_there else file.name
-    return f"{shown}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    allowed = AllowedHosts(allow_hosts)
+    return Guard(report, network, home, allowed, slept, trusts_libraries)
 
 
 # What is seen by the profile function.
@@ -147,12 +133,17 @@ def _watch(frame: FrameType, event: str, argument: Any) -> None:
 
 
 def _noticed(effect: str, caller: FrameType | None) -> None:
-    guard = _active.get()
+    guard = _active()
     if guard is None:
         return
-    frame = _user_frame(caller, guard, nearest=effect in WHOEVER_CALLS)
+    frame = user_frame(caller, guard.home, nearest=guard.counts(effect))
     if frame is not None:
-        guard.note(effect, _place(frame))
+        guard.note(effect, place(frame))
+
+
+def _active() -> Guard | None:
+    watching = watcher.get()
+    return watching if isinstance(watching, Guard) else None
 
 
 class _Depth(threading.local):
@@ -179,55 +170,29 @@ def _unwatch_this_thread() -> None:
 
 def _caused(effect: str) -> Guard | None:
     """Reports an effect of whoever called a replaced function; returns the active guard."""
-    guard = _active.get()
+    guard = _active()
     if guard is not None:
-        frame = _user_frame(sys._getframe(1), guard, nearest=True)
-        guard.note(effect, _place(frame) if frame else "")
+        guard.caused(effect)
     return guard
-
-
-def _refuse(host: Any, port: Any) -> None:
-    """Raises NetworkRefused where a guard is active that guards the network."""
-    guard = _active.get()
-    if guard is None or not guard.network:
-        return
-    _caused("network")
-    name = host.decode(errors="replace") if isinstance(host, bytes) else str(host)
-    number = port if isinstance(port, int) else None
-    shown = f"{name}:{port}" if port is not None else name
-    raise NetworkRefused(
-        f"a user's function reached for the network, {shown}, which is refused. "
-        "Stub the tool with `tool_results`, or pass the data in.",
-        name,
-        number,
-    )
-
-
-def _refuse_address(address: Any) -> None:
-    caller = sys._getframe(2).f_code
-    if caller.co_filename == socket.__file__ and caller.co_name.endswith("socketpair"):
-        return  # Where pipes cannot be waited for, an event loop wakes itself by a socket.
-    if isinstance(address, tuple):
-        _refuse(address[0], address[1] if len(address) > 1 else None)
-    else:
-        _refuse("a unix socket", None)
-
-
-Made = Callable[..., Any]
 
 
 def _sleep(before: Made) -> Made:
     def sleep(seconds: float, /) -> None:
-        if not seconds or _caused("sleep") is None:
+        guard = _caused("sleep") if seconds else None
+        if guard is None:
             before(seconds)
+        elif guard.slept is not None:
+            guard.slept(seconds)
 
     return sleep
 
 
 def _async_sleep(before: Made) -> Made:
     def sleep(delay: float, result: Any = None) -> Any:
-        is_guarded = bool(delay) and _caused("sleep") is not None
-        return before(0 if is_guarded else delay, result)
+        guard = _caused("sleep") if delay else None
+        if guard is not None and guard.slept is not None:
+            guard.slept(delay)
+        return before(delay if guard is None else 0, result)
 
     return sleep
 
@@ -237,7 +202,11 @@ def _start(before: Made) -> Made:
         guard = _caused("thread")
         if guard is not None:
             context = contextvars.copy_context()
-            context.run(_active.set, Guard(_unreported, guard.network, guard.home))
+            unheard = Guard(
+                _unreported, guard.network, guard.home, guard.allowed, guard.slept, guard.trusts
+            )
+            context.run(watcher.set, unheard)
+            context.run(leave)  # A worker of a pool serves whoever comes next, of any run.
             run = self.run
             self.run = lambda: context.run(run)  # type: ignore[method-assign]
         before(self)
@@ -249,81 +218,18 @@ def _unreported(effect: str, where: str) -> None:
     """Reports nothing: what threads do comes in no certain order, and the thread is reported."""
 
 
-def _connect(before: Made) -> Made:
-    def connect(self: socket.socket, address: Any, /) -> Any:
-        _refuse_address(address)
-        return before(self, address)
-
-    return connect
-
-
-def _sendto(before: Made) -> Made:
-    def sendto(self: socket.socket, data: Any, *flags_and_address: Any) -> Any:
-        _refuse_address(flags_and_address[-1])
-        return before(self, data, *flags_and_address)
-
-    return sendto
-
-
-def _resolve(before: Made) -> Made:
-    def resolve(host: Any, *args: Any, **options: Any) -> Any:
-        if host:
-            _refuse(host, options.get("port", args[0] if args else None))
-        return before(host, *args, **options)
-
-    return resolve
-
-
-def _create_connection(before: Made) -> Made:
-    # Refused before the event loop asks a thread of its own for the address.
-    def create_connection(
-        self: asyncio.AbstractEventLoop, factory: Any, host: Any = None, port: Any = None, **o: Any
-    ) -> Any:
-        if host is not None:
-            _refuse(host, port)
-        return before(self, factory, host, port, **o)
-
-    return create_connection
-
-
-_REPLACED: Final[tuple[tuple[Any, str, Callable[[Made], Made]], ...]] = (
+_REPLACED: Final[tuple[Row, ...]] = (
     (time, "sleep", _sleep),
     (asyncio, "sleep", _async_sleep),
     (asyncio.tasks, "sleep", _async_sleep),
     (threading.Thread, "start", _start),
-    (socket.socket, "connect", _connect),
-    (socket.socket, "connect_ex", _connect),
-    (socket.socket, "sendto", _sendto),
-    (socket, "getaddrinfo", _resolve),
-    (socket, "gethostbyname", _resolve),
-    (asyncio.BaseEventLoop, "create_connection", _create_connection),
 )
-_ABSENT: Final = object()
-_lock: Final = threading.Lock()
-_saved: Final[list[tuple[Any, str, Any]]] = []
-_entered = 0
 
 
-def _install() -> None:
-    """Replaces for the first guard of the process; what is replaced acts only inside a guard."""
-    global _entered
-    with _lock:
-        _entered += 1
-        if _entered == 1:
-            for owner, name, made in _REPLACED:
-                _saved.append((owner, name, vars(owner).get(name, _ABSENT)))
-                setattr(owner, name, made(getattr(owner, name)))
+def _rows() -> list[Row]:
+    """Returns what is replaced; anyio, with which clients wait, keeps a name of its own."""
+    anyio = sys.modules.get("anyio._backends._asyncio")
+    return [*_REPLACED, *([(anyio, "sleep", _async_sleep)] if anyio is not None else [])]
 
 
-def _restore() -> None:
-    """Puts back for the last guard of the process what was there before the first."""
-    global _entered
-    with _lock:
-        _entered -= 1
-        if _entered == 0:
-            while _saved:
-                owner, name, before = _saved.pop()
-                if before is _ABSENT:
-                    delattr(owner, name)
-                else:
-                    setattr(owner, name, before)
+_installation: Final = Installation(_rows)

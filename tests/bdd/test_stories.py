@@ -153,6 +153,23 @@ def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
     Then the turn ends with the error server_error that says "teapot"
     And there is no reply
 
+  Scenario: The model fails on a call that is planned to fail
+    Given the model of the clerk fails with overloaded on its call 1 and may be asked again after 2 s
+    When the user says "Hello"
+    And the clerk replies "Good day."
+    Then the turn ends with the error overloaded
+    And the event FaultInjected happened with fault "overloaded on call 1"
+    And the event ModelFailed happened with retry_after_ms 2000
+    When the user says "Hello?"
+    And the clerk replies "Good day."
+    Then the reply is "Good day."
+
+  Scenario: The model fails on a call in the turn that is told
+    When the user says "Hello"
+    And the clerk replies "Good day."
+    And the model of the clerk fails with timeout on its call 1
+    Then the turn ends with the error timeout
+
   Scenario: A line in YAML, and claims in YAML
     When the user says "Hello"
     And the clerk answers with this line:
@@ -176,7 +193,7 @@ def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
 ''',
     )
 
-    result.assert_outcomes(passed=6)
+    result.assert_outcomes(passed=8)
 
 
 def test_users_sessions_restarts_and_interrupts(pytester: pytest.Pytester) -> None:
@@ -441,3 +458,82 @@ def _(story):
     result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=1)
+
+
+def test_channels_of_a_run_are_told_as_one_table(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+    And the state has last_visit "Monday"
+    When the user says "Hello"
+    And the clerk replies "Good day."
+
+  Scenario: Some of them
+    Then the clerk received:
+      | town       | Rome   |
+      | last visit | Monday |
+    And the clerk wrote exactly:
+      | messages | have one item |
+
+  Scenario: Another value
+    Then the clerk received:
+      | last visit | Friday |
+
+  Scenario: One that is not named
+    Then the clerk wrote exactly:
+      | town | is absent |
+""",
+    )
+
+    result.assert_outcomes(passed=1, failed=2)
+    assert first_lines(result) == {
+        "test_another_value": (
+            "desk.feature:17:5: runs.clerk.received does not match (turn 1)\n"
+            "    Then the clerk received:\n"
+            "      | last visit | Friday |\n"
+            '  at last_visit: wanted "Friday", found "Monday"'
+        ),
+        "test_one_that_is_not_named": (
+            "desk.feature:21:5: runs.clerk.update does not match (turn 1)\n"
+            "    Then the clerk wrote exactly:\n"
+            "      | town | is absent |\n"
+            '  at messages: wanted nothing, found [{assistant: "Good day.", agent: "clerk"}]'
+        ),
+    }
+
+
+def test_what_a_handoff_must_carry_is_read_from_its_contract(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+    When the user says "Hello"
+    And the clerk replies "Good day."
+
+  Scenario: All of it
+    Then a handoff from the clerk to the head clerk as hard question must carry urgent
+
+  Scenario: More than that
+    Then a handoff from the clerk to the head clerk must carry urgent and reason
+""",
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+
+
+def test_a_story_is_skipped_where_what_it_needs_is_missing(pytester: pytest.Pytester) -> None:
+    story = """
+  Scenario: Elsewhere
+    Given "no-such-library>=2" is installed
+    When the user says "Hello"
+    And the clerk replies "Good day."
+    Then nobody handed off
+"""
+
+    skipped = run(pytester, story)
+    insisted = pytester.runpytest_subprocess("--simkit-needs-met", "-p", "no:cacheprovider")
+
+    skipped.assert_outcomes(skipped=1)
+    skipped.stdout.fnmatch_lines(
+        ["*needs no-such-library>=2, which is not installed: pip install 'no-such-library>=2'"]
+    )
+    insisted.assert_outcomes(passed=1)

@@ -66,7 +66,7 @@ def test_the_example_workflow_becomes_a_pipeline(simkit: Call) -> None:
     - upstream
     - input
   writes:
-    current_output: "${run.output}"
+    current_output: ${run.output}
     task_items: {agent: "${agent}", text: "${run.output}"}
 # There was no agents.yaml: `instructions:` are for you to write.
 agents:
@@ -494,7 +494,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
         ),
         (
             ["--from", "config", "--output", "nowhere/x.pipeline.yaml"],
-            "nowhere/x.pipeline.yaml: No such file or directory\n",
+            "nowhere/x.pipeline.yaml: it cannot be written: No such file or directory\n",
         ),
         (
             ["--from", "config", "--name", "a/b"],

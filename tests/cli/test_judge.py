@@ -348,5 +348,6 @@ def test_skipped_scenarios_are_skipped_here_too(ran: Call) -> None:
     write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", "skip: not yet"))
 
     assert ran("judge", TRACE) == Done(
-        0, f"{TRACE}\n  skipped it holds (not yet)\n\n1 scenario: 0 held, 1 skipped (0.00 s)\n", ""
-    )
+        0, f"{TRACE}\n  skipped it holds (not yet)\n\nskipped: 1 scenario: not yet\n"
+        "1 scenario: 0 held, 1 skipped (0.00 s)\n", "",
+    )  # fmt: skip

@@ -37,16 +37,26 @@ Options:
   -h, --help   Show this message and exit.
 
 Commands:
-  bdd       List what the lines of a feature file may say.
-  diff      Compare traces, or a scenario on two pipelines: what each agent
-            was sent.
-  expect    Write a first full set of claims for turns that have none.
-  init      Write a first project, or a pipeline from an agent engine's files.
-  judge     Hold stored traces against today's claims and lints; nothing runs.
-  replay    Run scenarios; show what every agent was sent, and what does not
-            hold.
-  schema    Print the JSON Schema of scenario and pipeline files, for editors.
-  validate  Check files without running anything.
+  bdd        List what the lines of a feature file may say.
+  cassettes  List recorded traffic that no scenario uses, is old, or holds a
+             secret.
+  diff       Compare traces, or a scenario on two pipelines: what each agent
+             was sent.
+  doctor     Say which client libraries are here, and what of them is seen.
+  expect     Write a first full set of claims for turns that have none.
+  init       Write a first project, or a pipeline from an agent engine's
+             files.
+  judge      Hold stored traces against today's claims and lints; nothing
+             runs.
+  record     Run scenarios of real code with real traffic, and keep it as
+             cassettes.
+  replay     Run scenarios; show what every agent was sent, and what does not
+             hold.
+  schema     Print the JSON Schema of scenario and pipeline files, for
+             editors.
+  serve      Answer programs in other languages from a scenario, on this
+             machine's own network.
+  validate   Check files without running anything.
 
   `simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2
   broken.
@@ -92,7 +102,8 @@ def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> Non
         "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
         "Try 'simkit --help' for help.\n\n"
         "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: bdd, diff, expect, init, judge, replay, schema, validate.\n",
+        "Known: bdd, cassettes, diff, doctor, expect, init, judge, record, replay, schema, serve, "
+        "validate.\n",
     )
 
 
@@ -113,7 +124,7 @@ def test_a_call_without_a_path_says_what_it_looked_for(simkit: Call, command: st
 
     assert simkit(command) == Done(
         2, "", "scenarios: there is no such folder, and the call names no other\n"
-        "  Name files or folders; `.` is this one.\n",
+        "  Name files or folders (`.` is this one), or begin with `simkit init`.\n",
     )  # fmt: skip
 
 

@@ -143,10 +143,53 @@ scenarios/good.scenario.yaml
   skipped it holds (not yet)
   xfailed it's wrong (bug 12)
 
+skipped: 1 scenario: not yet
 2 scenarios: 0 held, 1 skipped, 1 failed as expected (0.00 s)
 """,
         "",
     )
+
+
+def test_a_scenario_whose_needs_are_not_met_is_skipped_with_what_to_install(
+    simkit: Call,
+) -> None:
+    write("kit.yaml", "needs: [shared-kit]\n")
+    needs = "needs: ['own-kit>=1.2', pytest]\nuse: [../kit.yaml]"
+    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", needs))
+    reason = (
+        "needs shared-kit, own-kit>=1.2, which are not installed: "
+        "pip install shared-kit 'own-kit>=1.2'"
+    )
+
+    assert simkit("replay") == Done(
+        0, f"scenarios/good.scenario.yaml\n  skipped it holds ({reason})\n\n"
+        f"skipped: 1 scenario: {reason}\n1 scenario: 0 held, 1 skipped (0.00 s)\n", "",
+    )  # fmt: skip
+    assert simkit("replay", "--needs-met") == Done(
+        2, "scenarios/good.scenario.yaml\n  BROKEN  it holds\n\n"
+        f"scenarios/good.scenario.yaml:8:8: {reason}\n  at needs\n\n"
+        "reproduce: simkit replay 'scenarios/good.scenario.yaml::it holds'\n\n"
+        "1 scenario: 0 held, 1 broken (0.00 s)\n", "",
+    )  # fmt: skip
+
+
+def test_needs_must_not_be_met_where_a_scenario_is_skipped_anyway(simkit: Call) -> None:
+    skipped = GOOD.replace("tags: [smoke]", "needs: [own-kit]\nskip: not yet")
+    write("scenarios/good.scenario.yaml", ECHO + skipped)
+
+    done = simkit("replay", "--needs-met", "-q")
+
+    assert done.code == 0
+    assert done.out.startswith("skipped: 1 scenario: not yet\n")
+
+
+def test_a_need_that_is_none_is_broken_where_it_stands(simkit: Call) -> None:
+    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", "needs: [own kit]"))
+
+    done = simkit("replay")
+
+    assert done.code == 2
+    assert "good.scenario.yaml:8:9: `own kit` is no distribution with versions\n" in done.out
 
 
 @pytest.mark.parametrize(("strict", "code"), [("true", 1), ("false", 0)])
@@ -204,7 +247,8 @@ def test_nothing_to_run_is_an_error(simkit: Call) -> None:
     )
     assert simkit("replay", "empty") == Done(
         2, "", "empty: nothing to run: there is no `*.scenario.yaml` file with a scenario\n"
-    )
+        "  Name one, or another folder; `simkit init` writes a first scenario.\n",
+    )  # fmt: skip
 
 
 def test_a_file_with_another_ending_is_told_its_name(simkit: Call) -> None:
@@ -306,6 +350,12 @@ def test_asking_for_an_agent_that_did_nothing_names_those_that_did(simkit: Call)
     done = simkit("replay", "-k", "two", "--agent", "b", "--turn", "1")
 
     assert "    nothing was done by agent 'b' in turn 1; agents of the whole run: a\n" in done.out
+
+
+def test_a_turn_that_the_run_does_not_have_is_told_with_how_many_it_has(simkit: Call) -> None:
+    done = simkit("replay", "-k", "two", "--turn", "9")
+
+    assert "    there is no turn 9: the run has 1 turn\n" in done.out
 
 
 def test_json_is_one_object_and_the_same_every_time(simkit: Call) -> None:

@@ -35,6 +35,8 @@ Model calls: 3; tokens sent: 1,240.
 | `a.scenario.yaml::it holds` | held | 2 | 1,200 |
 | `a.scenario.yaml::later` | skipped: `no clerk` | 0 | 0 |
 
+1 scenario skipped: `no clerk`
+
 CTX-07 is turned off in 1 scenario: `meant`
 
 ### Findings

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from simkit.report.results import OutcomeName, Result, lints_off, summary_of
+from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 
 
 def result(outcome: OutcomeName = "held", off: tuple[tuple[str, str], ...] = ()) -> Result:
@@ -26,6 +27,13 @@ def test_broken_beats_failed_and_failed_beats_held(outcomes: list[OutcomeName], 
     assert [summary.held, summary.failed, summary.broken, summary.skipped, summary.xfailed] == [
         outcomes.count(name) for name in ("held", "failed", "broken", "skipped", "xfailed")
     ]
+
+
+def test_skipped_scenarios_are_counted_by_reason() -> None:
+    reasons = (("skipped", "no clerk"), ("skipped", "later"), ("skipped", "later"), ("held", ""))
+    results = [msgspec.structs.replace(result(name), reason=why) for name, why in reasons]
+
+    assert skips(results) == [("later", 2), ("no clerk", 1)]
 
 
 def test_lints_that_are_off_are_counted_by_reason() -> None:

@@ -204,9 +204,11 @@ def test_of_very_many_findings_the_first_are_shown_and_the_rest_is_counted() -> 
 def test_the_last_line_counts_everything_and_relaxations_stand_above_it() -> None:
     summary = Summary(44, 40, 1, 1, 1, 1, 2, 2)
 
-    lines = list(summary_lines(summary, [("HND-12", "nothing to show", 2)], 0.314, tagged))
+    off, skips = [("HND-12", "nothing to show", 2)], [("not yet", 1)]
+    lines = list(summary_lines(summary, off, 0.314, tagged, skips))
 
     assert lines == [
+        "skipped: 1 scenario: not yet",
         "lint turned off: HND-12 in 2 scenarios: nothing to show",
         "<bad>44 scenarios: 40 held, 1 failed, 1 broken, 1 skipped, 1 failed as expected, "
         "2 warnings (0.31 s)</>",

@@ -47,7 +47,8 @@ def test_name_that_leads_somewhere_is_accepted(case: Case) -> None:
         ),
         (
             "agents: {coach: You are a coach}",
-            "s.yaml:2:1: `agents` is not supported by this version of simkit\n  at agents",
+            "s.yaml:2:1: `agents` is about a pipeline that is code, and this one is YAML\n"
+            "  at agents",
         ),
         ("tool_results: {log_meal: {kcal: 800}}", ""),
     ],

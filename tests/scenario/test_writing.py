@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simkit.scenario.writing import WIDTH, entry, flow, scalar, text_block
 from simkit.source import load_text
@@ -15,6 +18,25 @@ TEXTS = [
     "\u2028", "é☃", "w " * 80 + "end", "w" * 200, "${x}", "[a", "{a", "*a", "&a", "!a", "%a", "@a",
     "`a", "?", "? a", "|", ">", "a,b", "a]", "w " * 80 + "end\n", ("w " * 60 + "x\n") * 2,
 ]  # fmt: skip
+
+ANY_TEXT = st.text(
+    st.one_of(
+        st.sampled_from("ab 01.:-#'\"{}[],&*!|>%@`?~$\n\t_eEyY"),
+        st.characters(exclude_categories=["Cs"]),
+    ),
+    max_size=12,
+)
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), ANY_TEXT,
+    st.floats(allow_nan=False, allow_infinity=False),
+)  # fmt: skip
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(ANY_TEXT.filter(bool), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -74,3 +96,27 @@ def test_a_long_text_is_folded_below_the_width() -> None:
 
 def test_a_text_that_no_block_can_hold_is_none() -> None:
     assert text_block(" one\n two\n", 2) is None
+
+
+@given(st.dictionaries(ANY_TEXT.filter(bool), VALUES, min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_what_is_written_is_read_back_by_simkit_and_by_readers_of_yaml_1_1(
+    data: dict[str, Any],
+) -> None:
+    text = "".join(f"{line}\n" for key, value in data.items() for line in entry(key, value, 0))
+
+    assert [document.data for document in load_text(text, "x.yaml")] == [data]
+    assert yaml.safe_load(text) == data
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("yes", "No", "on", "9:30", "2026-01-05", "2026-13-45", "0x1F", "1_000", "1e5", "007", ""),
+        *("~", "null", "=", "<<", "a: b", "a #b", "- a", " a", "@a", "x\x85y"),
+    ],
+)
+def test_a_text_that_some_reader_would_change_is_quoted(word: str) -> None:
+    escaped = word.replace("\x85", "\\u0085")
+
+    assert entry("key", word, 0) == [f'key: "{escaped}"']

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simkit.expect.lints.clients import (
+    CutReplyTaken,
+    RetriedInVain,
+    RetriedTooEarly,
+    RetryStorm,
+)
 from simkit.expect.lints.context import CurrentMessageTwice, OverBudget, WrongInstructions
 from simkit.expect.lints.delivery import ContextIgnored, DataInQuery, RequestLost
 from simkit.expect.lints.duplicates import DuplicateMessage
-from simkit.expect.lints.engine import Lint, run_lints
+from simkit.expect.lints.engine import Lint, Watch, run_lints
 from simkit.expect.lints.facts import PrivateFactLeaked, RequiredFactMissing
 from simkit.expect.lints.flow import (
     AmbiguousRoute,
@@ -26,17 +32,23 @@ from simkit.expect.lints.handoffs import (
 from simkit.expect.lints.interrupts import AskedAgain
 from simkit.expect.lints.pairing import Pairing
 from simkit.expect.lints.relevance import IrrelevantShare
-from simkit.expect.lints.run import ScriptMismatch, Uncontrolled
+from simkit.expect.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed
 from simkit.expect.lints.sequence import (
     IllegalSequence,
     OrphanCall,
     OrphanResult,
     SystemNotFirst,
 )
-from simkit.expect.lints.state import ImpureReducer, InPlaceChange, LostUpdate, Shrinking
+from simkit.expect.lints.state import (
+    DoubleCount,
+    ImpureReducer,
+    InPlaceChange,
+    LostUpdate,
+    Shrinking,
+)
 from simkit.expect.lints.tools import OpenWork, RepeatedCall
 
-__all__ = ["Lint", "all_lints", "run_lints"]
+__all__ = ["Lint", "Watch", "all_lints", "run_lints"]
 
 
 def all_lints() -> Iterator[Lint]:
@@ -44,6 +56,8 @@ def all_lints() -> Iterator[Lint]:
     pairing = Pairing()
     yield ScriptMismatch()
     yield Uncontrolled()
+    yield Unplayed()
+    yield Drifted()
     yield OrphanResult(pairing)
     yield OrphanCall(pairing)
     yield WrongInstructions()
@@ -66,6 +80,7 @@ def all_lints() -> Iterator[Lint]:
     yield LostUpdate()
     yield ImpureReducer()
     yield Shrinking()
+    yield DoubleCount()
     yield InPlaceChange()
     yield LimitPassed()
     yield UndeclaredEdge()
@@ -75,3 +90,7 @@ def all_lints() -> Iterator[Lint]:
     yield AskedAgain()
     yield OpenWork()
     yield AmbiguousRoute()
+    yield RetriedInVain()
+    yield RetriedTooEarly()
+    yield CutReplyTaken()
+    yield RetryStorm()

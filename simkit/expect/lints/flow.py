@@ -45,6 +45,8 @@ class UndeclaredEdge:
 
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Asks every start for its reason."""
+        if view.pipeline.is_open:
+            return ()
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
         if not wrong:
             return ()
@@ -111,7 +113,8 @@ class PingPong:
     A run repeats another of its turn if the agent, its input, the source, type, query and payload
     of its handoff are the same, nothing wrote to the state in between, and it was not told anew
     why what it passed on was refused. Runs of parallel groups are left out: their order is no
-    cycle. Reported once for each agent of a turn. Seen in autogen#5831 and #7471.
+    cycle. Reported once for each agent of a turn. Where the driver sees no state, nothing is
+    reported. Seen in autogen#5831 and #7471.
     """
 
     id = "FLW-04"
@@ -124,6 +127,8 @@ class PingPong:
 
     def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Compares a start with those of the same agent since the last write."""
+        if "state" not in view.pipeline.observes:
+            return ()  # What has changed, and what a run was given, is not known.
         turn = view.turns[-1]
         if turn is not self._turn:
             self._turn = turn

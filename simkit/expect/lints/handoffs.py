@@ -220,7 +220,7 @@ class Unregistered:
     def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
         """Looks at requests, or where there are no contracts at what was made."""
         facts = view.pipeline
-        if bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
+        if facts.is_open or bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
             return ()
         if contract_of(event, facts) is not None:
             return ()

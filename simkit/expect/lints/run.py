@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.views import TurnView, View
 from simkit.words import counted
+
+_SHOWN: Final = 5
 
 
 class ScriptMismatch:
@@ -15,17 +18,25 @@ class ScriptMismatch:
 
     Lines of an agent that made no model call break the scenario (its script is for another flow),
     unless an error ended the turn before. Where a call found no line that fits, the lines left
-    over are not reported as well.
+    over are not reported as well. In a turn with a planned fault lines may be left over: who meets
+    it may give up.
     """
 
     id = "RUN-01"
-    kinds: tuple[type, ...] = (e.ModelFailed, e.TurnFinished)
+    kinds: tuple[type, ...] = (e.FaultInjected, e.ModelFailed, e.TurnFinished)
 
     def __init__(self) -> None:
         self._missing: list[e.ModelFailed] = []
+        self._disturbed = 0
+        """The last turn with a fault."""
 
-    def look(self, event: e.ModelFailed | e.TurnFinished, view: View) -> Iterable[Hit]:
+    def look(
+        self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
         """Waits for the end of the turn, which tells what was not used."""
+        if isinstance(event, e.FaultInjected):
+            self._disturbed = event.turn
+            return ()
         if isinstance(event, e.ModelFailed):
             if event.error == "no_reply_line":
                 self._missing.append(event)
@@ -40,7 +51,7 @@ class ScriptMismatch:
         hits += [
             self._of_unused(left, turn, event.error is not None)
             for left in event.unused
-            if left.agent not in asked
+            if left.agent not in asked and event.turn != self._disturbed
         ]
         return hits
 
@@ -95,3 +106,54 @@ class Uncontrolled:
         what = f"{who} reached {event.effect} at {event.where}{when}"
         data = {"effect": event.effect, "where": event.where}
         return (Hit(self.id, what, event.turn, event.agent, data=data),)
+
+
+class Unplayed:
+    """RUN-04: every recorded interaction of a cassette answers a request.
+
+    Where a planned fault took place, who met it may have asked less. From litellm#37360: recordings
+    that nobody asks for fail at the end.
+    """
+
+    id = "RUN-04"
+    kinds: tuple[type, ...] = (e.FaultInjected, e.RunFinished)
+
+    def __init__(self) -> None:
+        self._is_disturbed = False
+
+    def look(self, event: e.FaultInjected | e.RunFinished, view: View) -> Iterable[Hit]:
+        """Waits for the end of the run, which tells what was not used."""
+        if isinstance(event, e.FaultInjected):
+            self._is_disturbed = True
+            return ()
+        if not event.unplayed or self._is_disturbed:
+            return ()
+        number = counted(len(event.unplayed), "recorded interaction")
+        what = f"{number} of the cassette answered nothing:{_listed(event.unplayed)}"
+        data = {"interactions": list(event.unplayed)}
+        return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+
+
+class Drifted:
+    """RUN-05: what is sent is what was recorded, also where the policy lets another pass.
+
+    Drift that nobody sees is how recordings go stale: konveyor/kai#462.
+    """
+
+    id = "RUN-05"
+    kinds: tuple[type, ...] = (e.RunFinished,)
+
+    def look(self, event: e.RunFinished, view: View) -> Iterable[Hit]:
+        """Reports all drift at once."""
+        if not event.drifted:
+            return ()
+        number = counted(len(event.drifted), "request")
+        what = f"{number} differed from what was recorded:{_listed(event.drifted)}"
+        data = {"interactions": list(event.drifted)}
+        return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = [f"\n{line}" for line in lines[:_SHOWN]]
+    more = len(lines) - _SHOWN
+    return "".join(shown) + (f"\n… {more} more" if more > 0 else "")

@@ -186,6 +186,41 @@ class Shrinking:
         return Hit(self.id, what, event.turn, event.agent, data={"channel": channel})
 
 
+class DoubleCount:
+    """STA-09: an agent does not add to a list what it was given of it.
+
+    That is an update of an ``append`` channel that begins with all that the agent received in it
+    and goes on: whoever wrote it meant the whole list. Seen in langgraph#4007 and #3648, where
+    a subgraph returns its parent's channel.
+    """
+
+    id = "STA-09"
+    kinds: tuple[type, ...] = (e.StateUpdated,)
+
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Compares what a run adds with what it received."""
+        run = view.runs.get(event.run)
+        if run is None:
+            return ()
+        hits = []
+        for channel, raw in event.update.items():
+            facts = view.pipeline.channels.get(channel)
+            received = run.received.get(channel)
+            if facts is None or facts.reducer != "append" or not received:
+                continue
+            if not isinstance(raw, list) or len(raw) <= len(received):
+                continue
+            if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
+                continue
+            what = (
+                f"agent {event.agent!r} added to channel `{channel}` in turn {event.turn} the "
+                f"{len(received)} {'item' if len(received) == 1 else 'items'} that it was given, "
+                "and more: they stand there twice"
+            )
+            hits.append(Hit(self.id, what, event.turn, event.agent, data={"channel": channel}))
+        return hits
+
+
 class InPlaceChange:
     """STA-10: an agent returns updates, it does not change the state it received.
 

@@ -90,8 +90,9 @@ class OpenWork:
     """FLW-07: a turn does not end with tool calls that were asked for and never answered.
 
     It may if it ends with an error or a question to the user, and a run that was cancelled or
-    timed out owes nothing. Handoffs, and calls made beside them, are left to HND-06.
-    From MAST 3.1, premature termination.
+    timed out owes nothing. Handoffs, and calls made beside them, are left to HND-06. Where code let
+    the model choose no other tool (`tool_choice`), the call may be the answer itself: that is how
+    structured output is asked for. From MAST 3.1, premature termination.
     """
 
     id = "FLW-07"
@@ -113,7 +114,7 @@ class OpenWork:
         if isinstance(event, e.MessageAdded):
             message = event.message
             if message.calls:
-                self._asked(event)
+                self._asked(event, _forced_tool(event, view))
             elif message.call_id:
                 self._answered(event.session, message.call_id)
         elif isinstance(event, e.ToolCalled):
@@ -124,13 +125,14 @@ class OpenWork:
             self._answered(event.session, event.call_id)
         return ()
 
-    def _asked(self, event: e.MessageAdded) -> None:
+    def _asked(self, event: e.MessageAdded, forced: JsonValue) -> None:
         calls = event.message.calls
         if any(call.is_handoff for call in calls):
             self._beside.update(call.id for call in calls)
             return
         for call in calls:
-            self._add(event, call.id, call.name)
+            if call.name != forced:
+                self._add(event, call.id, call.name)
 
     def _add(self, event: e.MessageAdded | e.ToolCalled, call: str, tool: str) -> None:
         if event.turn and call not in self._beside:
@@ -160,3 +162,11 @@ class OpenWork:
             data: dict[str, JsonValue] = {"tool": tool, "calls": [call]}
             hits.append(Hit(self.id, what, event.turn, agent, data=data))
         return hits
+
+
+def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:
+    """Returns what the request that a message answers says of which tool to call."""
+    run = view.runs.get(event.run)
+    if run is None or not run.calls:
+        return None
+    return (run.calls[-1].context.settings or {}).get("tool_choice")

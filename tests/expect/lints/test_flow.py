@@ -227,6 +227,16 @@ def test_the_same_agent_with_the_same_state_and_handoff_is_found() -> None:
     ]  # fmt: skip
 
 
+def test_where_the_driver_sees_no_state_no_cycle_is_told() -> None:
+    story = Story(["a", "b"], observes=("runs", "handoffs"))
+    story.turn()
+    story.start("a")
+    for target in ("b", "a", "b"):
+        story.passes_to(target)
+
+    assert hits_of(PingPong, story.trace) == []
+
+
 def test_a_longer_cycle_is_found_once_for_each_agent() -> None:
     story = circling()
     for target, query in (("a", "mine"), ("b", "yours"), ("a", "mine")):

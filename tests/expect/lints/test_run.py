@@ -1,4 +1,4 @@
-"""RUN-01 and RUN-02: does the script fit, and is everything under control?"""
+"""RUN-01, 02, 04, 05: does the script fit, is everything controlled, is the cassette right?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from simkit import events as e
 from simkit.expect.findings import Hit
-from simkit.expect.lints.run import ScriptMismatch, Uncontrolled
+from simkit.expect.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed
 from tests.expect.traces import Story, hits_of, ran
 
 PATH = ("turns", 0, "replies", "b")
@@ -77,6 +77,21 @@ def test_a_turn_whose_lines_were_all_used_passes() -> None:
     story.end()
 
     assert hits_of(ScriptMismatch, story.trace) == []
+
+
+@pytest.mark.parametrize(("turn", "found"), [(1, 0), (2, 1)], ids=["in the turn", "in another"])
+def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, found: int) -> None:
+    story = Story(["a", "b"])
+    if turn == 2:
+        story.turn()
+        story.emit(e.FaultInjected(*story.where(), "overloaded on call 1"))
+        story.end()
+    story.turn()
+    if turn == 1:
+        story.emit(e.FaultInjected(*story.where(), "overloaded on call 1"))
+    story.end(unused=[e.UnusedLines("b", (0,), 0)])
+
+    assert len(hits_of(ScriptMismatch, story.trace)) == found
 
 
 def test_a_providers_failure_is_no_mismatch() -> None:
@@ -171,3 +186,49 @@ def test_a_run_without_effects_passes() -> None:
     story.end()
 
     assert hits_of(Uncontrolled, story.trace) == []
+
+
+def played(*, fault: bool = False, **end: tuple[str, ...]) -> Story:
+    """A run that ends with a cassette of which this is said."""
+    story = Story()
+    story.turn()
+    if fault:
+        story.emit(e.FaultInjected(*story.where(), "overloaded on call 1"))
+    story.end()
+    story.emit(e.RunFinished(0, **end))
+    return story
+
+
+SIX = tuple(f"interactions[{number}]: POST https://a.test/v1" for number in range(6))
+
+
+def test_recorded_interactions_that_answered_nothing_are_found_at_the_cassette() -> None:
+    assert hits_of(Unplayed, played(unplayed=SIX).trace) == [
+        Hit(
+            "RUN-04",
+            "6 recorded interactions of the cassette answered nothing:\n"
+            + "\n".join(SIX[:5]) + "\n… 1 more",
+            0, data={"interactions": list(SIX)}, path=("cassette",),
+        )
+    ]  # fmt: skip
+
+
+def test_a_cassette_that_is_played_whole_passes() -> None:
+    assert hits_of(Unplayed, played().trace) == []
+
+
+def test_a_planned_fault_may_leave_interactions_over() -> None:
+    assert hits_of(Unplayed, played(unplayed=SIX, fault=True).trace) == []
+
+
+def test_requests_that_drifted_are_found_at_the_cassette() -> None:
+    assert hits_of(Drifted, played(drifted=SIX[:1]).trace) == [
+        Hit(
+            "RUN-05", f"1 request differed from what was recorded:\n{SIX[0]}",
+            0, data={"interactions": [SIX[0]]}, path=("cassette",),
+        )
+    ]  # fmt: skip
+
+
+def test_requests_that_are_as_recorded_pass() -> None:
+    assert hits_of(Drifted, played().trace) == []

@@ -1,4 +1,4 @@
-"""STA-01, STA-03, STA-05, STA-10: lost updates, reducers, shrinking, changes in place."""
+"""STA-01, STA-03, STA-05, STA-09, STA-10: lost updates, reducers, shrinking, double counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 
 from simkit import events as e
 from simkit.expect.findings import Hit
-from simkit.expect.lints.state import ImpureReducer, InPlaceChange, LostUpdate, Shrinking
+from simkit.expect.lints.state import (
+    DoubleCount,
+    ImpureReducer,
+    InPlaceChange,
+    LostUpdate,
+    Shrinking,
+)
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 CHANNELS = {
@@ -225,6 +231,38 @@ def test_a_reset_of_a_shared_channel_holds_for_every_session() -> None:
     story.write({"shared": 3}, values={"shared": [3]})
 
     assert hits_of(Shrinking, story.trace) == []
+
+
+def adding(*updates: list[Any]) -> Story:
+    """Agent ``a`` runs once for each update of its list."""
+    story = Story(["a"], channels=CHANNELS)
+    story.turn()
+    for update in updates:
+        story.start("a")
+        story.finish(notes=update)
+    return story
+
+
+def test_what_an_agent_was_given_and_adds_again_is_found() -> None:
+    story = adding(["rain", "wind"], ["rain", "wind", "sun"])
+
+    assert hits_of(DoubleCount, story.trace) == [
+        Hit(
+            "STA-09",
+            "agent 'a' added to channel `notes` in turn 1 the 2 items that it was given, and more: "
+            "they stand there twice",
+            1, "a", data={"channel": "notes"},
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [(["rain"], ["sun"]), (["rain", "wind"], ["rain", "sun", "wind"]), (["rain"], ["rain"])],
+    ids=["something new", "a list that begins otherwise", "the same item once more"],
+)
+def test_what_is_added_for_the_first_time_passes(updates: tuple[list[Any], ...]) -> None:
+    assert hits_of(DoubleCount, adding(*updates).trace) == []
 
 
 def test_a_change_in_place_is_found_and_an_update_passes() -> None:

@@ -192,6 +192,25 @@ def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
     assert hits_of(OpenWork, story.trace) == []
 
 
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [({"tool_choice": "look"}, []), ({"tool_choice": "find"}, ["FLW-07"]), (None, ["FLW-07"])],
+    ids=["forced", "another forced", "free"],
+)
+def test_a_call_of_the_only_tool_that_might_be_called_may_be_the_answer(
+    settings: Any, found: list[str]
+) -> None:
+    story = working()
+    story.emit(
+        e.ContextBuilt(*story.where(), "c1", (story.instructions(),), settings=settings, tokens=0)
+    )
+    story.says("", ToolCall("call1", "look", {}))
+    story.finish()
+    story.end()
+
+    assert [hit.id for hit in hits_of(OpenWork, story.trace)] == found
+
+
 def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:
     story = working()
     asks(story, ToolCall("call2", f"{HANDOFF_PREFIX}b", {}))

@@ -1,0 +1,202 @@
+"""What a model call over the wire costs, beside the same client on a bare in-process transport."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.conversations import TEXT
+from benchmarks.measuring import medians
+from simkit.cassettes import Cassette, Interaction, Keying, Player, encoded, load
+from simkit.redact import Redactor
+from simkit.scenario.files import Library, Prepared, items_in
+from simkit.session import simulate
+from simkit.transports.gate import Decision, passing_through
+from simkit.transports.interception import intercepting
+from simkit.wire.http import HttpRequest, HttpResponse
+
+APPS: Final = Path(__file__).parent / "apps"
+CALLS: Final = 40
+SIZES: Final = (10, 5_000)
+REPLAYED: Final = 10
+"""Requests in a round; each is answered once."""
+URL: Final = "https://api.openai.com/v1/chat/completions"
+JSON: Final = (("content-type", "application/json"),)
+ANSWER: Final = json.dumps(
+    {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "gpt-5",
+        "choices": [
+            {
+                "index": 0, "finish_reason": "stop",
+                "message": {"role": "assistant", "content": TEXT},
+            }
+        ],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18},
+    }
+).encode()  # fmt: skip
+
+
+class _Same:
+    """A gate that answers everything alike."""
+
+    def take(self, request: HttpRequest) -> Decision:
+        return HttpResponse(200, JSON, (ANSWER,))
+
+
+class _Replaying:
+    """A gate that answers from a cassette."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    def take(self, request: HttpRequest) -> Decision:
+        return self._player.take("", 1, request)
+
+
+def rows(rounds: int) -> list[list[object]]:
+    """Returns what a call costs with more and more of simkit around it, and replayed.
+
+    vcrpy stands in the table `cassettes`: it sees nothing of a client on httpx2.
+    """
+    try:
+        import httpx2  # noqa: F401
+        import openai  # noqa: F401
+    except ImportError as problem:
+        return [["wire", f"{problem.name} is not installed", ""]]
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    sys.path.insert(0, str(APPS))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return [*_calls(Path(folder), rounds), *_replays(Path(folder), rounds)]
+    finally:
+        sys.path.remove(str(APPS))
+
+
+def _calls(folder: Path, rounds: int) -> Iterator[list[object]]:
+    subjects: dict[str, Callable[[], object]] = {
+        "bare client": partial(_bare, _bare_client()),
+        "client, intercepted": partial(_intercepted, _client()),
+        "scenario: trace, lints, claims": partial(simulate, _scenario(folder, "wire_desk")),
+        "the same, code that names a clock": partial(
+            simulate, _scenario(folder, "wire_desk_timed")
+        ),
+    }
+    for subject in subjects.values():
+        subject()  # At its first call a client reads its types.
+    times = medians(subjects, rounds)
+    bare = times["bare client"]
+    for name, seconds in times.items():
+        yield [name, f"{seconds / CALLS * 1e3:.2f} ms a call", f"{seconds / bare:.2f}×"]
+
+
+def _talk(desk: Any) -> None:
+    for number in range(CALLS):
+        desk.ask(f"{number}: {TEXT}")
+
+
+def _bare(client: Any) -> None:
+    from wire_desk import Desk
+
+    _talk(Desk(client))
+
+
+def _intercepted(client: Any) -> None:
+    with intercepting(), passing_through(_Same()):
+        _bare(client)
+
+
+def _bare_client() -> Any:
+    """Returns a provider's client whose transport answers everything alike, and at once."""
+    import httpx2
+    from openai import OpenAI
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers=dict(JSON), content=ANSWER)
+
+    return OpenAI(http_client=httpx2.Client(transport=httpx2.MockTransport(answer)))
+
+
+def _client() -> Any:
+    """Returns a provider's client, without certificates: loading them takes long."""
+    import httpx2
+    from openai import OpenAI
+
+    return OpenAI(http_client=httpx2.Client(verify=False))
+
+
+def _scenario(folder: Path, module: str) -> Prepared:
+    turns = [
+        {
+            "user": f"{number}: {TEXT}",
+            "replies": {"desk": TEXT},
+            "expect": {"reply": TEXT, "agents": ["desk"]},
+        }
+        for number in range(CALLS)
+    ]
+    document = {
+        "version": 1, "scenario": "desk", "pipeline": f"{module}:Desk",
+        "app": {"path": [str(APPS)], "call": "ask"}, "agents": {"desk": "Help."}, "turns": turns,
+    }  # fmt: skip
+    file = folder / f"{module}.scenario.yaml"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    (item,) = items_in(str(file))
+    return Library().prepared(item)
+
+
+def _replays(folder: Path, rounds: int) -> Iterator[list[object]]:
+    for size in SIZES:
+        file = folder / f"{size}.yaml"
+        file.write_bytes(encoded(Cassette(file, tuple(map(_interaction, range(size))))))
+        client = _bare_client()
+        subjects: dict[str, Callable[[], object]] = {
+            "bare client": partial(_ask_all, client),
+            "simkit": _asked_of(file, size, rounds),
+        }
+        times = medians(subjects, rounds)
+        for name, seconds in times.items():
+            ratio = times["bare client"] / seconds
+            yield [f"{size} recorded: {name}", f"{REPLAYED / seconds:.0f} calls/s", f"{ratio:.2f}"]
+
+
+def _interaction(number: int) -> Interaction:
+    body = json.dumps({"messages": _messages(number), "model": "gpt-5"}).encode()
+    return Interaction(
+        request=HttpRequest("POST", URL, JSON, body), response=HttpResponse(200, JSON, (ANSWER,))
+    )
+
+
+def _messages(number: int) -> list[Any]:
+    return [
+        {"role": "system", "content": TEXT * 4},
+        {"role": "user", "content": f"{number}: {TEXT * 4}"},
+    ]
+
+
+def _ask(client: Any, numbers: Iterator[int]) -> None:
+    for _ in range(REPLAYED):
+        messages = _messages(next(numbers))
+        assert client.chat.completions.create(model="gpt-5", messages=messages).choices
+
+
+def _ask_all(client: Any) -> None:
+    _ask(client, iter(range(REPLAYED)))
+
+
+def _asked_of(file: Path, size: int, rounds: int) -> Callable[[], object]:
+    """Returns a round of requests to a player that was made beforehand."""
+    client, cassette, keying = _client(), load(file), Keying(Redactor({}))
+    is_small = size == SIZES[0]
+    players = iter([Player(cassette, keying) for _ in range(rounds if is_small else 1)] * rounds)
+    numbers = iter([place % size for place in range(REPLAYED * rounds)])
+
+    def ask() -> None:
+        with intercepting(), passing_through(_Replaying(next(players))):
+            _ask(client, numbers)
+
+    return ask

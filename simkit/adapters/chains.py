@@ -1,0 +1,29 @@
+"""Conversations that a provider keeps: what a request goes on from by the id of a response."""
+
+from __future__ import annotations
+
+from simkit.messages import Message
+from simkit.wire.chains import chained
+from simkit.wire.http import HttpResponse
+from simkit.wire.values import Asked, Protocol
+
+
+class Chains:
+    """The contexts behind the responses of one scenario, by the response's id."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Message, ...]] = {}
+
+    def followed(self, asked: Asked) -> Asked:
+        """Returns a request with the whole context that it goes on from; raises WireInvalid."""
+        return chained(asked, self._known)
+
+    def remember(
+        self, protocol: Protocol, served: HttpResponse, asked: Asked, said: Message
+    ) -> None:
+        """Keeps what a later request may go on from."""
+        if not protocol.keeps_conversations:
+            return
+        identity = protocol.heard(served, asked).id
+        if identity:
+            self._known[identity] = (*asked.messages, said)

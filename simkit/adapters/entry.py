@@ -1,0 +1,282 @@
+"""How somebody's pipeline is called: found by name, built for each session, run to its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from simkit.errors import FunctionMissing, SimkitError
+from simkit.runtime.functions import object_named
+from simkit.source import near
+from simkit.transports.places import raised_at
+
+METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
+"""What an object may call the method that takes the user's message."""
+
+CLIENTS: Final = frozenset(
+    ("aiohttp", "anthropic", "google", "httpx", "httpx2", "litellm", "openai", "requests")
+)
+"""The top-level packages of client libraries."""
+Talk = Callable[..., Any]
+"""Takes the user's message and returns the reply, or what becomes it."""
+
+
+def found_as(name: str) -> Any:
+    """Returns what a module holds under a name now; raises FunctionMissing where it holds none."""
+    found = object_named(name)
+    if found is None:
+        module, _, attribute = name.partition(":")
+        held = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
+        nearest = near(attribute, held)
+        hint = f". Did you mean `{module}:{nearest}`?" if nearest else ""
+        raise FunctionMissing(f"`{name}`: module {module!r} has no {attribute!r}{hint}", name)
+    return found
+
+
+def build(
+    entry: str, found: Any, method: str | None, session: str, made: Any = None,
+    call: Callable[[Any], Any] = lambda factory: factory(),
+) -> Talk:  # fmt: skip
+    """Returns what takes the user's messages of one session.
+
+    A class is instantiated, a function without parameters called (a factory), for each session; a
+    function of one parameter is called with each message, and told its ``session`` if it takes
+    one. ``made`` is what it made already; ``call`` calls a factory. Raises FunctionMissing for
+    anything else.
+    """
+    if is_factory(found):
+        found = made_by(entry, found, call) if made is None else made
+    talk = _method_of(entry, found, method)
+    parameters = _parameters(talk)
+    takes_session = any(p.name == "session" and p.kind not in _UNNAMED for p in parameters)
+    others = [p for p in parameters if not (takes_session and p.name == "session")]
+    _check_taken(entry, talk, others)
+    return partial(talk, session=session) if takes_session else talk
+
+
+def is_factory(found: Any) -> bool:
+    """Whether an object is called to make the pipeline: a class, or a function without
+    parameters."""
+    return inspect.isclass(found) or (_is_function(found) and not _takes_something(found))
+
+
+def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
+    """Returns the pipeline that a factory makes; raises FunctionMissing where it makes none."""
+    needed = _required(_parameters(factory))
+    if needed:
+        raise FunctionMissing(
+            f"`{entry}` is a class whose objects are not made without {_listed(needed)}.\n"
+            "Name a function without parameters that returns one, or the object itself.",
+            entry,
+        )
+    try:
+        made = call(factory)
+    except SimkitError:
+        raise
+    except (Exception, SystemExit) as problem:
+        where = raised_at(problem, home_of(entry))
+        raise FunctionMissing(
+            f"`{entry}` takes no parameter, so it was called to make the pipeline, and raised "
+            f"{type(problem).__name__}: {problem}{' at ' if where else ''}{where}.",
+            entry,
+        ) from problem
+    if made is None:
+        raise FunctionMissing(
+            f"`{entry}` takes no parameter, so it must return the pipeline: a function of the "
+            "user's message, or an object. It returned nothing.",
+            entry,
+        )
+    return made
+
+
+def home_of(entry: str) -> str:
+    """Returns the top-level package of ``module:function``."""
+    return entry.partition(":")[0].partition(".")[0]
+
+
+def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) -> None:
+    """Raises FunctionMissing for what cannot be called with the user's message alone."""
+    places = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+    needed = _required([p for p in parameters if p is not next(iter(places), None)])
+    name = getattr(talk, "__name__", "")
+    called = f"`{entry}`" if entry.endswith(f":{name}") or not name else f"`{name}` of `{entry}`"
+    if needed or (parameters and not places):
+        lacking = f"needs {_listed(needed)} as well" if places else "takes no argument by its place"
+        raise FunctionMissing(
+            f"{called} is called with the user's message alone, and {lacking}.\n"
+            "Name a function that takes the message and adds the rest: `def run(text): …`.",
+            entry,
+        )
+    if not parameters and _is_python(talk):
+        raise FunctionMissing(
+            f"{called} takes no argument, and is to be called with the user's message.", entry
+        )
+
+
+def _method_of(entry: str, found: Any, method: str | None) -> Talk:
+    if method is None and callable(found):
+        return found  # type: ignore[no-any-return]
+    public = [
+        name
+        for name in dir(type(found))
+        if not name.startswith("_") and inspect.isroutine(getattr(type(found), name, None))
+    ]
+    what = f"an object of class `{type(found).__name__}`"
+    if method is not None:
+        talk = getattr(found, method, None)
+        if callable(talk):
+            return talk  # type: ignore[no-any-return]
+        hint = f" It has: {', '.join(public)}." if public else ""
+        raise FunctionMissing(
+            f"`{entry}` is or makes {what}, which has no method {method!r} (`app.call`).{hint}",
+            entry,
+        )
+    usual = [name for name in METHODS if callable(getattr(found, name, None))]
+    if len(usual) == 1:
+        return getattr(found, usual[0])  # type: ignore[no-any-return]
+    if not (usual or public) or isinstance(found, _VALUES):
+        raise FunctionMissing(
+            f"`{entry}` is {what}, not a function of the user's message, nor an object with such a "
+            "method.",
+            entry,
+        )
+    raise FunctionMissing(
+        f"`{entry}` is or makes {what}, and which method takes the user's message is not plain: "
+        f"{', '.join(usual or public)}.\n"
+        f"Name it: `app: {{call: {(usual or public)[0]}}}`.",
+        entry,
+    )
+
+
+_VALUES: Final = (str, bytes, int, float, list, tuple, dict, set, frozenset)
+_UNNAMED: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+)
+
+
+def _is_function(found: Any) -> bool:
+    return inspect.isroutine(found) or isinstance(found, partial)
+
+
+def _is_python(talk: Any) -> bool:
+    """Whether what a callable takes is known, also where it is nothing."""
+    return inspect.isfunction(talk) or inspect.ismethod(talk)
+
+
+def _takes_something(function: Any) -> bool:
+    parameters = _parameters(function)
+    return bool(_required(parameters)) or any(
+        p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters
+    )
+
+
+def _required(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    return [
+        p.name
+        for p in parameters
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []  # Some callables written in C do not say what they take.
+
+
+class Caller:
+    """Runs user code to its end: sync or async, and what streams; one event loop for a scenario."""
+
+    def __init__(self) -> None:
+        self._runner: asyncio.Runner | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def call(self, talk: Callable[..., Any], *args: Any) -> Any:
+        """Returns what comes of a call; texts that are yielded are joined."""
+        result = talk(*args)
+        if inspect.isgenerator(result):
+            return _joined(list(result))
+        if inspect.isasyncgen(result):
+            return self._run(_collected(result))
+        if inspect.isawaitable(result):
+            return self._run(_awaited(result))
+        return result
+
+    def _run(self, work: Any) -> Any:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+            self._runner.get_loop().set_default_executor(_ClientsAtOnce())
+        run = partial(self._runner.run, work, context=contextvars.copy_context())
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return run()
+        # The caller is inside an event loop of its own: a test that is a coroutine.
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1)
+        return self._pool.submit(contextvars.copy_context().run, run).result()
+
+    def close(self) -> None:
+        """Ends the event loop, and what still runs in it."""
+        try:
+            if self._runner is not None:
+                if self._pool is not None:
+                    self._pool.submit(self._runner.close).result()
+                else:
+                    self._runner.close()
+        finally:
+            self._runner = None
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
+
+
+class _ClientsAtOnce(ThreadPoolExecutor):
+    """Runs at once what a provider's client would look up in a thread.
+
+    Asynchronous clients ask a thread for the platform before their first request. Two first calls
+    that begin together would be sent in the order in which their threads happen to end.
+    """
+
+    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if not _is_a_clients(work):
+            return super().submit(work, *args, **kwargs)
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*args, **kwargs))
+        except Exception as problem:
+            done.set_exception(problem)
+        return done
+
+
+def _is_a_clients(work: Any) -> bool:
+    # asyncio.to_thread submits what it is given inside a call of `Context.run`.
+    while isinstance(work, partial):
+        work = work.args[0] if work.args and inspect.isbuiltin(work.func) else work.func
+    return (getattr(work, "__module__", None) or "").partition(".")[0] in CLIENTS
+
+
+async def _awaited(awaitable: Any) -> Any:
+    result = await awaitable
+    return await _collected(result) if inspect.isasyncgen(result) else result
+
+
+async def _collected(stream: Any) -> Any:
+    return _joined([item async for item in stream])
+
+
+def _joined(items: list[Any]) -> Any:
+    return "".join(items) if all(isinstance(item, str) for item in items) else items

@@ -1,0 +1,216 @@
+"""LangGraph: compiled graphs, their builders, functions that make one, and code that calls one.
+
+Nothing of the application is changed. What is seen: who works (nodes, prebuilt agents), what each
+wrote and what the state then is, handoffs, interrupts, checkpoints, and the long-term store.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+from langchain_core.messages import BaseMessage
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+
+from simkit.adapters.entry import found_as, is_factory
+from simkit.adapters.langgraph_calling import Calling, lost_with
+from simkit.adapters.langgraph_input import reply_of
+from simkit.adapters.langgraph_names import agents_in, handoff_tools_in, is_agent, name_of
+from simkit.adapters.langgraph_state import channels_of
+from simkit.adapters.langgraph_taps import heard_by
+from simkit.adapters.langgraph_work import Work
+from simkit.adapters.pilots import Cockpit
+from simkit.adapters.plain import PlainPilot
+from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.surroundings import forget_modules
+from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
+from simkit.events import AgentFacts, PipelineFacts
+from simkit.ports import UserTurn
+from simkit.scenario.apps import App
+
+_HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langchain")
+
+
+def pilot(subject: Any, app: App, cockpit: Cockpit) -> LangGraphPilot | WrappedPilot | None:
+    """Returns who flies a graph, or code whose module uses graphs; None for all else."""
+    graph = _graph_of(subject, app, cockpit)
+    if graph is not None:
+        return LangGraphPilot(graph, app, cockpit)
+    if is_factory(subject) or not callable(subject) or not _uses_graphs(subject):
+        return None
+    return WrappedPilot(subject, app, cockpit)
+
+
+def _graph_of(subject: Any, app: App, cockpit: Cockpit) -> Pregel | None:
+    if isinstance(subject, StateGraph):
+        return subject.compile()
+    if isinstance(subject, Pregel):
+        return subject
+    if not inspect.isfunction(subject):
+        return None
+    parameters = list(inspect.signature(subject).parameters.values())
+    if len(parameters) != 1 or parameters[0].name != "config":
+        return None
+    # How LangGraph's own server has graphs made.
+    made = cockpit.caller.call(subject, dict(app.options.config))
+    return _graph_of(made, app, cockpit)
+
+
+def _uses_graphs(subject: Any) -> bool:
+    """Whether the module that defines something holds what LangGraph makes."""
+    return any(
+        isinstance(one, Pregel)
+        or (getattr(one, "__module__", None) or "").partition(".")[0] in _HOMES
+        for one in vars(_module_of(subject)).values()
+    )
+
+
+def _module_of(subject: Any) -> Any:
+    home = subject if inspect.isfunction(subject) else type(subject)
+    return sys.modules[home.__module__]
+
+
+_working: Final = WeakKeyDictionary[Scribe, Work]()
+"""Who hears graphs in which run: a pilot and the instrument are two views on one."""
+
+
+def _work_of(cockpit: Cockpit) -> Work:
+    if cockpit.scribe not in _working:
+        _working[cockpit.scribe] = Work(cockpit)
+    return _working[cockpit.scribe]
+
+
+def instrument(cockpit: Cockpit) -> GraphInstrument:
+    """Returns what sees graphs at work."""
+    return GraphInstrument(_work_of(cockpit))
+
+
+class GraphInstrument:
+    """Sees every graph that is called, and what comes of it."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Listens to the framework."""
+        self._work.watch.forget()
+        return heard_by(self._work)
+
+    def run_now(self) -> Run | None:
+        """Returns the activation of the node in which this code runs."""
+        return self._work.run_now()
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what a graph's state says, where the pipeline returns it as it is."""
+        is_state = isinstance(returned, Mapping) and isinstance(returned.get("messages"), list)
+        if is_state or isinstance(returned, BaseMessage):
+            return reply_of(returned, None)
+        return returned
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Tells the framework's exceptions by their own names."""
+        if type(problem).__module__.partition(".")[0] == "langgraph":
+            return FrameworkFailed(str(problem), type(problem).__name__)
+        return None
+
+    def close(self) -> None:
+        """There is nothing to take away: it listens only while a turn lasts."""
+
+
+def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
+    """Returns what a graph says of itself, put into what is known without it."""
+    names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
+    named = [work.watch.named.get(name, name) for name in names]
+    passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
+    channels = work.watch.states.declared = channels_of(graph)
+    return msgspec.structs.replace(
+        facts, agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
+        channels=channels, observes=(*facts.observes, "state"),
+        conversation="messages" if "messages" in channels else "",
+    )  # fmt: skip
+
+
+class LangGraphPilot:
+    """Flies a graph: each session is a thread of it."""
+
+    name = "langgraph"
+
+    def __init__(self, graph: Pregel, app: App, cockpit: Cockpit) -> None:
+        self._graph, self._app, self._cockpit = graph, app, cockpit
+        self._work = _work_of(cockpit)
+        self._work.watch.named = {n: agent for agent, rule in app.agents.items() for n in rule.node}
+        self._work.look_at(graph)
+        self._calling = Calling(graph, app, cockpit.caller)
+        self._is_back = False
+        """It was restarted, and has had no turn since."""
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Returns its agents and channels."""
+        return _facts(self._graph, self._work, facts)
+
+    def fly(self, turn: UserTurn) -> Any:
+        """Runs the graph with the user's message, or with the answer to what it asked."""
+        watch = self._work.watch
+        waiting = watch.asks.pop(turn.session, [])
+        given = self._calling.given(turn, waiting, self._cockpit.scribe.turn)
+        if self._is_back:
+            self._cockpit.scribe.restored()
+            self._is_back = False
+        self._calling.call(given, turn.session)
+        if self._cockpit.scribe.waits_for:
+            return None
+        return self._calling.reply(watch.states.last)
+
+    def restart(self) -> None:
+        """Imports and builds the graph anew; raises ScriptBroken where its state is gone."""
+        forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
+        subject = found_as(self._app.entry)
+        graph = _graph_of(subject, self._app, self._cockpit)
+        if graph is None:
+            graph = _graph_of(self._cockpit.caller.call(subject), self._app, self._cockpit)
+        lost = lost_with(self._graph.checkpointer, graph.checkpointer if graph else None)
+        if graph is None or lost:
+            raise ScriptBroken(
+                f"`{self._app.pipeline}` cannot be restarted: {lost or 'it is no graph now'}.\n"
+                "Compile it with a checkpointer that keeps its state in a file, such as "
+                "SqliteSaver, or keep the checkpointer in a module that is not the pipeline's.",
+                ("turns", self._cockpit.scribe.turn, "restart"),
+            )
+        self._graph = graph
+        self._work.look_at(graph)
+        self._calling.take_over(graph)
+        self._is_back = True
+
+    def run_now(self) -> None:
+        """The instrument says it."""
+
+    def ends_runs(self) -> bool:
+        """A node says when it is over."""
+        return True
+
+    def close(self) -> None:
+        """There is nothing to take away."""
+
+
+class WrappedPilot(PlainPilot):
+    """Flies code that calls graphs itself, and knows those of its module."""
+
+    name = "langgraph"
+
+    def __init__(self, subject: Any, app: App, cockpit: Cockpit) -> None:
+        super().__init__(subject, app, cockpit)
+        self._work = _work_of(cockpit)
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Returns the agents and channels of the module's graph, where it has one."""
+        module = vars(_module_of(self._subject))
+        graphs = [one for one in module.values() if isinstance(one, Pregel)]
+        if len(graphs) == 1:
+            return _facts(graphs[0], self._work, facts)
+        return msgspec.structs.replace(facts, observes=(*facts.observes, "state"))

@@ -1,0 +1,128 @@
+"""LangChain's callbacks: where a node's code begins and ends, tools, and models without a wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage
+
+NODE: Final = "langgraph_node"
+NAMESPACE: Final = "langgraph_checkpoint_ns"
+
+
+class Hearer(Protocol):
+    """Hears of nodes by their namespace, of tools by the call's id."""
+
+    def began_work(self, namespace: str, may_wait: bool) -> None:
+        """A node's code is about to run."""
+
+    def returned(self, namespace: str, value: Any) -> None:
+        """It returned."""
+
+    def raised(self, namespace: str, problem: BaseException) -> None:
+        """It raised."""
+
+    def tool_began(self, call_id: str) -> None:
+        """A tool is carried out."""
+
+    def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
+        """It is done, or has failed."""
+
+    def model_began(self, identity: Any, namespace: str) -> None:
+        """A model is asked."""
+
+    def model_answered(
+        self, identity: Any, sent: Sequence[BaseMessage], said: BaseMessage, tools: Sequence[str]
+    ) -> None:
+        """It answered."""
+
+
+class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
+    """Tells a hearer what LangChain calls back with."""
+
+    run_inline = True
+    """In the thread and at the moment at which it happens, in async code too."""
+    raise_error = True
+    """A limit that is reached must end the run."""
+
+    def __init__(self, hearer: Hearer) -> None:
+        self._hearer = hearer
+        self._nodes: dict[Any, str] = {}
+        """LangChain's run to the namespace of the node whose code it is."""
+        self._tools: dict[Any, str] = {}
+        self._asked: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
+
+    def on_chain_start(
+        self, serialized: Any, inputs: Any, *, run_id: Any, metadata: Any = None,
+        name: str | None = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Tells of a node's code."""
+        if metadata and name and metadata.get(NODE) == name:
+            namespace = metadata.get(NAMESPACE, "")
+            self._nodes[run_id] = namespace
+            self._hearer.began_work(namespace, not _is_in_a_loop())
+
+    def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
+        """Tells what a node's code returned."""
+        namespace = self._nodes.pop(run_id, None)
+        if namespace is not None:
+            self._hearer.returned(namespace, outputs)
+
+    def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+        """Tells what it raised."""
+        namespace = self._nodes.pop(run_id, None)
+        if namespace is not None:
+            self._hearer.raised(namespace, error)
+
+    def on_tool_start(
+        self, serialized: Any, input_str: str, *, run_id: Any, tool_call_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Tells of a tool that a model called."""
+        if tool_call_id:
+            self._tools[run_id] = tool_call_id
+            self._hearer.tool_began(tool_call_id)
+
+    def on_tool_end(self, output: Any, *, run_id: Any, **kwargs: Any) -> None:
+        """Tells its result."""
+        call_id = self._tools.pop(run_id, "")
+        if call_id:
+            self._hearer.tool_ended(call_id, output, "")
+
+    def on_tool_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+        """Tells what it raised."""
+        call_id = self._tools.pop(run_id, "")
+        if call_id:
+            self._hearer.tool_ended(call_id, None, str(error) or type(error).__name__)
+
+    def on_chat_model_start(
+        self, serialized: Any, messages: Any, *, run_id: Any, metadata: Any = None, **kwargs: Any
+    ) -> None:
+        """Remembers what a model is asked."""
+        offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
+        self._asked[run_id] = messages[0], [_tool_name(offer) for offer in offers]
+        self._hearer.model_began(run_id, (metadata or {}).get(NAMESPACE, ""))
+
+    def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
+        """Tells what it said."""
+        sent, tools = self._asked.pop(run_id, (None, ()))
+        said = getattr(response.generations[0][0], "message", None)
+        if sent is not None and said is not None:
+            self._hearer.model_answered(run_id, sent, said, tools)
+
+
+def _tool_name(offer: Any) -> str:
+    inner = offer.get("function", offer) if isinstance(offer, dict) else offer
+    named = inner.get("name") if isinstance(inner, dict) else getattr(inner, "name", "")
+    return str(named or "")
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

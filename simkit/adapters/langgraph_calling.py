@@ -1,0 +1,134 @@
+"""How a graph is called: by which method, in which thread, with which configuration."""
+
+from __future__ import annotations
+
+import inspect
+import sqlite3
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from langgraph.pregel import Pregel
+
+from simkit.adapters.entry import Caller
+from simkit.adapters.langgraph_input import answer_to, given_to, reply_of
+from simkit.adapters.langgraph_names import graphs_in, tools_in
+from simkit.errors import ScriptBroken
+from simkit.ports import UserTurn
+from simkit.scenario.apps import App
+
+_ASYNC: Final = ("ainvoke", "astream")
+
+
+class Calling:
+    """Calls one graph, turn by turn."""
+
+    def __init__(self, graph: Pregel, app: App, caller: Caller) -> None:
+        self._graph, self._app, self._caller = graph, app, caller
+        self._threads: dict[str, str] = {}
+        """Session to the thread that is its own."""
+        self._method = app.options.call or ("ainvoke" if needs_a_loop(graph) else "invoke")
+
+    def take_over(self, graph: Pregel) -> None:
+        """Calls another graph from now on, in the same threads."""
+        self._graph = graph
+
+    def given(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
+        """Returns what the graph is given; raises ScriptBroken for an answer to no question."""
+        if not turn.resumes:
+            return given_to(self._graph, self._app, turn)
+        if not waiting:
+            raise ScriptBroken(
+                f"turn {number} answers an interrupt, but session {turn.session!r} of "
+                f"`{self._app.pipeline}` waits for nothing.",
+                ("turns", number - 1, "resume"),
+            )
+        return answer_to(waiting, turn.value)
+
+    def call(self, given: Any, session: str) -> None:
+        """Runs the graph until it is done, or asks; its stream is heard elsewhere."""
+        config = dict(self._app.options.config)
+        context = config.pop("context", None)
+        options = {} if context is None else {"context": context}
+        own = config.get("configurable") or {}
+        config["configurable"] = {"thread_id": self._thread(session, own), **own}
+        method = getattr(self._graph, self._method)
+        if self._method in _ASYNC:
+            self._caller.call(_in_a_loop, method, given, config, options)
+        else:
+            result = method(given, config, **options)
+            if isinstance(result, Iterator):
+                for _ in result:
+                    pass
+
+    def reply(self, state: Any) -> Any:
+        """Returns the reply that a state holds."""
+        return reply_of(state, self._app.options.output)
+
+    def _thread(self, session: str, own: Mapping[str, Any]) -> str:
+        """Returns a session's thread: of its name, or the next that has no state of another run."""
+        if session not in self._threads:
+            thread, number = session, 1
+            while self._is_taken(thread, own):
+                number += 1
+                thread = f"{session}-{number}"
+            self._threads[session] = thread
+        return self._threads[session]
+
+    def _is_taken(self, thread: str, own: Mapping[str, Any]) -> bool:
+        saver = self._graph.checkpointer
+        if not hasattr(saver, "get_tuple") or "thread_id" in own:
+            return False
+        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        if _is_async(saver):
+            return self._caller.call(saver.aget_tuple, config) is not None
+        return saver.get_tuple(config) is not None
+
+
+async def _in_a_loop(method: Any, given: Any, config: Any, options: Mapping[str, Any]) -> None:
+    result = method(given, config, **options)
+    if inspect.isawaitable(result):
+        await result
+        return
+    async for _ in result:
+        pass
+
+
+def needs_a_loop(graph: Pregel) -> bool:
+    """Whether a graph can only be called by async code: a node, a tool or its checkpointer is."""
+    if _is_async(graph.checkpointer):
+        return True
+    return any(
+        _is_async_only(node.bound) for one in graphs_in(graph) for node in one.nodes.values()
+    ) or any(
+        getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+        for tool in tools_in(graph)
+    )
+
+
+def lost_with(before: Any, saver: Any) -> str:
+    """Returns why nothing outlives a process that a graph with this checkpointer runs in; empty
+    where something does. ``before`` is the one that it had."""
+    if not saver:
+        return "it has no checkpointer, so nothing outlives its process"
+    is_here = type(saver).__name__ in _IN_MEMORY
+    if is_here and saver is not before:
+        return f"its {type(saver).__name__} is in memory, and ends with its process"
+    connection = getattr(saver, "conn", None)
+    if isinstance(connection, sqlite3.Connection) and saver is not before:
+        files = [row[2] for row in connection.execute("PRAGMA database_list")]
+        if not any(files):
+            return "its SQLite database is in memory, and ends with its process"
+    return ""
+
+
+_IN_MEMORY: Final = ("InMemorySaver", "MemorySaver")
+
+
+def _is_async(saver: Any) -> bool:
+    return type(saver).__name__.startswith("Async")
+
+
+def _is_async_only(runnable: Any) -> bool:
+    if getattr(runnable, "afunc", None) is not None and hasattr(runnable, "func"):
+        return runnable.func is None
+    return any(_is_async_only(step) for step in getattr(runnable, "steps", ()))

@@ -1,0 +1,89 @@
+"""How the user's message becomes what a graph is given, and how its state becomes the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, get_type_hints
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.pregel import Pregel
+from langgraph.types import Command
+
+from simkit.adapters.langgraph_messages import text_of
+from simkit.adapters.langgraph_state import is_state
+from simkit.errors import ScriptBroken
+from simkit.ports import UserTurn
+from simkit.references import compile as compile_references
+from simkit.runtime.functions import function_named
+from simkit.scenario.apps import App
+
+MESSAGES: Final = "messages"
+_INTERRUPT: Final = "__interrupt__"
+
+
+def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
+    """Returns what a graph is given; raises ScriptBroken where that is not plain to see.
+
+    A user's message that is a mapping is it. Else `app.input` says it; else the message joins
+    `messages`, or is the one text that the graph takes.
+    """
+    if isinstance(turn.value, Mapping):
+        return dict(turn.value)
+    said, wanted = turn.text if turn.value is None else turn.value, app.options.input
+    if isinstance(wanted, str):
+        return function_named(wanted)(said)
+    if wanted is not None:
+        return compile_references(wanted).resolve({"user": said})
+    keys = _keys(graph)
+    if keys is None:
+        return said
+    if MESSAGES in keys:
+        return {MESSAGES: [HumanMessage(turn.text)]}
+    texts = [name for name, kind in keys.items() if kind in (str, str | None)]
+    if len(texts) == 1 or len(keys) == 1:
+        return {(texts or list(keys))[0]: said}
+    names = ", ".join(f"`{name}`" for name in keys) or "nothing"
+    raise ScriptBroken(
+        f"`{app.pipeline}` takes {names}, and no `messages`: which is the user's message?\n"
+        'Say it: `app: {input: {<key>: "${user}"}}`, or name a function of the message that '
+        "returns the graph's input: `app: {input: module:function}`.",
+        ("pipeline",),
+    )
+
+
+def _keys(graph: Pregel) -> Mapping[str, Any] | None:
+    """Returns the keys of a graph's input with their types; None for one that takes any value."""
+    builder = getattr(graph, "builder", None)
+    if builder is None:
+        return None
+    schema = builder.input_schema
+    try:
+        hints = get_type_hints(schema)
+    except (NameError, TypeError):
+        hints = dict.fromkeys(builder.schemas.get(schema, ()), object)
+    return {name: kind for name, kind in hints.items() if is_state(name)}
+
+
+def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any]:
+    """Returns how a graph is told the user's answer to what it asks.
+
+    Several questions at once are answered by a mapping of who asked to the answer.
+    """
+    if len(waiting) > 1 and isinstance(value, Mapping):
+        by_agent = {one["agent"]: one["id"] for one in waiting}
+        if set(value) == set(by_agent):
+            return Command(resume={by_agent[agent]: said for agent, said in value.items()})
+    return Command(resume=value)
+
+
+def reply_of(state: Any, key: str | None) -> Any:
+    """Returns a graph's reply: the state's value under a key, else its last message's text."""
+    if isinstance(state, BaseMessage):
+        return text_of(state)
+    if not isinstance(state, Mapping):
+        return state
+    if key is not None:
+        value = state.get(key)
+        return text_of(value) if isinstance(value, BaseMessage) else value
+    said = [one for one in state.get(MESSAGES) or () if isinstance(one, AIMessage)]
+    return text_of(said[-1]) if said else None

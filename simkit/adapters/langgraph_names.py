@@ -1,0 +1,117 @@
+"""Which agent a node of a graph is. Pure.
+
+A prebuilt agent is a graph of its own, whose nodes (``model``, ``tools``) are no agents: what they
+do is the work of the node that holds the graph. A name that the agent was given goes before that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from langgraph.pregel import Pregel
+
+from simkit.messages import HANDOFF_PREFIX
+
+PREBUILT: Final = frozenset(
+    (
+        "agent", "model", "tools", "call_model", "generate_structured_response", "pre_model_hook",
+        "post_model_hook",
+    )
+)  # fmt: skip
+"""The nodes of `create_agent` and `create_react_agent`."""
+NAMELESS: Final = "LangGraph"
+"""What a graph is called to which nobody gave a name."""
+DESTINATION: Final = "__handoff_destination"
+"""Where langgraph-supervisor and langgraph-swarm write to which agent a tool passes control."""
+_HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent")
+
+
+def is_inner(node: str) -> bool:
+    """Whether a node is a part of a prebuilt agent."""
+    return node in PREBUILT or node.endswith(_HOOKS)
+
+
+def is_agent(graph: Pregel) -> bool:
+    """Whether a graph is one prebuilt agent."""
+    nodes = [name for name in graph.nodes if not name.startswith("__")]
+    return bool(nodes) and all(map(is_inner, nodes)) and not {"agent", "model"}.isdisjoint(nodes)
+
+
+def name_of(graph: Pregel) -> str:
+    """Returns the name of a graph that is an agent."""
+    given = ((graph.config or {}).get("metadata") or {}).get("lc_agent_name")
+    return str(given or (graph.name if graph.name != NAMELESS else "agent"))
+
+
+def subgraph_of(node: Any) -> Pregel | None:
+    """Returns the graph that a node is, if it is one."""
+    return node.bound if isinstance(node.bound, Pregel) else None
+
+
+def agents_in(graph: Pregel) -> Mapping[str, str]:
+    """Returns the nodes of a graph, and of the graphs inside it, with the agents that they are."""
+    found: dict[str, str] = {}
+    for name, node in graph.nodes.items():
+        if name.startswith("__") or is_inner(name):
+            continue
+        inner = subgraph_of(node)
+        found[name] = name_of(inner) if inner is not None and _is_named(inner) else name
+        if inner is not None and not is_agent(inner):
+            for below, agent in agents_in(inner).items():
+                found.setdefault(below, agent)
+    return found
+
+
+def _is_named(graph: Pregel) -> bool:
+    return bool(((graph.config or {}).get("metadata") or {}).get("lc_agent_name"))
+
+
+def handoff_tools_in(graph: Pregel) -> dict[str, str]:
+    """Returns the tools that pass control, with the agents to which they do."""
+    agents = agents_in(graph)
+    found = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
+    for tool in tools_in(graph):
+        target = (getattr(tool, "metadata", None) or {}).get(DESTINATION)
+        if target is not None:
+            found[tool.name] = agents.get(target, target)
+    return {tool: agent for tool, agent in found.items() if tool != HANDOFF_PREFIX + agent}
+
+
+def _in_a_tool(agent: str) -> str:
+    return re.sub(r"\s+", "_", agent.strip()).lower()
+
+
+def tools_in(graph: Pregel) -> Iterator[Any]:
+    """Yields the tools of the graph's tool nodes, and of those of the graphs inside it."""
+    for node in graph.nodes.values():
+        yield from getattr(node.bound, "tools_by_name", {}).values()
+        for inner in _graphs_in(node):
+            yield from tools_in(inner)
+
+
+def _graphs_in(node: Any) -> Iterator[Pregel]:
+    direct = subgraph_of(node)
+    if direct is not None:
+        yield direct
+    for inner in node.subgraphs or ():
+        if isinstance(inner, Pregel) and inner is not direct:
+            yield inner
+
+
+def graphs_in(graph: Pregel) -> Iterator[Pregel]:
+    """Yields a graph, and the graphs that its nodes are or call."""
+    yield graph
+    for node in graph.nodes.values():
+        for inner in _graphs_in(node):
+            yield from graphs_in(inner)
+
+
+def path_of(namespace: str) -> tuple[str, ...]:
+    """Returns the ids of the tasks in which code runs, outermost first.
+
+    ``a:<id>|1|b:<id>``: a number alone counts the graphs that one task calls.
+    """
+    parts = (part.rpartition(":") for part in namespace.split("|"))
+    return tuple(identity for name, _, identity in parts if name)

@@ -1,0 +1,231 @@
+"""What a graph's channels hold, told as what each node wrote.
+
+A graph takes over what its nodes return when a step is over. So writes are kept until then, and
+told with what the channels then are: where ours is another reducer, by the new value itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from langgraph.pregel import Pregel
+
+from simkit.adapters.langgraph_messages import messages_in, plain
+from simkit.adapters.scribe import Run, Scribe
+from simkit.events import ChannelFacts
+from simkit.reducers import DECLARED_RESET
+
+_MESSAGES: Final = "langgraph.graph.message"
+_ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}
+_OPERATORS: Final = {operator.add: ("append", "add"), operator.or_: ("merge", "union")}
+
+
+class _Write(msgspec.Struct, frozen=True):
+    """What one node returned."""
+
+    update: Mapping[str, Any]
+    agent: str
+    run: Run | None
+    group: str
+    branch: str
+
+
+def reducer_of(channel: Any) -> str:
+    """Returns the reducer of a channel in our words."""
+    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    if function is None:
+        return "append" if type(channel).__name__ == "Topic" else "replace"
+    if function.__module__ == _MESSAGES:
+        return "append"
+    held = channel.typ
+    while hasattr(held, "__origin__"):
+        held = held.__origin__
+    known = _ADDED.get(held, "")
+    if known in _OPERATORS.get(function, ()):
+        return known
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def channels_of(graph: Pregel) -> dict[str, ChannelFacts]:
+    """Returns a graph's channels as judges know them; without a checkpointer they last a turn."""
+    scope = "session" if graph.checkpointer else "turn"
+    return {
+        name: ChannelFacts(reducer_of(channel), scope)
+        for name, channel in graph.channels.items()
+        if is_state(name)
+    }
+
+
+def is_state(name: str) -> bool:
+    """Whether a channel is the user's, and not the graph's own."""
+    return not name.startswith(("__", "branch:", "join:", "start:"))
+
+
+class States:
+    """The state of each session, as far as it is told."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self.declared: Mapping[str, ChannelFacts] = {}
+        """The channels that judges know."""
+        self.conversation: frozenset[str] = frozenset()
+        """The channels that hold messages."""
+        self._told: dict[str, dict[str, Any]] = {}
+        """Session to channel to the value that is told."""
+        self._writes: list[_Write] = []
+        self._has_begun = False
+        self._facts: Mapping[str, ChannelFacts] = {}
+        self.last: Any = None
+        """The state as it was seen last."""
+
+    def begin(self, graph: Pregel) -> None:
+        """A graph is called: what it holds first is what it was given."""
+        self._facts = channels_of(graph)
+        self._writes.clear()
+        self._has_begun, self.last = False, None
+        if not graph.checkpointer:
+            self._told.pop(self._scribe.session, None)
+        found = (n for n, c in graph.channels.items() if _holds_messages(c))
+        self.conversation = frozenset(("messages", *found))
+
+    def wrote(
+        self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
+    ) -> None:
+        """A node has returned something; it holds when its step is over."""
+        found = {name: value for name, value in update.items() if is_state(name)}
+        if found:
+            self._writes.append(_Write(found, agent, run, group, branch))
+
+    def became(self, values: Any) -> None:
+        """The step is over, and the state is this; the first time, it is what was given."""
+        self.last = values
+        if not isinstance(values, Mapping):
+            self._writes.clear()
+            return
+        if self._has_begun:
+            self._settle(values)
+            return
+        self._has_begun = True
+        told = self._told.setdefault(self._scribe.session, {})
+        update: dict[str, Any] = {}
+        now: dict[str, Any] = {}
+        for name, value in values.items():
+            facts = self._facts.get(name)
+            if facts is None or _is_same(value, told.get(name)):
+                continue
+            if facts.reducer == "append":
+                added, _ = _appended(told.get(name), None, value)
+                update.update({name: added} if added else {})
+            elif facts.reducer == "replace":
+                update[name] = value
+            else:
+                update[name] = {DECLARED_RESET: value}
+            told[name] = value
+            if not self._is_ours(name, facts):
+                now[name] = value
+        self._tell(_Write({}, "", None, "", ""), update, now, "user")
+
+    def settle(self) -> None:
+        """What was written now holds, where no channel that is put out was."""
+        self._settle({})
+
+    def _settle(self, values: Mapping[str, Any]) -> None:
+        """Tells each write, the last one of a channel with what it holds now."""
+        writes, self._writes = self._writes, []
+        told = self._told.setdefault(self._scribe.session, {})
+        last = {name: place for place, write in enumerate(writes) for name in write.update}
+        for place, write in enumerate(writes):
+            update: dict[str, Any] = {}
+            now: dict[str, Any] = {}
+            for name, given in write.update.items():
+                facts = self._facts.get(name)
+                if facts is None:
+                    continue
+                is_last = last[name] == place
+                after = values.get(name, _UNKNOWN) if is_last else _UNKNOWN
+                if facts.reducer == "append":
+                    update[name], told[name] = _appended(told.get(name), given, after)
+                elif _is_several(given):
+                    update[name] = {DECLARED_RESET: given["$writes"][-1]}
+                else:
+                    update[name] = given
+                if after is not _UNKNOWN:
+                    told[name] = after
+                    if not self._is_ours(name, facts):
+                        now[name] = after
+            self._tell(write, update, now, "writes")
+
+    def _tell(
+        self, write: _Write, update: Mapping[str, Any], values: Mapping[str, Any], cause: str
+    ) -> None:
+        if update:
+            self._scribe.wrote(
+                self._plain(update, write.run), write.agent, write.run,
+                values=self._plain(values, write.run), cause=cause, group=write.group,
+                branch=write.branch,
+            )  # fmt: skip
+
+    def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
+        """Whether judges make a channel's new value from the update alone."""
+        return ":" not in facts.reducer and self.declared.get(name) == facts
+
+    def _plain(self, value: Any, run: Run | None) -> Any:
+        return plain(value, lambda message: self._scribe.known(message, run))
+
+
+_UNKNOWN: Final = object()
+
+
+def _holds_messages(channel: Any) -> bool:
+    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    return function is not None and function.__module__ == _MESSAGES
+
+
+def _is_several(given: Any) -> bool:
+    """Whether a node wrote a channel several times in one step."""
+    return isinstance(given, Mapping) and list(given) == ["$writes"]
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    """Whether a value is what the channel holds anyway."""
+    if before is None:
+        return value is None or (isinstance(value, (list, dict, set)) and not value)
+    return value is before or (not messages_in(value) and bool(value == before))
+
+
+def _appended(before: Any, given: Any, after: Any) -> tuple[Any, Any]:
+    """Returns what to tell of a write to a list, and what the list then is.
+
+    Where what was there has changed too (a message replaced by its id, or removed), the whole list
+    is told as a reset. ``after`` is unknown where another node writes the list later in the step.
+    """
+    held = list(before) if isinstance(before, Sequence) else []
+    if after is _UNKNOWN:
+        added = [item for one in _writes_in(given) for item in _items_of(one)]
+        return added, [*held, *added]
+    if not isinstance(after, Sequence):
+        return {DECLARED_RESET: after}, after
+    same = len(after) >= len(held) and all(
+        old is new or _identity(old) == _identity(new)
+        for old, new in zip(held, after, strict=False)
+    )
+    return (list(after[len(held) :]) if same else {DECLARED_RESET: list(after)}), after
+
+
+def _writes_in(given: Any) -> list[Any]:
+    return list(given["$writes"]) if _is_several(given) else [given]
+
+
+def _items_of(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    return list(given) if isinstance(given, (list, tuple)) else [given]
+
+
+def _identity(item: Any) -> Any:
+    """What makes two items the same: of messages their id and content."""
+    content = getattr(item, "content", None)
+    return item if content is None else (getattr(item, "id", None), content)

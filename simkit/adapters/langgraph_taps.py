@@ -1,0 +1,170 @@
+"""Where a running graph is listened to: its own stream, and callbacks.
+
+A graph that another calls sends what happens in it to a stream that it finds in its configuration.
+That place is taken: so every event is heard at once, where it happens, whichever method is called,
+whatever it streams, and in every graph below. What the caller is given stays as it was.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.runnables.config import merge_configs, var_child_runnable_config
+from langgraph._internal._config import ensure_config
+from langgraph._internal._constants import (
+    CONF,
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_RUNTIME,
+    CONFIG_KEY_STREAM,
+)
+from langgraph.errors import GraphInterrupt
+from langgraph.pregel import Pregel, _runner
+from langgraph.pregel.protocol import StreamProtocol
+from langgraph.runtime import DEFAULT_RUNTIME
+
+from simkit.transports.installing import Installation, Made
+
+MODES: Final = frozenset(("tasks", "checkpoints", "values"))
+
+
+class Listener(Protocol):
+    """Hears what happens in graphs; may be called from any thread."""
+
+    callbacks: BaseCallbackHandler
+
+    def began(self, graph: Pregel, within: tuple[str, ...]) -> Callable[[Any], None]:
+        """A graph that no other runs was called; returns what hears its stream.
+
+        ``within`` is the namespace of the code that calls it, if that is a node's.
+        """
+
+    def ended(self, within: tuple[str, ...], problem: BaseException | None) -> None:
+        """It is done, or has failed."""
+
+    def place_of(self, problem: BaseException) -> int:
+        """Returns the how manieth of the problems of nodes it is."""
+
+    def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
+        """Returns what comes of a tool's call, or an awaitable of it."""
+
+    def stored(self, store: Any, operations: list[Any]) -> None:
+        """Operations on a long-term store are about to be carried out."""
+
+
+_listener: Final = contextvars.ContextVar[Listener | None]("simkit_graphs", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Lets somebody hear the graphs that are called in this context, and in what that starts."""
+    before = _listener.set(listener)
+    try:
+        with installation:
+            yield
+    finally:
+        _listener.reset(before)
+
+
+def current_listener() -> Listener | None:
+    """Returns who hears what this code does."""
+    return _listener.get()
+
+
+def namespace_now() -> str:
+    """Returns the namespace of the node in which the caller's code runs; empty outside of nodes."""
+    config = var_child_runnable_config.get()
+    if not config:
+        return ""
+    found = (config.get("metadata") or {}).get("langgraph_checkpoint_ns")
+    return str(found or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
+
+
+def _with_ears(
+    graph: Any, config: Any, listener: Listener | None
+) -> tuple[Any, tuple[str, ...] | None]:
+    """Returns a call's configuration with our ears in it, and where it is made from; None for a
+    graph whose caller is heard already."""
+    if listener is None or CONFIG_KEY_STREAM in ensure_config(graph.config, config)[CONF]:
+        return config, None
+    now = namespace_now()
+    within = tuple(now.split("|")) if now else ()
+    ears = StreamProtocol(listener.began(graph, within), set(MODES))
+    more = {
+        # Whoever finds a stream there expects the runtime beside it, with the store in it.
+        CONF: {
+            CONFIG_KEY_STREAM: ears,
+            CONFIG_KEY_RUNTIME: DEFAULT_RUNTIME.override(store=graph.store),
+        },
+        "callbacks": [listener.callbacks],
+    }
+    return merge_configs(config, more), within
+
+
+def _heard(before: Made) -> Made:
+    def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
+        listener = _listener.get()
+        config, within = _with_ears(self, config, listener)
+        if listener is None or within is None:
+            yield from before(self, input, config, **options)
+            return
+        try:
+            yield from before(self, input, config, **options)
+        except BaseException as problem:
+            listener.ended(within, problem)
+            raise
+        listener.ended(within, None)
+
+    return stream
+
+
+def _heard_async(before: Made) -> Made:
+    async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
+        listener = _listener.get()
+        config, within = _with_ears(self, config, listener)
+        try:
+            async for chunk in before(self, input, config, **options):
+                yield chunk
+        except BaseException as problem:
+            if listener is not None and within is not None:
+                listener.ended(within, problem)
+            raise
+        if listener is not None and within is not None:
+            listener.ended(within, None)
+
+    return astream
+
+
+def _first(before: Made) -> Made:
+    """Of the problems of several nodes a graph raises any; here, the one that came first."""
+
+    def panic_or_proceed(futs: Any, **options: Any) -> None:
+        listener = _listener.get()
+        ended = [one for one in futs if one.done() and not one.cancelled()]
+        known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
+        failed = [
+            one
+            for one in ended
+            if one.exception() is not None
+            and not isinstance(one.exception(), GraphInterrupt)
+            and id(one.exception()) not in known[0]
+            and one not in known[1]
+        ]
+        if listener is not None and len(failed) > 1:
+            first = min(failed, key=lambda one: listener.place_of(one.exception()))
+            before({first, *(one for one in futs if not one.done())}, **options)
+        before(futs, **options)
+
+    return panic_or_proceed
+
+
+installation: Final = Installation(
+    lambda: [
+        (Pregel, "stream", _heard), (Pregel, "astream", _heard_async),
+        (_runner, "_panic_or_proceed", _first),
+    ]
+)  # fmt: skip
+"""What is replaced in the framework for as long as a turn of some scenario lasts."""

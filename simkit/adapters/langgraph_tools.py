@@ -1,0 +1,107 @@
+"""Tools of LangChain, answered by the scenario where it says so, and else carried out."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool, StructuredTool, Tool
+from langgraph.types import Command
+
+from simkit.adapters.langgraph_messages import text_of
+from simkit.adapters.langgraph_taps import current_listener
+from simkit.adapters.pilots import UseTool
+from simkit.adapters.scribe import Asked
+from simkit.transports.installing import Made, Row
+
+calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
+"""The id of the tool call that this code carries out."""
+_INNER: Final = ("config", "run_manager", "callbacks")
+
+
+def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
+    """Returns what to replace so that the scenario stands between tools and their functions.
+
+    LangChain looks at the signatures of what is replaced to see what it is to be given.
+    """
+    kinds = dict.fromkeys((StructuredTool, Tool, *(type(tool) for tool in tools)))
+    found: list[Row] = []
+    for kind in kinds:
+        found += [(kind, "_run", _stood_in_for), (kind, "_arun", _stood_in_for_async)]
+    return found
+
+
+def _stood_in_for(before: Made) -> Made:
+    @functools.wraps(before)
+    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        listener = current_listener()
+        if listener is None:
+            return before(self, *args, **kwargs)
+        return listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
+
+    return _run
+
+
+def _stood_in_for_async(before: Made) -> Made:
+    @functools.wraps(before)
+    async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        listener = current_listener()
+        if listener is None or not _is_own(self, before):
+            # What has no coroutine calls `_run`, which is stood in for too.
+            return await before(self, *args, **kwargs)
+        result = listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
+        return await result if inspect.isawaitable(result) else result
+
+    return _arun
+
+
+def _is_own(tool: Any, before: Made) -> bool:
+    has_coroutine = getattr(tool, "coroutine", None) is not None
+    is_made_of_functions = isinstance(tool, (StructuredTool, Tool))
+    return has_coroutine if is_made_of_functions else before is not BaseTool._arun
+
+
+def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, real: Any) -> Any:
+    """Has a tool's call carried out; returns what LangChain makes its answer of."""
+    made: list[Any] = []
+
+    def shown() -> Any:
+        value = real()
+        if inspect.isawaitable(value):
+            return _awaited(value)
+        made.append(value)
+        return _shown(value, tool)
+
+    async def _awaited(value: Any) -> Any:
+        made.append(await value)
+        return _shown(made[0], tool)
+
+    def answer(value: Any) -> Any:
+        if made:
+            return made[0]
+        return (value, None) if tool.response_format == "content_and_artifact" else value
+
+    async def _later(value: Any) -> Any:
+        return answer(await value)
+
+    plain = {key: value for key, value in args.items() if key not in _INNER}
+    given = plain if asked is None or not isinstance(asked.call.args, dict) else asked.call.args
+    found = use(tool.name, given, shown, asked)
+    return _later(found) if inspect.isawaitable(found) else answer(found)
+
+
+def _shown(value: Any, tool: Any) -> Any:
+    """Returns what a tool's result says, without what is the framework's."""
+    if isinstance(value, Command):
+        update = value.update if isinstance(value.update, Mapping) else {}
+        said = [one for one in update.get("messages") or () if isinstance(one, BaseMessage)]
+        return text_of(said[-1]) if said else None
+    if isinstance(value, BaseMessage):
+        return text_of(value)
+    if tool.response_format == "content_and_artifact" and isinstance(value, tuple):
+        return value[0]
+    return value

@@ -1,0 +1,112 @@
+"""One scenario's ears: nodes, tools, stores, and models that no wire shows, written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.pregel import Pregel
+
+from simkit.adapters.langgraph_callbacks import Callbacks
+from simkit.adapters.langgraph_messages import as_message, text_of
+from simkit.adapters.langgraph_names import graphs_in, handoff_tools_in, tools_in
+from simkit.adapters.langgraph_stores import rows_for as rows_for_store
+from simkit.adapters.langgraph_stores import tell
+from simkit.adapters.langgraph_taps import installation, namespace_now
+from simkit.adapters.langgraph_tools import calling, used
+from simkit.adapters.langgraph_tools import rows_for as rows_for_tools
+from simkit.adapters.langgraph_watch import Watch
+from simkit.adapters.pilots import Cockpit
+from simkit.adapters.scribe import Run
+from simkit.messages import Usage
+
+
+class Work:
+    """Hears graphs and callbacks; what is about nodes is the watch's."""
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        self._scribe, self._use = cockpit.scribe, cockpit.use_tool
+        self.watch = watch = Watch(self._scribe)
+        self.callbacks = Callbacks(self)
+        self.began_work, self.returned, self.raised = watch.began_work, watch.returned, watch.raised
+        self.ended, self.place_of = watch.ended, watch.place_of
+        self._models: dict[Any, tuple[Run, int]] = {}
+        """A question to a model, with how many had gone over the wire before it."""
+        self._looked_at: list[Pregel] = []
+
+    def began(self, graph: Pregel, within: tuple[str, ...]) -> Callable[[Any], None]:
+        """A graph is called; listens to its tools and stores too."""
+        with self._scribe.lock:
+            self.look_at(graph)
+            installation.replace(rows_for_tools(tools_in(graph)))
+            for one in graphs_in(graph):
+                installation.replace(rows_for_store(one.store) if one.store is not None else ())
+        return self.watch.began(graph, within)
+
+    def look_at(self, graph: Pregel) -> None:
+        """Learns which of a graph's tools pass control."""
+        if not any(one is graph for one in self._looked_at):
+            self._looked_at.append(graph)
+            scribe = self._scribe
+            scribe.handoff_tools = {**handoff_tools_in(graph), **scribe.handoff_tools}
+
+    def run_now(self) -> Run | None:
+        """Returns the activation in which this code runs."""
+        namespace = namespace_now()
+        return self.watch.run_at(namespace) if namespace else None
+
+    # Tools and stores
+
+    def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
+        """Returns what comes of a tool's call, or an awaitable of it."""
+        if self._scribe.target_of(tool.name) is not None:
+            return real()
+        foreign = args.get("tool_call_id") or calling.get()
+        asked = self._scribe.asked(foreign) if isinstance(foreign, str) else None
+        if asked is not None and asked.call.name != tool.name:
+            asked = None
+        return used(self._use, tool, args, asked, real)
+
+    def tool_began(self, call_id: str) -> None:
+        """A tool that a model called is about to be carried out."""
+        calling.set(call_id)
+
+    def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
+        """It came back; told here where its function was never called."""
+        if isinstance(result, ToolMessage) and result.status == "error":
+            problem = problem or text_of(result)
+        with self._scribe.lock:
+            asked = self._scribe.asked(call_id)
+            if problem and asked is not None and not asked.call.is_handoff:
+                self._scribe.tool_answered(asked, None, problem)
+
+    def stored(self, store: Any, operations: list[Any]) -> None:
+        """Operations on a long-term store are about to be carried out."""
+        with self._scribe.lock:
+            run = self.run_now()
+            for one in operations:
+                tell(one, self._scribe, run)
+
+    # Models
+
+    def model_began(self, identity: Any, namespace: str) -> None:
+        """A model is asked; how is seen on the wire, or when it has answered."""
+        with self._scribe.lock:
+            run = self.watch.run_at(namespace)
+            if run is not None:
+                self._models[identity] = run, run.model_calls
+
+    def model_answered(
+        self, identity: Any, sent: Sequence[BaseMessage], said: BaseMessage, tools: Sequence[str]
+    ) -> None:
+        """Tells a question and its answer that did not go over the wire."""
+        with self._scribe.lock:
+            run, before = self._models.pop(identity, (None, 0))
+            if run is None or run.model_calls != before:
+                return
+            call = self._scribe.sent(run, [as_message(one) for one in sent], tools, {})
+            counted = getattr(said, "usage_metadata", None)
+            usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
+            message = as_message(said)
+            self._scribe.replied(run, call, message, "calls" if message.calls else "text", usage)

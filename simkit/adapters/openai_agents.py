@@ -1,0 +1,180 @@
+"""The OpenAI Agents SDK: agents that answer themselves, and code that runs agents.
+
+Calls of ``Runner.run``, ``run_sync`` and ``run_streamed`` are seen wherever a pipeline makes them.
+A pipeline that is an ``Agent`` is given each session's conversation as its users would keep it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import agents
+import msgspec
+from agents.exceptions import AgentsException
+from agents.result import RunResultBase
+
+from simkit import events as e
+from simkit.adapters.entry import found_as
+from simkit.adapters.openai_agents_flights import FlightLog, said_by
+from simkit.adapters.openai_agents_names import Names, reachable
+from simkit.adapters.openai_agents_runner import heard
+from simkit.adapters.openai_agents_where import flight_now
+from simkit.adapters.pilots import Cockpit
+from simkit.adapters.scribe import Run
+from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
+from simkit.ports import UserTurn
+from simkit.scenario.apps import App
+
+WAYS: Final = ("run", "run_sync", "run_streamed")
+"""How an agent may be run: ``app: {call: …}``."""
+MADE: Final = "${instructions}"
+"""Stands for instructions that a function makes."""
+
+
+def pilot(subject: Any, app: App, cockpit: Cockpit) -> AgentPilot | None:
+    """Returns the pilot for an agent; None for anything else."""
+    return AgentPilot(subject, app, cockpit) if isinstance(subject, agents.Agent) else None
+
+
+def instrument(cockpit: Cockpit) -> AgentsInstrument:
+    """Returns what sees agents at work."""
+    return AgentsInstrument(cockpit)
+
+
+class AgentsInstrument:
+    """Sees every call of ``Runner.run``, and what comes of it."""
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        self._log = FlightLog(cockpit)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Listens to the SDK."""
+        self._log.clear()
+        return heard(self._log)
+
+    def run_now(self) -> Run | None:
+        """Returns the activation of the agent that is at work here."""
+        flight = flight_now()
+        return flight.run if flight is not None else None
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Tells the SDK's exceptions by their own names."""
+        if isinstance(problem, AgentsException):
+            return FrameworkFailed(str(problem), type(problem).__name__)
+        return None
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what is said by a result that the pipeline returns as it is."""
+        return said_by(returned.final_output) if isinstance(returned, RunResultBase) else returned
+
+    def close(self) -> None:
+        """Ends what was made for the SDK."""
+        self._log.loops.close()
+
+
+class _Talk:
+    """One session's conversation."""
+
+    __slots__ = ("agent", "given", "items", "waiting")
+
+    def __init__(self, agent: Any, given: dict[str, Any]) -> None:
+        self.agent, self.given = agent, given
+        self.items: list[Any] = []
+        self.waiting: Any = None
+        """The result whose tool calls wait for an approval."""
+
+    def decided(self, approves: bool) -> Any:
+        """Returns the state with which a run goes on once its calls are approved, or refused."""
+        state = self.waiting.to_state()
+        for item in self.waiting.interruptions:
+            (state.approve if approves else state.reject)(item)
+        return state
+
+
+class AgentPilot:
+    """Flies an agent: the next message goes to whoever answered the last one."""
+
+    name = "openai-agents"
+
+    def __init__(self, agent: Any, app: App, cockpit: Cockpit) -> None:
+        """Raises Unsupported for a way to run agents that there is not."""
+        self._agent, self._app, self._cockpit = agent, app, cockpit
+        self._way = app.options.call or "run"
+        if self._way not in WAYS:
+            raise Unsupported(f"an agent is run by {', '.join(WAYS)}: not by `{self._way}`")
+        self._talks: dict[str, _Talk] = {}
+
+    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+        """Adds the agents that can be handed to, and that their context is seen."""
+        names = Names()
+        names.meet(self._agent)
+        found = {names.of(one): _facts_of(one, names) for one in reachable(self._agent)}
+        return msgspec.structs.replace(
+            facts, agents={**found, **facts.agents}, observes=(*facts.observes, "state")
+        )
+
+    def fly(self, turn: UserTurn) -> Any:
+        """Runs the agent whose turn it is, with all that was said."""
+        talk = self._talks.get(turn.session)
+        if talk is None:
+            talk = self._talks[turn.session] = _Talk(self._agent, self._given(turn.session))
+        result = self._cockpit.caller.call(self._run, talk, self._said(talk, turn))
+        talk.agent, talk.items = result.last_agent, result.to_input_list()
+        talk.waiting = result if result.interruptions else None
+        return said_by(result.final_output)
+
+    def _said(self, talk: _Talk, turn: UserTurn) -> Any:
+        """Returns what the agent is given: a message, with what was said, or a decision."""
+        if turn.resumes:
+            if talk.waiting is None:
+                number = self._cockpit.scribe.turn
+                raise ScriptBroken(
+                    f"turn {number} answers an interrupt, and no tool call waits for approval.",
+                    ("turns", number - 1, "resume"),
+                )
+            return talk.decided(bool(turn.value))
+        if "session" in talk.given:
+            return turn.text
+        return [*talk.items, {"role": "user", "content": turn.text}]
+
+    def _run(self, talk: _Talk, said: Any) -> Any:
+        if self._way == "run_streamed":
+            return _streamed(talk, said)
+        return getattr(agents.Runner, self._way)(talk.agent, said, **talk.given)
+
+    def _given(self, session: str) -> dict[str, Any]:
+        """Returns what `Runner.run` is given beside the message."""
+        entry = self._app.options.run_options
+        if entry is None:
+            return {}
+        make = found_as(entry)
+        named = "session" in inspect.signature(make).parameters
+        return dict(make(session=session) if named else make())
+
+    def run_now(self) -> None:
+        """The instrument says it."""
+
+    def ends_runs(self) -> bool:
+        """The instrument does."""
+        return False
+
+    def close(self) -> None:
+        """There is nothing to take away."""
+
+
+async def _streamed(talk: _Talk, said: Any) -> Any:
+    result = agents.Runner.run_streamed(talk.agent, said, **talk.given)
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
+def _facts_of(agent: Any, names: Names) -> e.AgentFacts:
+    instructions = agent.instructions
+    return e.AgentFacts(
+        instructions=MADE if callable(instructions) else instructions or "",
+        tools=tuple(tool.name for tool in agent.tools),
+        handoffs=tuple(names.handoffs_of(agent).values()),
+    )

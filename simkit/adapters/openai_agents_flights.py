@@ -1,0 +1,283 @@
+"""Calls of ``Runner.run``, told as agents at work: who starts and ends, who hands over to whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import agents
+import msgspec
+from agents.exceptions import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
+
+from simkit import events as e
+from simkit.adapters.openai_agents_names import Names
+from simkit.adapters.pilots import Cockpit
+from simkit.adapters.plain_values import NotPlain, Snapshots, plain
+from simkit.adapters.scribe import Asked, Run
+from simkit.adapters.sync_loops import Loops
+from simkit.errors import SimkitError
+from simkit.messages import JsonValue
+
+IGNORED: Final = "Multiple handoffs detected, ignoring this one."
+"""What the SDK answers to every handoff call of a message but the first."""
+CONTEXT: Final = "context"
+"""The channel of a context object that has no fields."""
+
+
+class Flight:
+    """One call of ``Runner.run``; whoever of its agents is at work is its ``run``."""
+
+    __slots__ = ("context", "group", "is_over", "open_tools", "parent", "run", "said")
+
+    def __init__(self, parent: Flight | None, said: JsonValue, context: Any) -> None:
+        self.parent, self.said, self.context = parent, said, context
+        self.run: Run | None = None
+        self.group = ""
+        self.is_over = False
+        self.open_tools: dict[int, Asked] = {}
+        """Tools at work that are no functions, by identity."""
+
+
+class FlightLog:
+    """Writes down the flights of one scenario."""
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        self._cockpit = cockpit
+        self.scribe = cockpit.scribe
+        self._ruled = dict(self.scribe.handoff_tools)
+        """The tools of which the scenario says to whom they pass control."""
+        self.names, self.loops = Names(), Loops()
+        self._snapshots = Snapshots()
+        self._open: list[Flight] = []
+        self._numbers = 0
+        self._told: BaseException | None = None
+        """The exception that was written down last: it passes through outer flights too."""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Lets one thread write; where the run cannot go on, the pipeline's code must not."""
+        with self.scribe.lock:
+            try:
+                yield
+            except SimkitError as problem:
+                raise self._cockpit.halt(problem) from problem
+
+    def next_number(self) -> int:
+        """Returns what stands for something that is drawn anew each time."""
+        self._numbers += 1
+        return self._numbers
+
+    def clear(self) -> None:
+        """Forgets flights that the last turn left open."""
+        self._open.clear()
+
+    # Flights
+
+    def began(self, parent: Flight | None, agent: Any, said: Any, context: Any) -> Flight:
+        """``Runner.run`` is called, by the code of another flight or by the pipeline's own."""
+        if isinstance(context, agents.RunContextWrapper):
+            context = context.context
+        flight = Flight(parent, _words_of(said), context)
+        with self.writing():
+            self.names.meet(agent)
+            self._open.append(flight)
+            self.look(flight)
+        return flight
+
+    def ended(self, flight: Flight, result: Any) -> None:
+        """It has returned."""
+        with self.writing():
+            self.look(flight)
+            self._tell_refusals(flight, result)
+            waits = [one for one in result.interruptions or () if flight.run is not None]
+            if waits and flight.parent is None and flight.run is not None:
+                self.scribe.interrupted(flight.run, [_approval(one) for one in waits])
+            self._close(flight, "interrupted" if waits else "done")
+
+    def failed(self, flight: Flight, problem: BaseException) -> None:
+        """It has raised."""
+        with self.writing():
+            self.look(flight)
+            if problem is not self._told:
+                self._told = problem
+                name, reason = _tripwire(problem)
+                if name:
+                    self._trip(name, reason, flight.run)
+            self._close(flight, "cancelled" if isinstance(problem, _STOPS) else "failed")
+
+    def _close(self, flight: Flight, status: str) -> None:
+        flight.is_over = True
+        if flight in self._open:
+            self._open.remove(flight)
+        if flight.run is not None and not flight.run.is_over:
+            self.scribe.end_run(flight.run, status)
+
+    def _tell_refusals(self, flight: Flight, result: Any) -> None:
+        """Guardrails of tools may refuse a call, or its result, and let the run go on."""
+        for found in (*result.tool_input_guardrail_results, *result.tool_output_guardrail_results):
+            behavior = found.output.behavior
+            if behavior["type"] == "reject_content":
+                self._trip(found.guardrail.get_name(), behavior["message"], flight.run)
+
+    # Agents
+
+    def agent_started(self, flight: Flight, agent: Any) -> None:
+        """An agent goes to work: the flight's first, or the target of a handoff."""
+        with self.writing():
+            self._start(flight, agent)
+            self.look(flight)
+
+    def _start(self, flight: Flight, agent: Any) -> None:
+        if flight.run is not None and not flight.run.is_over:
+            self.scribe.end_run(flight.run)
+        is_first = flight.run is None
+        if is_first:
+            self._group(flight)
+        outer = flight.parent.run if flight.parent is not None else None
+        flight.run = self.scribe.begin_run(
+            self.names.of(agent), flight.said if is_first else None,
+            group=flight.group if is_first else "", parent=outer.id if outer is not None else "",
+        )  # fmt: skip
+
+    def _group(self, flight: Flight) -> None:
+        """Flights that were begun beside each other, by one message or ``gather``, are parallel."""
+        beside = [f for f in self._open if f.parent is flight.parent and f.run is None]
+        if flight.group or len(beside) < 2:
+            return
+        group = self.scribe.begin_group()
+        for one in beside:
+            one.group = group
+
+    def asks(self, flight: Flight, agent: Any) -> None:
+        """An agent asks its model; one whose run was resumed from a stored state starts so."""
+        with self.writing():
+            if flight.run is None or flight.run.is_over:
+                self._start(flight, agent)
+            self.scribe.handoff_tools = {
+                **self.scribe.handoff_tools, **self.names.handoffs_of(agent), **self._ruled
+            }  # fmt: skip
+
+    def agent_ended(self, flight: Flight, output: Any) -> None:
+        """An agent has put out what the flight ends with."""
+        with self.writing():
+            self.look(flight)
+            if flight.run is not None:
+                self.scribe.end_run(flight.run, output=said_by(output))
+
+    def handed_off(self, flight: Flight, target: Any) -> None:
+        """Control passes; a message's other requests to pass it do not come true."""
+        with self.writing():
+            self.look(flight)
+            run = flight.run
+            if run is None:
+                return
+            to = self.names.of(target)
+            mine = [one for one in self.scribe.requested if one.run == run.id]
+            made = next((one for one in mine if one.to_agent == to), None)
+            for one in mine:
+                if one is not made:
+                    self._refuse(one, IGNORED)
+            if made is None:
+                self.scribe.hand_over(run.agent, to, run=run)
+            self.scribe.end_run(run, "handed_off")
+
+    def _refuse(self, asked: e.HandoffRequested, reason: str) -> None:
+        scribe = self.scribe
+        scribe.requested.remove(asked)
+        scribe.sink.emit(
+            e.HandoffRejected(
+                *scribe.at()[:3], asked.agent, asked.run, asked.handoff, asked.from_agent,
+                asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
+            )
+        )  # fmt: skip
+
+    def _trip(self, guardrail: str, reason: str, run: Run | None) -> None:
+        agent = run.agent if run is not None else ""
+        self.scribe.sink.emit(e.GuardrailTripped(*self.scribe.at(agent, run), guardrail, reason))
+
+    # Tools and state
+
+    def use_tool(
+        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
+    ) -> Any:
+        """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
+        with self.scribe.lock:
+            asked = self.scribe.asked_as(call_id)
+        return self._cockpit.use_tool(tool, args, real, asked)
+
+    def look(self, flight: Flight) -> None:
+        """Writes down what the context object holds that it did not at the last look."""
+        if flight.context is None:
+            return
+        session = self.scribe.session
+        update, is_new = self._snapshots.changes(session, flight.context, CONTEXT)
+        if update:
+            run = None if is_new else flight.run
+            agent = run.agent if run is not None else ""
+            self.scribe.wrote(update, agent, run, cause="given" if is_new else "writes")
+
+    def store_read(self, flight: Flight | None, session: Any) -> None:
+        """A session's items were read."""
+        run = flight.run if flight is not None else None
+        with self.writing():
+            self.scribe.read(session.session_id, "session", run.agent if run else "", run)
+
+    def store_written(self, flight: Flight | None, session: Any) -> None:
+        """Items were added to a session."""
+        run = flight.run if flight is not None else None
+        with self.writing():
+            self.scribe.stored(session.session_id, "session", run.agent if run else "", run)
+
+
+_STOPS: Final = (asyncio.CancelledError, InputGuardrailTripwireTriggered)
+"""What stops an agent in the middle of its work."""
+
+
+def said_by(output: Any) -> JsonValue:
+    """Returns an agent's output as plain data; a text is its text."""
+    try:
+        return plain(output)
+    except NotPlain:
+        return str(output)
+
+
+def _words_of(said: Any) -> JsonValue:
+    """Returns what a flight was asked: of a list of items the latest user message."""
+    if isinstance(said, str):
+        return said
+    if isinstance(said, list):
+        for item in reversed(said):
+            if isinstance(item, dict) and item.get("role") == "user":
+                content = item.get("content")
+                return content if isinstance(content, str) else said_by(content)
+    return None
+
+
+def _tripwire(problem: BaseException) -> tuple[str, str]:
+    """Returns name and reason of the guardrail that raised an exception; empty for none."""
+    if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
+        found = problem.guardrail_result
+        info = found.output.output_info
+        return found.guardrail.get_name(), "" if info is None else _text(said_by(info))
+    if isinstance(
+        problem, (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
+    ):
+        info = problem.output.output_info
+        return problem.guardrail.get_name(), "" if info is None else _text(said_by(info))
+    return "", ""
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _approval(item: Any) -> JsonValue:
+    """Returns a tool call that waits for somebody's approval."""
+    return {"tool": item.tool_name, "args": said_by(item.arguments), "agent": item.agent.name}

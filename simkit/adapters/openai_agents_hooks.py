@@ -1,0 +1,66 @@
+"""Hooks of one flight: each tells the log, then whoever the caller has given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents import FunctionTool, RunHooks
+
+from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.openai_agents_flights import Flight, FlightLog
+from simkit.adapters.openai_agents_tools import answered, tool_began, tool_ended
+
+
+class FlightHooks(RunHooks[Any]):
+    """What the SDK calls while it runs; some of it by keyword, so names are the base's own.
+
+    They run in tasks of their own: a context variable that is set here would be lost.
+    """
+
+    def __init__(self, log: FlightLog, flight: Flight, inner: RunHooks[Any] | None) -> None:
+        self._log, self._flight = log, flight
+        self._inner: RunHooks[Any] = inner or RunHooks()
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:
+        """An agent goes to work."""
+        self._log.agent_started(self._flight, agent)
+        await self._inner.on_agent_start(context, agent)
+
+    async def on_llm_start(
+        self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
+    ) -> None:
+        """Its model is asked."""
+        keep_in_step()
+        self._log.asks(self._flight, agent)
+        answered(agent.tools)
+        await self._inner.on_llm_start(context, agent, system_prompt, input_items)
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        """Its model has answered: the wire has seen that already."""
+        await self._inner.on_llm_end(context, agent, response)
+
+    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+        """It has put out what the flight ends with."""
+        self._log.agent_ended(self._flight, output)
+        await self._inner.on_agent_end(context, agent, output)
+
+    async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+        """Control passes; what ``on_handoff`` of the handoff changed is there by now."""
+        self._log.handed_off(self._flight, to_agent)
+        await self._inner.on_handoff(context=context, from_agent=from_agent, to_agent=to_agent)
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        """A tool is carried out here; those that the provider hosts are not."""
+        if isinstance(tool, FunctionTool):
+            answered([tool])
+        else:
+            tool_began(self._log, self._flight, tool)
+        await self._inner.on_tool_start(context, agent, tool)
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        """It came back."""
+        if not isinstance(tool, FunctionTool):
+            tool_ended(self._log, self._flight, tool, result)
+        with self._log.writing():
+            self._log.look(self._flight)
+        await self._inner.on_tool_end(context, agent, tool, result)

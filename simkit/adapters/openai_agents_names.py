@@ -1,0 +1,63 @@
+"""Names of agents, by which a trace tells them apart, and the tools by which control passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agents import Agent, Handoff
+
+
+class Names:
+    """The names of one scenario's agents.
+
+    Agents that can hand off to each other and have one name are told apart by a number. Others are
+    one agent as long as they have one name: code may make its agents anew for every message.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[Any, str]] = {}
+        """By identity; the agent is kept, so that its identity stays its own."""
+
+    def meet(self, first: Any) -> None:
+        """Gives a name to an agent, and to all that it can hand off to."""
+        if id(first) in self._names:
+            return
+        taken: dict[str, int] = {}
+        for agent in reachable(first):
+            number = taken[agent.name] = taken.get(agent.name, 0) + 1
+            name = agent.name if number == 1 else f"{agent.name} ({number})"
+            self._names.setdefault(id(agent), (agent, name))
+
+    def of(self, agent: Any) -> str:
+        """Returns an agent's name."""
+        known = self._names.get(id(agent))
+        return known[1] if known is not None else agent.name
+
+    def handoffs_of(self, agent: Any) -> dict[str, str]:
+        """Returns the tools by which an agent passes control, with the agents that get it."""
+        found = {}
+        for one in agent.handoffs:
+            target = target_of(one)
+            tool = one.tool_name if isinstance(one, Handoff) else Handoff.default_tool_name(one)
+            found[tool] = self.of(target) if target is not None else one.agent_name
+        return found
+
+
+def target_of(handoff: Any) -> Any:
+    """Returns the agent of a handoff; None where only the caller's own function knows it."""
+    if isinstance(handoff, Agent):
+        return handoff
+    known = getattr(handoff, "_agent_ref", None)
+    return known() if known is not None else None
+
+
+def reachable(agent: Any) -> Iterator[Any]:
+    """Yields an agent and those that it can hand off to, each once, the nearest first."""
+    found, seen = [agent], {id(agent)}
+    for one in found:
+        yield one
+        for target in map(target_of, one.handoffs):
+            if target is not None and id(target) not in seen:
+                seen.add(id(target))
+                found.append(target)

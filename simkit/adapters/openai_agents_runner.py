@@ -1,0 +1,188 @@
+"""Where the SDK is listened to while scenarios run: its default runner, and what it exports.
+
+What is replaced is the whole process's; which scenario hears of it, its context says.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any, Final
+
+import agents.run
+from agents.lifecycle import RunHooksBase
+from agents.tracing.processors import BatchTraceProcessor
+
+from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.openai_agents_flights import Flight, FlightLog
+from simkit.adapters.openai_agents_hooks import FlightHooks
+from simkit.adapters.openai_agents_where import (
+    current_log,
+    flight_now,
+    inside,
+    installation,
+    told_to,
+)
+from simkit.transports.gate import is_gated
+from simkit.transports.installing import Made, Row
+
+
+@contextmanager
+def heard(log: FlightLog) -> Iterator[None]:
+    """Tells a log what the SDK does in this context, and in what that starts."""
+    with installation, told_to(log):
+        installation.replace(_rows())
+        yield
+
+
+class _Runner(agents.run.AgentRunner):
+    """The default runner, with hooks of ours beside those of whoever calls it."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    async def run(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
+        """Runs an agent, and those it hands off to."""
+        log = current_log()
+        if log is None:
+            return await self._before.run(starting_agent, input, **kwargs)
+        keep_in_step()
+        with _flying(log, starting_agent, input, kwargs) as flight:
+            result = await self._before.run(starting_agent, input, **kwargs)
+            log.ended(flight, result)
+            return result
+
+    def run_sync(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
+        """The same, for code that is not asynchronous."""
+        log = current_log()
+        if log is None:
+            return self._before.run_sync(starting_agent, input, **kwargs)
+        with _flying(log, starting_agent, input, kwargs) as flight:
+            log.loops.lend()
+            result = self._before.run_sync(starting_agent, input, **kwargs)
+            log.ended(flight, result)
+            return result
+
+    def run_streamed(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
+        """The same, streamed: over when its events have been read to their end."""
+        log = current_log()
+        if log is None:
+            return self._before.run_streamed(starting_agent, input, **kwargs)
+        with _flying(log, starting_agent, input, kwargs) as flight:
+            # The task that is started here copies the context.
+            result = self._before.run_streamed(starting_agent, input, **kwargs)
+        _follow(log, flight, result)
+        return result
+
+
+@contextmanager
+def _flying(log: FlightLog, agent: Any, said: Any, kwargs: dict[str, Any]) -> Iterator[Flight]:
+    """Makes what is done inside belong to a flight, and lets ``kwargs`` bring our hooks."""
+    flight = log.began(flight_now(), agent, said, kwargs.get("context"))
+    _hear_session(kwargs.get("session"))
+    hooks = kwargs.get("hooks")
+    if hooks is None or isinstance(hooks, RunHooksBase):
+        kwargs["hooks"] = FlightHooks(log, flight, hooks)
+    with inside(flight):
+        try:
+            yield flight
+        except BaseException as problem:
+            log.failed(flight, problem)
+            raise
+
+
+def _follow(log: FlightLog, flight: Flight, result: Any) -> None:
+    events = result.stream_events
+
+    async def stream_events() -> Any:
+        try:
+            async with aclosing(events()) as stream:
+                async for event in stream:
+                    yield event
+        except GeneratorExit:
+            raise
+        except BaseException as problem:
+            log.failed(flight, problem)
+            raise
+        log.ended(flight, result)
+
+    result.stream_events = stream_events
+
+
+def _hear_session(session: Any) -> None:
+    if session is not None and hasattr(session, "__dict__"):
+        installation.replace(
+            [(session, "get_items", _read_of(session)), (session, "add_items", _write_of(session))]
+        )
+
+
+def _read_of(session: Any) -> Any:
+    def made(before: Made) -> Made:
+        @functools.wraps(before)
+        async def get_items(*args: Any, **kwargs: Any) -> Any:
+            items = await before(*args, **kwargs)
+            log = current_log()
+            if log is not None:
+                log.store_read(flight_now(), session)
+            return items
+
+        return get_items
+
+    return made
+
+
+def _write_of(session: Any) -> Any:
+    def made(before: Made) -> Made:
+        @functools.wraps(before)
+        async def add_items(*args: Any, **kwargs: Any) -> Any:
+            added = await before(*args, **kwargs)
+            log = current_log()
+            if log is not None:
+                log.store_written(flight_now(), session)
+            return added
+
+        return add_items
+
+    return made
+
+
+def _kept_here(before: Made) -> Made:
+    """What a scenario does is no business of whoever collects traces."""
+
+    @functools.wraps(before)
+    def tell(self: Any, one: Any) -> None:
+        if not is_gated():
+            before(self, one)
+
+    return tell
+
+
+def _counted(before: Made) -> Made:
+    """The key under which a provider may cache prompts is new for every run, and is sent."""
+
+    def uuid4() -> Any:
+        log = current_log()
+        return before() if log is None else uuid.UUID(int=log.next_number())
+
+    return uuid4
+
+
+_DRAWN_IN: Final = ("run_grouping", "prompt_cache_key")
+"""Modules of the SDK that draw keys; which of them does depends on its version."""
+
+
+def _seen(before: Any) -> Any:
+    return _Runner(before)
+
+
+def _rows() -> Iterator[Row]:
+    yield agents.run, "DEFAULT_AGENT_RUNNER", _seen
+    yield BatchTraceProcessor, "on_trace_start", _kept_here
+    yield BatchTraceProcessor, "on_span_end", _kept_here
+    for name in _DRAWN_IN:
+        module = sys.modules.get(f"agents.run_internal.{name}")
+        if hasattr(module, "uuid4"):
+            yield module, "uuid4", _counted

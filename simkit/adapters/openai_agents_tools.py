@@ -1,0 +1,70 @@
+"""Tools of agents, answered by the scenario where it says so, and else carried out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from agents import FunctionTool
+from agents.tool_context import ToolContext
+
+from simkit.adapters.openai_agents_flights import Flight, FlightLog, said_by
+from simkit.adapters.openai_agents_where import current_log, installation
+from simkit.transports.installing import Made, Row
+
+
+def answered(tools: Iterable[Any]) -> None:
+    """Puts the scenario between the tools that are functions and their functions.
+
+    A tool made of a function keeps what it makes of a failure: only the innermost call is taken,
+    behind which stands the function itself.
+    """
+    installation.replace([_row(tool) for tool in tools if isinstance(tool, FunctionTool)])
+
+
+def _row(tool: FunctionTool) -> Row:
+    invoke: Any = tool.on_invoke_tool
+    if "_invoke_tool_impl" in getattr(invoke, "__dict__", {}):
+        return invoke, "_invoke_tool_impl", _stood_in_for
+    return tool, "on_invoke_tool", _stood_in_for
+
+
+def _stood_in_for(before: Made) -> Made:
+    @functools.wraps(before)
+    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+        log = current_log()
+        if log is None:
+            return await before(context, arguments)
+        return await _carried_out(log, context, arguments, before)
+
+    return invoke
+
+
+async def _carried_out(
+    log: FlightLog, context: ToolContext[Any], arguments: str, before: Made
+) -> Any:
+    try:
+        args = msgspec.json.decode(arguments) if arguments else {}
+    except msgspec.DecodeError:
+        # The tool itself says what is wrong with them.
+        return await before(context, arguments)
+    name, call_id = context.tool_name, context.tool_call_id
+    result = log.use_tool(name, args, call_id, lambda: before(context, arguments))
+    return await result if hasattr(result, "__await__") else result
+
+
+def tool_began(log: FlightLog, flight: Flight, tool: Any) -> None:
+    """A tool goes to work that is no function: a shell, a computer."""
+    with log.writing():
+        flight.open_tools[id(tool)] = asked = log.scribe.called_by_code(tool.name, None, flight.run)
+        log.scribe.tool_called(asked)
+
+
+def tool_ended(log: FlightLog, flight: Flight, tool: Any, result: Any) -> None:
+    """It came back."""
+    asked = flight.open_tools.pop(id(tool), None)
+    if asked is not None:
+        with log.writing():
+            log.scribe.tool_answered(asked, said_by(result))

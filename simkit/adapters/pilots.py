@@ -1,0 +1,125 @@
+"""How a pipeline is flown: what an adapter knows of its framework, and everything else is shared.
+
+An adapter is a module with a function ``pilot(subject, app, cockpit)`` that returns a Pilot for a
+subject of its framework and None for any other; it is found under the entry point group
+``simkit.adapters``, by the name of a module that shows that its framework is imported: simkit asks
+it only then. (`agents` alone would be anybody's own package.)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any, Final, Protocol, runtime_checkable
+
+from simkit.adapters.entry import Caller
+from simkit.adapters.scribe import Asked, Run, Scribe
+from simkit.errors import RunHalted, SimkitError, Unsupported
+from simkit.events import PipelineFacts
+from simkit.ports import UserTurn
+from simkit.scenario.apps import App
+
+GROUP: Final = "simkit.adapters"
+
+
+class UseTool(Protocol):
+    """Carries out a call of one of the pipeline's tools."""
+
+    def __call__(
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
+        asked: Asked | None = None,
+    ) -> Any:  # fmt: skip
+        """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known."""
+
+
+class Cockpit:
+    """What a pilot works with: who writes down what it sees, and who runs coroutines."""
+
+    __slots__ = ("caller", "halt", "scribe", "use_tool")
+
+    def __init__(
+        self, scribe: Scribe, caller: Caller, use_tool: UseTool,
+        halt: Callable[[SimkitError], RunHalted],
+    ) -> None:  # fmt: skip
+        """``use_tool`` carries out a tool's call by the scenario or for real, and writes it down.
+
+        ``halt`` remembers why the run cannot go on, and returns what to raise.
+        """
+        self.scribe, self.caller, self.use_tool, self.halt = scribe, caller, use_tool, halt
+
+
+class Pilot(Protocol):
+    """Runs the turns of a pipeline of one framework, and sees what a wire cannot show."""
+
+    name: str
+    """The driver's name in traces and findings."""
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Returns what judges need to know of the pipeline, put into what is known without it."""
+
+    def fly(self, turn: UserTurn) -> Any:
+        """Runs one turn to its end; returns the reply. What it raises is the pipeline's error."""
+
+    def run_now(self) -> Run | None:
+        """Returns the activation to which a model call made by this code belongs; None where the
+        framework does not know."""
+
+    def ends_runs(self) -> bool:
+        """Whether it says itself when an activation is over."""
+
+    def close(self) -> None:
+        """Takes away what it put into the framework."""
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A pilot whose pipeline keeps something that outlives its process."""
+
+    def restart(self) -> None:
+        """Builds the pipeline anew, as a new process would; raises ScriptBroken where nothing of
+        it would be left."""
+
+
+Make = Callable[[Any, App, Cockpit], Pilot | None]
+
+
+@lru_cache(maxsize=1)
+def _adapters() -> tuple[tuple[str, str], ...]:
+    """Name and module of every adapter that is installed."""
+    return tuple((one.name, one.value) for one in entry_points(group=GROUP))
+
+
+def pilot_for(subject: Any, app: App, cockpit: Cockpit) -> Pilot | None:
+    """Returns the pilot for a pipeline's object; None where no adapter knows its type.
+
+    Raises Unsupported for an adapter that cannot be imported.
+    """
+    for name, module in loaded_adapters():
+        try:
+            make: Make = module.pilot
+        except AttributeError as problem:
+            raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
+        found = make(subject, app, cockpit)
+        if found is not None:
+            return found
+    return None
+
+
+def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
+    """Yields name and module of every adapter whose framework is imported; raises Unsupported."""
+    for name, module in _adapters():
+        if name not in sys.modules:
+            continue
+        try:
+            yield name, import_module(module)
+        except ImportError as problem:
+            raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
+
+
+def known() -> Iterator[str]:
+    """Yields the names of the adapters that are installed."""
+    yield from (name for name, _ in _adapters())

@@ -1,0 +1,503 @@
+"""Writes down what is seen of a running pipeline as events: the log, contexts, replies, handoffs.
+
+Whatever a driver sees, it tells the scribe, which knows each message again, numbers what is new,
+and keeps what native runs and observed ones have in common: one log per session, contexts as
+ranges over it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.adapters.streams import Print, SentStream
+from simkit.context.tokens import Counter, tokens_of
+from simkit.errors import LimitExceeded
+from simkit.messages import HANDOFF_PREFIX, JsonValue, Message, ToolCall, Usage
+from simkit.pipeline.model import Limits
+from simkit.ports import Sink
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.conversation import Numbers
+from simkit.trace import canonical
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+class Run:
+    """One activation of an agent that is, or was, at work."""
+
+    __slots__ = ("agent", "final", "id", "is_over", "model_calls", "said")
+
+    def __init__(self, identity: str, agent: str) -> None:
+        self.id, self.agent = identity, agent
+        self.is_over = False
+        self.model_calls = 0
+        self.final: Message | None = None
+        """The last thing it said without calling a tool."""
+        self.said = False
+
+
+class Asked(msgspec.Struct):
+    """A tool call that a model has asked for."""
+
+    call: ToolCall
+    agent: str
+    run: Run
+    is_told: bool = False
+    """ToolCalled has been emitted."""
+    is_answered: bool = False
+
+
+class _Session:
+    """What is known of one conversation."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.log: dict[Print, list[int]] = {}
+        """What was said, by what makes it the same."""
+        self.voices: dict[str, str] = {}
+        """Who said a text, so that one of which a filter took the calls is known again."""
+        self.streams: dict[str, SentStream] = {}
+        self.asked: dict[str, Asked] = {}
+        """Tool calls by id."""
+        self.ids: dict[str, str] = {}
+        """Foreign ids of calls to ours."""
+
+
+class Scribe:
+    """Emits the events of one scenario's run; sessions take turns."""
+
+    def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
+        self.sink, self.clock, self.count, self.limits = sink, clock, count, limits
+        self.numbers = Numbers()
+        self.lock = threading.RLock()
+        """Held by whoever tells something: pipelines may do so from any thread."""
+        self.turn = 0
+        self.waits_for = ""
+        """The run whose question the user answers next."""
+        self.runs: list[Run] = []
+        """This turn's."""
+        self.failures: set[str] = set()
+        """Model calls that failed."""
+        self.requested: list[e.HandoffRequested] = []
+        """This turn's handoffs that were not made yet."""
+        self.offered: set[str] = set()
+        """The tools that models were offered so far."""
+        self.handoff_tools: Mapping[str, str] = {}
+        """Tool to the agent to which it passes control."""
+        self._sessions: dict[str, _Session] = {}
+        self._session = _Session("")
+        self._handoffs = 0
+
+    @property
+    def session(self) -> str:
+        """The conversation that has its turn."""
+        return self._session.name
+
+    def at(self, agent: str = "", run: Run | None = None) -> tuple[int, str, int, str, str]:
+        """What an event begins with."""
+        return self.clock.now(), self.session, self.turn, agent, run.id if run is not None else ""
+
+    def limit(self, name: str, used: int) -> None:
+        """Raises LimitExceeded, with its event, when a limit is passed."""
+        allowed = getattr(self.limits, name)
+        if allowed is not None and used > allowed:
+            self.sink.emit(e.LimitReached(*self.at()[:3], limit=name, allowed=allowed))
+            raise LimitExceeded(name, allowed)
+
+    # Turns
+
+    def begin_turn(
+        self, turn: int, session: str, project: str, text: str, value: JsonValue = None,
+        *, resumes: bool = False,
+    ) -> None:  # fmt: skip
+        """The user says something, or answers (``resumes``) with ``value``."""
+        self.turn, self.runs, self.requested, self._handoffs = turn, [], [], 0
+        self.waits_for = ""
+        is_new = session not in self._sessions
+        if is_new:
+            self._sessions[session] = _Session(session)
+        self._session = self._sessions[session]
+        if is_new:
+            self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
+        message = 0 if resumes else self.numbers.messages + 1
+        self.sink.emit(e.TurnStarted(*self.at()[:3], message=message))
+        if resumes:
+            self.sink.emit(e.TurnResumed(*self.at()[:3], value=value))
+        else:
+            self.log(Message("user", text, data=value))
+
+    def end_turn(
+        self, reply: JsonValue, error: e.ErrorFacts | None, unused: tuple[e.UnusedLines, ...]
+    ) -> None:
+        """The pipeline waits for the user again, or has failed."""
+        for run in self.runs:
+            if not run.is_over:
+                self.end_run(run, "done" if error is None else "failed")
+        self.sink.emit(
+            e.TurnFinished(
+                *self.at()[:3],
+                reply=canonical(reply),
+                error=error,
+                unused=unused,
+                waits_for=self.waits_for if error is None else "",
+            )
+        )
+
+    # Runs
+
+    def begin_run(
+        self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
+        outer: str = "", parent: str = "",
+    ) -> Run:  # fmt: skip
+        """An agent goes to work; if a handoff to it was asked for, that is now made.
+
+        A run of a parallel ``group`` opens a branch; another is in the ``branch`` that is named.
+        """
+        self.limit("agent_runs_per_turn", len(self.runs) + 1)
+        self.numbers.runs += 1
+        run = Run(f"r{self.numbers.runs}", agent)
+        asked = next((one for one in self.requested if one.to_agent == agent), None)
+        handoff = source = ""
+        if asked is not None:
+            self.requested.remove(asked)
+            self._handoffs += 1
+            handoff, source = asked.handoff, asked.from_agent
+            input = asked.payload if asked.payload is not None else asked.query
+            self.sink.emit(
+                e.HandoffMade(
+                    self.clock.now(), self.session, self.turn, asked.agent, asked.run, handoff,
+                    source, agent, asked.type, asked.mode, asked.query, asked.payload,
+                    self._handoffs,
+                )
+            )  # fmt: skip
+        self.runs.append(run)
+        self.sink.emit(
+            e.AgentStarted(
+                *self.at(agent, run), input=canonical(input), handoff=handoff, handoff_from=source,
+                group=group, branch=run.id if group else branch, outer=outer, parent=parent,
+            )
+        )  # fmt: skip
+        return run
+
+    def begin_group(self) -> str:
+        """Returns the id of a new group of runs that are parallel."""
+        self.numbers.groups += 1
+        return f"g{self.numbers.groups}"
+
+    def interrupted(self, run: Run, question: JsonValue) -> None:
+        """An agent asks the user; its run is over until there is an answer."""
+        self.sink.emit(e.TurnInterrupted(*self.at(run.agent, run), canonical(question)))
+        self.waits_for = self.waits_for or run.id
+        self.end_run(run, "interrupted")
+
+    def end_run(self, run: Run, status: str = "done", output: JsonValue = None) -> None:
+        """An agent is done; what it puts out is otherwise what it said last."""
+        if run.is_over:
+            return
+        run.is_over = True
+        final = run.final
+        if output is None and final is not None:
+            output = final.data if final.data is not None else final.content
+        self.sink.emit(
+            e.AgentFinished(
+                *self.at(run.agent, run), status, canonical(output),
+                final.number if final is not None else 0,
+            )
+        )  # fmt: skip
+
+    def open_run(self, agent: str) -> Run | None:
+        """Returns the agent's last run of this turn that is not over."""
+        return next((r for r in reversed(self.runs) if r.agent == agent and not r.is_over), None)
+
+    # The log
+
+    def log(self, message: Message, run: Run | None = None) -> Message:
+        """Adds a message to the session's log, under the next number."""
+        self.numbers.messages = number = self.numbers.messages + 1
+        message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
+        self._session.log.setdefault(_print(message), []).append(number)
+        self.sink.emit(
+            e.MessageAdded(
+                *self.at(message.agent or "", run), message, tokens_of(message, self.count)
+            )
+        )
+        return message
+
+    def known(self, message: Message, run: Run | None = None) -> Message:
+        """Returns a message as the log has it; one that nobody was heard to say joins it."""
+        ours = self._ours(message)
+        numbers = self._session.log.get(_print(ours))
+        if ours.role == "assistant" and not ours.agent and run is not None:
+            ours = msgspec.structs.replace(ours, agent=run.agent)
+        if numbers:
+            return msgspec.structs.replace(ours, id=f"m{numbers[-1]}")
+        return self._arrived(ours, run)
+
+    def call_id(self, foreign: str) -> str:
+        """Returns our id for a tool call's foreign one; a new one at its first sight."""
+        ids = self._session.ids
+        found = ids.get(foreign)
+        if found is None:
+            found = ids[foreign] = self.new_call_id()
+        return found
+
+    def new_call_id(self) -> str:
+        """Returns an id for a tool call; models may be served it as it is."""
+        self.numbers.calls += 1
+        made = f"call{self.numbers.calls}"
+        self._session.ids[made] = made
+        return made
+
+    # Model calls
+
+    def sent(
+        self, run: Run, messages: Sequence[Message], tools: Sequence[str],
+        settings: Mapping[str, JsonValue],
+    ) -> str:  # fmt: skip
+        """A context was sent; returns the call's id. System messages at its front are made for it,
+        all others are part of the log."""
+        run.model_calls += 1
+        self.limit("model_calls_per_run", run.model_calls)
+        self.offered.update(tools)
+        seen = [self._ours(message) for message in messages]
+        front = next((k for k, m in enumerate(seen) if m.role != "system"), len(seen))
+        made = [
+            e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
+            for m in seen[:front]
+        ]
+        rest = seen[front:]
+        stream = self._session.streams.get(run.agent)
+        if stream is None:
+            stream = self._session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
+        prints = [_print(message) for message in rest]
+        parts: list[e.Part] = [*made]
+        if rest:
+            parts.append(
+                stream.take(prints, lambda known: self._numbered(rest, prints, known, run))
+            )
+        self.numbers.model_calls += 1
+        call = f"c{self.numbers.model_calls}"
+        tokens = sum(m.tokens for m in made) + sum(tokens_of(m, self.count) for m in rest)
+        self.sink.emit(
+            e.ContextBuilt(
+                *self.at(run.agent, run), call, tuple(parts),
+                tools=tuple(name for name in tools if self.target_of(name) is None),
+                settings=canonical(settings) or None, tokens=tokens,
+                budget=self.limits.context_tokens or 0,
+            )
+        )  # fmt: skip
+        self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
+        return call
+
+    def _ours(self, message: Message) -> Message:
+        """Returns a message with our ids, and handoff calls under the name that they go by."""
+        if not message.calls and not message.call_id:
+            return message
+        calls = tuple(self._our_call(call) for call in message.calls)
+        call_id = self.call_id(message.call_id) if message.call_id else ""
+        return msgspec.structs.replace(message, calls=calls, call_id=call_id)
+
+    def _our_call(self, call: ToolCall) -> ToolCall:
+        target = self.target_of(call.name)
+        name = f"{HANDOFF_PREFIX}{target}" if target is not None else call.name
+        return ToolCall(self.call_id(call.id), name, call.args)
+
+    def target_of(self, tool: str) -> str | None:
+        """Returns the agent to which a tool passes control, if it does."""
+        if tool in self.handoff_tools:
+            return self.handoff_tools[tool]
+        return tool.removeprefix(HANDOFF_PREFIX) if tool.startswith(HANDOFF_PREFIX) else None
+
+    def _numbered(
+        self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
+    ) -> list[int]:
+        """Returns each message's number in the log, where those that are new are added.
+
+        Of several that are the same, the latest that keeps the order is meant.
+        """
+        found: list[int | None] = [None] * (len(messages) - len(known))
+        before = self.numbers.messages + 1
+        for place in range(len(messages) - 1, len(known) - 1, -1):
+            numbers = self._session.log.get(prints[place])
+            if numbers:
+                earlier = next((n for n in reversed(numbers) if n < before), None)
+                found[place - len(known)] = before = earlier or numbers[-1]
+        for place, number in enumerate(found):
+            if number is None:
+                found[place] = self._arrived(messages[len(known) + place], run).number
+        return [*known, *(number for number in found if number is not None)]
+
+    def _arrived(self, message: Message, run: Run | None) -> Message:
+        """Adds what a context holds and nobody was heard to say: tool results mostly."""
+        asked = self._session.asked.get(message.call_id) if message.role == "tool" else None
+        if asked is None:
+            author = self._session.voices.get(message.content)
+            if message.role == "assistant" and author:
+                message = msgspec.structs.replace(message, agent=author)
+            return self.log(message, run)
+        said = msgspec.structs.replace(message, agent=asked.agent, tool=asked.call.name)
+        if not asked.call.is_handoff:
+            self.tool_answered(asked, said.data if said.data is not None else _value(said.content))
+        return self.log(said, asked.run)
+
+    def replied(
+        self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
+    ) -> Message:
+        """The model answered; asks for the handoffs and tools that the message calls."""
+        message = self._ours(msgspec.structs.replace(message, agent=run.agent))
+        said = self.log(message, run)
+        if said.calls and said.content:
+            self._session.voices[said.content] = run.agent
+        run.said = True
+        self.sink.emit(
+            e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage)
+        )  # fmt: skip
+        for one in said.calls:
+            self._session.asked[one.id] = Asked(one, run.agent, run)
+            if one.is_handoff:
+                self.hand_over(
+                    run.agent, one.name.removeprefix(HANDOFF_PREFIX), one.args or None,
+                    run=run, call_id=one.id,
+                )  # fmt: skip
+        if not said.calls:
+            run.final = said
+        return said
+
+    def failed(
+        self, run: Run, call: str, error: str, status: int, message: str,
+        retry_after: float | None = None, partial: str = "",
+    ) -> None:  # fmt: skip
+        """The model did not answer, or broke off behind ``partial``."""
+        self.failures.add(call)
+        wait_ms = round((retry_after or 0) * 1_000)
+        self.sink.emit(
+            e.ModelFailed(*self.at(run.agent, run), call, error, status, message, wait_ms, partial)
+        )
+
+    def disturbed(self, run: Run, fault: str) -> None:
+        """A planned fault takes the place of an answer."""
+        self.sink.emit(e.FaultInjected(*self.at(run.agent, run), fault))
+
+    def retried(self, run: Run, call: str, attempt: int) -> None:
+        """A call that failed is made again."""
+        self.sink.emit(e.ModelRetried(*self.at(run.agent, run), call, attempt))
+
+    # Tools
+
+    def asked_as(self, foreign: str) -> Asked | None:
+        """Returns the model's request that goes by a call's foreign id, if one does."""
+        return self._session.asked.get(self._session.ids.get(foreign, ""))
+
+    def asked(self, foreign: str) -> Asked | None:
+        """Returns the tool call that a model asked for under a foreign id."""
+        return self._session.asked.get(self._session.ids.get(foreign, ""))
+
+    def was_asked_for(self, tool: str) -> bool:
+        """Whether a model has asked for a tool in this turn."""
+        asked = self._session.asked.values()
+        return any(one.call.name == tool and one.run in self.runs for one in asked)
+
+    def pending(self, tool: str) -> Iterator[Asked]:
+        """Yields the calls of a tool that were asked for and not carried out, oldest first."""
+        for asked in self._session.asked.values():
+            if asked.call.name == tool and not asked.is_told:
+                yield asked
+
+    def tool_called(self, asked: Asked) -> None:
+        """A tool is carried out."""
+        asked.is_told = True
+        self.sink.emit(
+            e.ToolCalled(
+                *self.at(asked.agent, asked.run), asked.call.id, asked.call.name, asked.call.args
+            )
+        )
+
+    def tool_answered(self, asked: Asked, result: JsonValue = None, error: str = "") -> None:
+        """A tool came back."""
+        if asked.is_answered:
+            return
+        if not asked.is_told:
+            self.tool_called(asked)
+        asked.is_answered = True
+        where = self.at(asked.agent, asked.run)
+        call = asked.call
+        if error:
+            self.sink.emit(e.ToolFailed(*where, call.id, call.name, error))
+        else:
+            self.sink.emit(e.ToolReturned(*where, call.id, call.name, canonical(result)))
+
+    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> Asked:
+        """Returns a call that no model asked for: the pipeline's own code made it."""
+        self.numbers.calls += 1
+        call = ToolCall(f"call{self.numbers.calls}", tool, canonical(args))
+        return Asked(call, run.agent if run is not None else "", run or Run("", ""))
+
+    # Handoffs and state
+
+    def hand_over(
+        self, source: str, to: str, payload: JsonValue = None, *, type: str | None = None,
+        query: str | None = None, run: Run | None = None, call_id: str = "",
+    ) -> None:  # fmt: skip
+        """Control is to pass to another agent; it has when that agent goes to work."""
+        self.numbers.handoffs += 1
+        event = e.HandoffRequested(
+            *self.at(source, run), f"h{self.numbers.handoffs}", source, to, type or "handoff",
+            "transfer", query, canonical(payload), call_id,
+        )  # fmt: skip
+        self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
+        self.sink.emit(event)
+        self.requested.append(event)
+
+    def wrote(
+        self, update: Mapping[str, Any], agent: str = "", run: Run | None = None, *,
+        values: Mapping[str, Any] | None = None, cause: str = "writes", group: str = "",
+        branch: str = "",
+    ) -> None:  # fmt: skip
+        """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
+        self.sink.emit(
+            e.StateUpdated(
+                *self.at(agent, run), {name: canonical(value) for name, value in update.items()},
+                values={n: canonical(v) for n, v in values.items()} if values else None,
+                cause=cause, group=group, branch=branch,
+            )
+        )  # fmt: skip
+
+    # What outlives a turn
+
+    def saved(self) -> None:
+        """A session's state was saved."""
+        self.numbers.checkpoints += 1
+        self.sink.emit(e.CheckpointSaved(*self.at()[:3], checkpoint=f"k{self.numbers.checkpoints}"))
+
+    def restored(self) -> None:
+        """A session's state is read back: the last that was saved."""
+        checkpoint = f"k{self.numbers.checkpoints}"
+        self.sink.emit(e.CheckpointRestored(*self.at()[:3], checkpoint=checkpoint))
+
+    def read(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
+        """A long-lived channel was read from its store."""
+        self.sink.emit(e.StoreRead(*self.at(agent, run), channel=channel, scope=scope))
+
+    def stored(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
+        """A long-lived channel was written to its store."""
+        self.sink.emit(e.StoreWritten(*self.at(agent, run), channel=channel, scope=scope))
+
+
+def _print(message: Message) -> Print:
+    calls = tuple((c.id, c.name, _encode(c.args)) for c in message.calls) if message.calls else ()
+    return message.role, message.content, calls, message.call_id
+
+
+def _value(text: str) -> JsonValue:
+    """Returns what a tool's text says as JSON, or the text."""
+    if not text.startswith(("{", "[", '"')):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text

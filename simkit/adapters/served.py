@@ -1,0 +1,299 @@
+"""A scenario that is served to a program which simkit does not run: it only sees its model calls.
+
+A turn begins with the first request whose latest user message holds the turn's own, as a word of
+its own and later than the message of the turn before; a program may also say it (`NEXT`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from simkit import events as e
+from simkit.adapters.attribution import AGENT_HEADER, Attribution
+from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
+from simkit.adapters.plain import Script, facts_of
+from simkit.adapters.scribe import Scribe
+from simkit.context.tokens import counter_named
+from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid
+from simkit.failures import BROKEN_OFF
+from simkit.messages import Fails, JsonValue, Message
+from simkit.ports import Sink, UserTurn
+from simkit.runtime.clock import VirtualClock
+from simkit.scenario.apps import App
+from simkit.transports.gate import Decision
+from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.wire.protocols import PROTOCOLS, protocol_of
+from simkit.wire.values import Asked, Protocol
+
+NEXT: Final = "/simkit/next"
+"""A POST to this path begins the next turn. From the first on, contexts begin none."""
+ENDED: Final = "ProgramEnded"
+"""The error of a run whose program did not ask for all turns."""
+_ADDRESS: Final = re.compile(r"^(https?://[^/?#]*)([^?#]*)(.*)$", re.DOTALL)
+_AGENT_PATH: Final = re.compile(r"^/agents/([^/]+)(/.*)$")
+_SHOWN: Final = 60
+
+
+class ServedRun:
+    """One scenario's script, served; the turns follow what the program asks, in their order.
+
+    Requests are taken one at a time.
+    """
+
+    name = "served"
+
+    def __init__(
+        self, app: App, script: Script, turns: Sequence[UserTurn], sink: Sink,
+        others: Answerer | None = None,
+    ) -> None:  # fmt: skip
+        """``others`` answers agents that a turn has no lines for: a cassette."""
+        self._script, self._turns, self._others = script, turns, others
+        self._clock = VirtualClock(script.start)
+        facts = facts_of(app, script.limits)
+        count = counter_named(facts.tokens)
+        self._scribe = scribe = Scribe(sink, self._clock, count, script.limits)
+        scribe.handoff_tools = {
+            tool: agent for agent, rule in app.agents.items() for tool in rule.handoff
+        }
+        sink.emit(
+            e.RunStarted(
+                0, scenario=script.scenario, seed=script.seed, start=script.start,
+                driver=self.name, pipeline=facts,
+            )
+        )  # fmt: skip
+        answers = ScriptedAnswers(
+            scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
+            lambda run: False,
+        )  # fmt: skip
+        self._gate = ModelGate(
+            scribe, Attribution(app.agents), answers, others, lambda url: False, script.plan
+        )
+        self._is_led = False
+        self._failed: Fails | None = None
+        """The failure with which the program was last answered, and with nothing since."""
+        self._error: e.ErrorFacts | None = None
+        """Why nothing more is answered, where the pipeline is at fault."""
+        self.broken: SimkitError | None = None
+        """Why nothing more is answered, where the scenario is at fault."""
+        self.unknown: Counter[str] = Counter()
+        """Requests that are no model calls, ``GET /v1/models``, with how often they came."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing more is answered; empty where all is well."""
+        if self.broken is not None:
+            return str(self.broken)
+        return self._error.message if self._error is not None else ""
+
+    def take(self, request: HttpRequest) -> Decision:
+        """Answers one request of the program; it is told what is wrong, as its provider would."""
+        request = _addressed(request)
+        path = _path(request)
+        if path == NEXT and request.method == "POST":
+            return self._next()
+        protocol = protocol_of(request)
+        if protocol is None:
+            return self._something_else(request, path)
+        if not self.problem:
+            self._follow(_latest(request, protocol))
+        return self._answered(request, protocol)
+
+    def _answered(self, request: HttpRequest, protocol: Protocol) -> Decision:
+        before, self._gate.last_failure = self._clock.now(), None
+        try:
+            decision = self._gate.take(request)
+        except RunHalted as halted:
+            self._stop(halted.cause)
+            fails = Fails("invalid_request", 400, f"simkit: {halted.cause}")
+            return protocol.failed("simkit", fails, Asked(protocol.name, "", ()))
+        self._failed = self._gate.last_failure
+        return _later(decision, self._clock.now() - before)
+
+    def _stop(self, problem: SimkitError) -> None:
+        if not isinstance(problem, PipelineError):
+            self.broken = self.broken or problem
+        elif self._error is None:
+            self._error = e.ErrorFacts(problem.type, str(problem))
+
+    # Turns
+
+    def _next(self) -> HttpResponse:
+        if self._scribe.turn >= len(self._turns):
+            return _json(409, _error(f"the scenario has {len(self._turns)} turns, no more"))
+        self._is_led = True
+        self._begin()
+        return _json(200, {"turn": self._scribe.turn})
+
+    def _follow(self, said: str) -> None:
+        """Begins the turn whose message is the latest that a context holds."""
+        if not self._scribe.turn:
+            self._begin()
+        if self._is_led:
+            return
+        place = self._scribe.turn
+        now = _end_of(self._turns[place - 1].text, said)
+        for coming in range(place, len(self._turns)):
+            text = self._turns[coming].text
+            there = _end_of(text, said)
+            is_next = coming == place
+            if there > now and (is_next or said.strip() == text.strip()):
+                break
+            # Who says the same twice is at the second once the first is answered.
+            if is_next and there == now >= 0 and not self._script.model.unused():
+                break
+        else:
+            return
+        while self._scribe.turn <= coming:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._scribe.turn:
+            self._end_turn()
+        place = self._scribe.turn
+        turn = self._turns[place]
+        self._scribe.begin_turn(place + 1, turn.session, turn.project, turn.text, turn.value)
+        self._script.model.begin_turn(place)
+        self._script.plan.begin_turn(place)
+
+    def _end_turn(self) -> None:
+        last = next((run.final for run in reversed(self._scribe.runs) if run.final), None)
+        reply = _value_of(last) if last is not None else None
+        error, fails = self._error, self._failed
+        is_lost = fails is not None and (fails.status != 200 or fails.kind in BROKEN_OFF)
+        if error is None and fails is not None and is_lost:
+            error = e.ErrorFacts(fails.kind, fails.message, status=fails.status)
+        self._failed = None
+        self._scribe.end_turn(reply, error, self._script.model.unused())
+
+    def finish(self, is_silent: Sequence[bool]) -> None:
+        """The program is done; ``is_silent`` says of each turn whether nothing need be asked."""
+        error = self._error
+        while error is None and self.broken is None and self._scribe.turn < len(self._turns):
+            if not is_silent[self._scribe.turn]:
+                error = e.ErrorFacts(ENDED, self._not_asked())
+            else:
+                self._begin()
+        if self._scribe.turn:
+            self._end_turn()
+        unplayed: list[str] = []
+        drifted: list[str] = []
+        if self._others is not None and error is None:
+            unplayed, drifted = self._others.unplayed(), self._others.drifted()
+        self._scribe.sink.emit(
+            e.RunFinished(
+                self._clock.now(), error=error, unplayed=tuple(unplayed), drifted=tuple(drifted)
+            )
+        )
+
+    def _not_asked(self) -> str:
+        place = self._scribe.turn
+        if not place:
+            return (
+                "the program made no model call here. Its client may be built with an address of "
+                "its own, or not read the environment."
+            )
+        text = " ".join(self._turns[place].text.split())
+        shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        if self._is_led:
+            return f"the program did not begin turn {place + 1} with a POST to {NEXT}"
+        return (
+            f"the program asked nothing of turn {place + 1}: the latest user message of no request "
+            f"held {shown!r}. If contexts do not show it, begin the turn with a POST to {NEXT}."
+        )
+
+    # Requests that are no model calls
+
+    def _something_else(self, request: HttpRequest, path: str) -> HttpResponse:
+        host = _ADDRESS.sub(r"\1", request.url)
+        variables = {
+            name: value.format(url=host)
+            for protocol in PROTOCOLS.values()
+            for name, value in protocol.variables.items()
+        }
+        if path in ("", "/") and request.method in ("GET", "HEAD"):
+            return _json(200, {"simkit": "serve", "turn": self._scribe.turn, **variables})
+        self.unknown[f"{request.method} {path}"] += 1
+        as_post = msgspec.structs.replace(request, method="POST")
+        if path == NEXT or protocol_of(as_post) is not None:
+            what = f"{path} takes POST, not {request.method}"
+            return _json(405, _error(what), (("allow", "POST"),))
+        what = (
+            f"{request.method} {path} is no model call. Spoken here: {', '.join(PROTOCOLS)}, at "
+            "their providers' own paths. Clients are pointed here by: "
+            + ", ".join(f"{name}={value}" for name, value in variables.items())
+        )
+        return _json(404, _error(what))
+
+
+def _addressed(request: HttpRequest) -> HttpRequest:
+    """Returns a request with the agent that its path names as a header, and the path without."""
+    host, path, query = _parted(request)
+    match = _AGENT_PATH.match(path)
+    if match is None:
+        return request
+    agent, path = match.groups()
+    return msgspec.structs.replace(
+        request, url=f"{host}{path}{query}",
+        headers=(*request.headers, (AGENT_HEADER, unquote(agent))),
+    )  # fmt: skip
+
+
+def _path(request: HttpRequest) -> str:
+    return _parted(request)[1]
+
+
+def _parted(request: HttpRequest) -> tuple[str, str, str]:
+    match = _ADDRESS.match(request.url)
+    assert match is not None
+    host, path, query = match.groups()
+    return host, path, query
+
+
+def _latest(request: HttpRequest, protocol: Protocol) -> str:
+    """Returns the latest user message of a context, else its instructions; empty for neither."""
+    try:
+        messages = protocol.asked(request).messages
+    except WireInvalid:
+        return ""
+    users = [message.content for message in messages if message.role == "user"]
+    return users[-1] if users else "\n".join(m.content for m in messages if m.role == "system")
+
+
+def _end_of(text: str, said: str) -> int:
+    """Returns where a text last ends in what was said, as words of its own; -1 for nowhere."""
+    if not text.strip():
+        return -1
+    found = re.finditer(rf"(?<!\w){re.escape(text.strip())}(?!\w)", said)
+    return max((match.end() for match in found), default=-1)
+
+
+def _value_of(message: Message) -> JsonValue:
+    """Returns what a model said as JSON, where that is what it was asked for; else its text."""
+    try:
+        is_json = message.data is not None and msgspec.json.decode(message.content) == message.data
+    except msgspec.DecodeError:
+        is_json = False
+    return message.data if is_json else message.content
+
+
+def _later(decision: Decision, wait_ms: int) -> Decision:
+    """Returns an answer that lets wait for it: a scripted latency is real to another process."""
+    if not wait_ms or not isinstance(decision, HttpResponse):
+        return decision
+    first = decision.waits_ms[0] if decision.waits_ms else 0
+    return msgspec.structs.replace(decision, waits_ms=(first + wait_ms, *decision.waits_ms[1:]))
+
+
+def _error(what: str) -> dict[str, object]:
+    return {"error": {"type": "simkit", "message": what}}
+
+
+def _json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
+    headers = (("content-type", "application/json"), ("x-should-retry", "false"), *more)
+    return HttpResponse(status, headers, (msgspec.json.encode(value),))

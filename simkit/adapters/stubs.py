@@ -1,0 +1,49 @@
+"""Whether the tool results that a turn scripts can reach the tools that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from simkit.adapters.scribe import Scribe
+from simkit.errors import ScriptBroken
+from simkit.scenario.apps import App
+
+
+def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
+    """Yields the tools with results whose functions the scenario does not name."""
+    yield from (tool for tool in stubs if tool not in app.options.tools)
+
+
+def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
+    """Raises ScriptBroken where nothing can stand in for a tool's function: it would run."""
+    for tool in tools:
+        raise _nobody_knows(tool, app, turn)
+
+
+def refuse_unreached(
+    tools: Iterable[str], app: App, scribe: Scribe, reached: Collection[str]
+) -> None:
+    """Raises ScriptBroken for results that no call of the turn could have had.
+
+    ``reached`` are the tools whose calls were answered, or carried out, where that was seen.
+    """
+    for tool in tools:
+        if tool in reached:
+            continue
+        if scribe.was_asked_for(tool):
+            raise _nobody_knows(tool, app, scribe.turn)
+        if tool not in scribe.offered:
+            names = ", ".join(sorted(scribe.offered)) or "none"
+            raise ScriptBroken(
+                f"no model was offered tool `{tool}`. Offered: {names}.",
+                ("turns", scribe.turn - 1, "tool_results", tool),
+            )
+
+
+def _nobody_knows(tool: str, app: App, turn: int) -> ScriptBroken:
+    home = app.entry.partition(":")[0]
+    return ScriptBroken(
+        f"nobody knows which function carries out tool `{tool}`.\n"
+        f"Name it: `app: {{tools: {{{tool}: {home}:{tool}}}}}`, or wherever it is defined.",
+        ("turns", turn - 1, "tool_results", tool),
+    )

@@ -1,0 +1,137 @@
+"""Carries out the calls of a pipeline's own tools: by the scenario, by a recording, or for real."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.scribe import Asked, Scribe
+from simkit.errors import SimkitError, ToolMissing
+from simkit.marks import current_mark
+from simkit.messages import JsonValue
+from simkit.ports import Tools
+from simkit.trace import canonical
+
+
+class ToolFailure(Exception):
+    """What a tool's stand-in raises where the scenario says that the tool fails."""
+
+
+class ToolUse:
+    """Answers each call of a tool's function, and writes it down; from any thread."""
+
+    def __init__(
+        self, scribe: Scribe, gate: ModelGate, tools: Tools, others: Answerer | None
+    ) -> None:
+        self._scribe, self._gate, self._tools, self._others = scribe, gate, tools, others
+        self.reached: set[str] = set()
+        """The tools that were called."""
+
+    def __call__(
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
+        asked: Asked | None = None,
+    ) -> Any:  # fmt: skip
+        """Returns the tool's result; raises what it fails with, and RunHalted for no result.
+
+        ``asked`` is the model's request, where that is known.
+        """
+        plain = canonical(dict(args))
+        with self._gate.lock:
+            asked = asked or self._asked(tool, plain)
+            self.reached.add(tool)
+            self._scribe.tool_called(asked)
+            if self._tools.scripts(tool):
+                return self._scripted(asked, plain)
+        try:
+            result = self._carried_out(asked, real)
+        except Exception as problem:
+            self._failed(asked, problem)
+            raise
+        return self._observed(asked, result)
+
+    def _asked(self, tool: str, args: JsonValue) -> Asked:
+        """Returns the model's request that is carried out: the same one, else the oldest."""
+        pending = list(self._scribe.pending(tool))
+        asked = next((one for one in pending if one.call.args == args), None)
+        if asked is not None or pending:
+            return asked or pending[0]
+        mark, runs = current_mark(), self._scribe.runs
+        run = mark.run if mark is not None else (runs[-1] if runs else None)
+        return self._scribe.called_by_code(tool, args, run)
+
+    def _scripted(self, asked: Asked, args: JsonValue) -> Any:
+        scribe = self._scribe
+        try:
+            answer = self._tools.call(asked.agent, asked.call.name, args)
+        except ToolMissing as problem:
+            raise self._gate.halt(problem) from problem
+        scribe.clock.advance_to(scribe.clock.now() + answer.latency_ms)
+        if answer.error is not None:
+            scribe.tool_answered(asked, error=answer.error)
+            raise ToolFailure(answer.error)
+        scribe.tool_answered(asked, answer.result)
+        return answer.result
+
+    def _carried_out(self, asked: Asked, real: Callable[[], Any]) -> Any:
+        """Calls a tool, or has its recorded result; raises RunHalted where that is not known."""
+        others, call = self._others, asked.call
+        if others is None or not others.records(call.name):
+            return real()
+        try:
+            return others.carried_out(call.name, call.args, asked.agent, self._scribe, real)
+        except SimkitError as problem:
+            raise self._gate.halt(problem) from problem
+
+    def _observed(self, asked: Asked, result: Any) -> Any:
+        """Returns a result that is written down as soon as it is whole."""
+        if inspect.isawaitable(result):
+            return self._awaited(asked, result)
+        if inspect.isasyncgen(result):
+            return self._async_items(asked, result)
+        if inspect.isgenerator(result):
+            return self._items(asked, result)
+        self._returned(asked, result)
+        return result
+
+    async def _awaited(self, asked: Asked, result: Awaitable[Any]) -> Any:
+        try:
+            value = await result
+        except SimkitError as problem:
+            raise self._gate.halt(problem) from problem
+        except Exception as problem:
+            self._failed(asked, problem)
+            raise
+        self._returned(asked, value)
+        return value
+
+    def _items(self, asked: Asked, items: Iterator[Any]) -> Iterator[Any]:
+        found = []
+        try:
+            for item in items:
+                found.append(item)
+                yield item
+        except Exception as problem:
+            self._failed(asked, problem)
+            raise
+        self._returned(asked, found)
+
+    async def _async_items(self, asked: Asked, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        found = []
+        try:
+            async for item in items:
+                found.append(item)
+                yield item
+        except Exception as problem:
+            self._failed(asked, problem)
+            raise
+        self._returned(asked, found)
+
+    def _returned(self, asked: Asked, result: Any) -> None:
+        with self._gate.lock:
+            self._scribe.tool_answered(asked, canonical(result))
+
+    def _failed(self, asked: Asked, problem: Exception) -> None:
+        with self._gate.lock:
+            self._scribe.tool_answered(asked, error=f"{type(problem).__name__}: {problem}")

@@ -1,0 +1,252 @@
+"""Stands in for a pipeline's own tool functions while a scenario runs.
+
+A tool is known by the function that carries it out (``app.tools``). The function's code is
+exchanged, not its name: so whoever holds it, a registry or an import by name, calls the stand-in.
+The code is everybody's: which scenario answers a call, its context says.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from simkit.errors import CallUnattributed, FunctionMissing, RunHalted
+
+StandIn = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
+"""Gets the tool, its arguments by name, and what runs the real function; returns the result."""
+
+
+class Toolbox:
+    """The tools of one scenario: the functions that carry them out, and who answers instead."""
+
+    def __init__(self, functions: Mapping[str, Any], stand_in: StandIn) -> None:
+        """Raises FunctionMissing for what is no Python function."""
+        self.stand_in = stand_in
+        self._exchanged: list[FunctionType] = []
+        self.tools = {plain_function(tool, found): tool for tool, found in functions.items()}
+
+    @contextmanager
+    def standing_by(self) -> Iterator[None]:
+        """Exchanges the functions' code; their calls are answered only where it is at work."""
+        try:
+            for function in self.tools:
+                self._exchange(function)
+            yield
+        finally:
+            for function in self._exchanged:
+                _put_back(function)
+
+    def add(self, tool: str, function: FunctionType) -> None:
+        """Stands in for one more function, where it stands by already."""
+        self.tools[function] = tool
+        self._exchange(function)
+
+    def _exchange(self, function: FunctionType) -> None:
+        _exchange(function)
+        self._exchanged.append(function)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Answers the calls of this context, and of what it starts."""
+        with _lock:
+            _working.append(self)
+        before = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(before)
+            with _lock:
+                _working.remove(self)
+
+
+def toolbox_at_work() -> Toolbox | None:
+    """Returns the tools of the scenario to which this context belongs."""
+    return _current.get()
+
+
+def plain_function(tool: str, found: Any) -> FunctionType:
+    """Returns the function behind a method, a decorator's wrapper, a partial; raises
+    FunctionMissing where there is none."""
+    inner = found
+    while inner is not None:
+        found = inner
+        inner = getattr(found, "__func__", None) or getattr(found, "__wrapped__", None)
+        if isinstance(found, partial):
+            inner = found.func
+    if isinstance(found, FunctionType):
+        return found
+    raise FunctionMissing(
+        f"tool `{tool}` is carried out by a {type(found).__name__}, "
+        "which nothing can stand in for. Name a Python function under `app.tools`.",
+        tool,
+    )
+
+
+class _Exchanged:
+    """A function whose code is exchanged, and how many scenarios want it so."""
+
+    __slots__ = ("first", "had_signature", "real", "scenarios", "signature")
+
+    def __init__(self, function: FunctionType) -> None:
+        self.signature = inspect.signature(function)
+        self.first = next(iter(self.signature.parameters), "")
+        self.had_signature = "__signature__" in vars(function)
+        self.real = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__,
+            function.__closure__,
+        )  # fmt: skip
+        self.real.__kwdefaults__ = function.__kwdefaults__
+        self.scenarios = 0
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of a call by name; raises TypeError where they do not fit."""
+        bound = self.signature.bind(*args, **kwargs)
+        named = dict(bound.arguments)
+        if self.first in ("self", "cls"):
+            del named[self.first]
+        for name, parameter in self.signature.parameters.items():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                named.update(named.pop(name, {}))
+        return named
+
+
+_numbered: Final[dict[int, tuple[FunctionType, _Exchanged]]] = {}
+"""Functions whose code is exchanged, by their identity."""
+_working: Final[list[Toolbox]] = []
+_current: Final = contextvars.ContextVar[Toolbox | None]("simkit_toolbox", default=None)
+_lock: Final = threading.RLock()
+
+
+def _exchange(function: FunctionType) -> None:
+    with _lock:
+        if id(function) not in _numbered:
+            found = _Exchanged(function)
+            _numbered[id(function)] = function, found
+            if not found.had_signature:
+                # Frameworks make a tool's schema from its signature, also while it is stood in for.
+                function.__signature__ = found.signature  # type: ignore[attr-defined]
+            function.__code__ = _jump(function)
+        _numbered[id(function)][1].scenarios += 1
+
+
+def _put_back(function: FunctionType) -> None:
+    with _lock:
+        _, found = _numbered[id(function)]
+        found.scenarios -= 1
+        if found.scenarios:
+            return
+        del _numbered[id(function)]
+        function.__code__ = found.real.__code__
+        if not found.had_signature:
+            del function.__signature__  # type: ignore[attr-defined]
+
+
+_JUMPS: Final = (
+    (
+        inspect.iscoroutinefunction,
+        "async def jump(*args, **kwargs):\n"
+        "    from simkit.adapters.toolbox import jumped_async\n"
+        "    return await jumped_async({number}, args, kwargs)\n",
+    ),
+    (
+        inspect.isasyncgenfunction,
+        "async def jump(*args, **kwargs):\n"
+        "    from simkit.adapters.toolbox import jumped_async_stream\n"
+        "    async for item in jumped_async_stream({number}, args, kwargs):\n"
+        "        yield item\n",
+    ),
+    (
+        inspect.isgeneratorfunction,
+        "def jump(*args, **kwargs):\n"
+        "    from simkit.adapters.toolbox import jumped_stream\n"
+        "    yield from jumped_stream({number}, args, kwargs)\n",
+    ),
+    (
+        callable,
+        "def jump(*args, **kwargs):\n"
+        "    from simkit.adapters.toolbox import jumped\n"
+        "    return jumped({number}, args, kwargs)\n",
+    ),
+)
+"""What kind of function it is, and the source of what is called in its place."""
+
+
+def _jump(function: FunctionType) -> CodeType:
+    """Returns code that calls the stand-in of one function, for a function of the same shape."""
+    source = next(source for is_it, source in _JUMPS if is_it(function))
+    made: dict[str, Any] = {}
+    exec(compile(source.format(number=id(function)), "<simkit>", "exec"), made)
+    code: CodeType = made["jump"].__code__
+    # A function's code and its closure must name equally many variables.
+    return code.replace(co_freevars=function.__code__.co_freevars)
+
+
+def _answering(function: FunctionType) -> Toolbox | None:
+    """Returns the scenario that answers a call here; None for the real function.
+
+    Raises RunHalted where several might, in a thread that belongs to none of them.
+    """
+    mine = _current.get()
+    with _lock:
+        working = list(_working)
+    if mine in working:
+        return mine if mine is not None and function in mine.tools else None
+    found = [toolbox for toolbox in working if function in toolbox.tools]
+    if len(found) > 1:
+        raise RunHalted(
+            CallUnattributed(
+                f"{function.__qualname__} was called in a thread that belongs to none of the "
+                f"{len(found)} scenarios that run now.\nStart the thread inside the run, or give "
+                "it the context: `contextvars.copy_context().run(...)`."
+            )
+        )
+    return found[0] if found else None
+
+
+def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Is called in place of a function."""
+    function, exchanged = _by_number(number)
+    toolbox = _answering(function)
+    if toolbox is None:
+        return exchanged.real(*args, **kwargs)
+    try:
+        named = exchanged.arguments(args, kwargs)
+    except TypeError:
+        return exchanged.real(*args, **kwargs)  # It says itself what is wrong with them.
+    return toolbox.stand_in(toolbox.tools[function], named, lambda: exchanged.real(*args, **kwargs))
+
+
+async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Is called in place of a coroutine function."""
+    result = jumped(number, args, kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+def jumped_stream(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    """Is called in place of a generator function; a result that is no list is its one item."""
+    result = jumped(number, args, kwargs)
+    yield from result if isinstance(result, list | Iterator) else (result,)
+
+
+async def jumped_async_stream(
+    number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> AsyncIterator[Any]:
+    """Is called in place of an asynchronous generator function."""
+    result = jumped(number, args, kwargs)
+    if isinstance(result, AsyncIterator):
+        async for item in result:
+            yield item
+        return
+    for item in result if isinstance(result, list) else (result,):
+        yield item
+
+
+def _by_number(number: int) -> tuple[FunctionType, _Exchanged]:
+    with _lock:
+        return _numbered[number]

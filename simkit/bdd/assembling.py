@@ -1,0 +1,121 @@
+"""A story as a scenario that can be run: assembled turn by turn, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from yaml.nodes import Node
+
+from simkit.bdd.claiming import WHOLE, Claims
+from simkit.bdd.places import Places
+from simkit.scenario.files import Library, Prepared
+from simkit.scenario.items import Item
+from simkit.scenario.model import Turn
+
+_SPOKEN: Final = ("user", "resume", "session", "project")
+"""The keys of a turn to which later turns are held."""
+
+
+class Told(NamedTuple):
+    """What was told so far: values without claims, claims, and which lines said them."""
+
+    values: dict[str, Any]
+    claims: Claims
+    places: Places
+
+    def item(self) -> Item:
+        """Returns the scenario's place in the feature file."""
+        return Item(self.places.file, self.values["scenario"], 0, self.places.scenario[0])
+
+    def whole(self) -> tuple[dict[str, Any], Places]:
+        """Returns all values as a scenario file would hold them, and the lines that said them."""
+        places = self.places.copy()
+        turns = [
+            _claimed(turn, self.claims.expect(place, places))
+            for place, turn in enumerate(self.values["turns"])
+        ]
+        values = {**self.values, "turns": turns}
+        return _claimed(values, self.claims.expect(WHOLE, places)), places
+
+    def part(self, place: int) -> tuple[dict[str, Any], Places]:
+        """Returns the same of one turn, which comes last, and of those that it is held to.
+
+        They are the story's first, and the first of its session.
+        """
+        turns = self.values["turns"]
+        session = turns[place].get("session")
+        opened = next(i for i, turn in enumerate(turns) if turn.get("session") == session)
+        before = sorted({0, opened} - {place})
+        places = self.places.copy([*before, place])
+        expect = self.claims.expect(place, places, len(before))
+        bare = [{key: turns[i][key] for key in _SPOKEN if key in turns[i]} for i in before]
+        values = {**self.values, "turns": [*bare, _claimed(turns[place], expect)]}
+        return _claimed(values, self.claims.expect(WHOLE, places)), places
+
+
+class Assembly:
+    """Assembles a story again and again; what has not changed is not looked at again."""
+
+    def __init__(self, library: Library, seed: int | None) -> None:
+        self._library, self._seed = library, seed
+        self._turns: list[Turn] = []
+        self._changed: set[int] = set()
+        self._last: Prepared | None = None
+
+    def change(self, place: int) -> None:
+        """Notes that a turn is new, or is not what it was; or what is claimed of the WHOLE."""
+        if place == WHOLE:
+            self._last = None
+        else:
+            self._changed.add(place)
+
+    def begin_anew(self) -> None:
+        """Notes that nothing is what it was."""
+        self._changed.update(range(len(self._turns)))
+        self._last = None
+
+    def prepared(self, told: Told) -> Prepared:
+        """Returns the scenario ready to run; raises SourceError for what is wrong with a turn."""
+        if self._last is None:
+            self._changed.add(len(told.values["turns"]) - 1)
+        for place in sorted(self._changed):
+            values, places = told.part(place)
+            self._last = self._assembled(told, values, places)
+            self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
+        self._changed.clear()
+        assert self._last is not None
+        scenario = self._last.scenario.model_copy(update={"turns": tuple(self._turns)})
+        document = told.places.document(told.values, _Nodes(told))
+        return msgspec.structs.replace(
+            self._last, scenario=scenario, document=document, written=document
+        )
+
+    def whole(self, told: Told) -> Prepared:
+        """Returns the scenario as if a file held it: all that is wrong with it is found."""
+        return self._assembled(told, *told.whole())
+
+    def _assembled(self, told: Told, values: dict[str, Any], places: Places) -> Prepared:
+        document = places.document(values, partial(places.root, values))
+        prepared = self._library.assembled(told.item(), document)
+        return prepared if self._seed is None else prepared.with_seed(self._seed)
+
+
+class _Nodes:
+    """The nodes of a story, made when a place is asked for."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+        self._root: list[Node] = []
+
+    def __call__(self) -> Node:
+        if not self._root:
+            values, places = self._told.whole()
+            self._root.append(places.root(values))
+        return self._root[0]
+
+
+def _claimed(values: dict[str, Any], expect: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "expect": expect} if expect else values

@@ -1,0 +1,124 @@
+"""Bodies as they were before they were compressed: recorded text must be readable, and scannable.
+
+A compressor's output differs from version to version, and what is compressed hides secrets.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+BODY_BYTES_MAX: Final = 256_000_000
+"""What one body or file may grow to: a few compressed bytes can stand for any number."""
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+Step: TypeAlias = Callable[[bytes], bytes]
+"""Takes the next compressed bytes, and returns what they add."""
+
+
+class NotDecodable(Exception):
+    """The bytes are not what their encoding promises, or nothing here reads it."""
+
+
+def decoded(
+    chunks: Iterable[bytes], encodings: str, *, is_whole: bool = False
+) -> tuple[bytes, ...]:
+    """Returns the chunks without their ``content-encoding``, as many as there were.
+
+    A chunk that adds nothing by itself is empty; what a cut stream lacks is missing, unless it
+    ``is_whole``. Raises NotDecodable.
+    """
+    names = [name.strip().lower() for name in encodings.split(",")]
+    for name in reversed([name for name in names if name not in ("", "identity")]):
+        chunks = _without(name, chunks, is_whole)
+    return tuple(chunks)
+
+
+def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
+    chunks = list(chunks)
+    if not any(chunks):
+        return chunks
+    for step in _ways(name):
+        size, found = 0, []
+        try:
+            for chunk in chunks:
+                part = step(chunk)
+                size += len(part)
+                found.append(part)
+                if size > BODY_BYTES_MAX:
+                    raise NotDecodable(f"it holds more than {BODY_BYTES_MAX:,} bytes")
+        except (zlib.error, _Refused):
+            continue
+        if is_whole and isinstance(step, _Inflating) and not step.is_over:
+            raise NotDecodable("it is cut off")
+        return found
+    raise NotDecodable(f"its bytes are no {name}")
+
+
+class _Refused(Exception):
+    """An optional library does not read these bytes."""
+
+
+def _ways(name: str) -> Sequence[Step]:
+    """Returns what could read the encoding, likeliest first."""
+    if name in ("gzip", "x-gzip"):
+        return [_Inflating(_GZIP)]
+    if name == "deflate":
+        # Some servers send what the name says, some what RFC 9110 says.
+        return [_Inflating(zlib.MAX_WBITS), _Inflating(-zlib.MAX_WBITS)]
+    if name == "br":
+        library = _library(name, "brotli", "brotlicffi")
+        return [_guarded(_brotli(library.Decompressor()), library.error)]
+    if name == "zstd":
+        library = _library(name, "zstandard")
+        return [_guarded(library.ZstdDecompressor().decompressobj().decompress, library.ZstdError)]
+    raise NotDecodable(f"nothing here reads the encoding {name!r}")
+
+
+class _Inflating:
+    """Reads what zlib reads; gzip may have several members one behind the other."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._stream = zlib.decompressobj(window)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end of the stream was read."""
+        return self._stream.eof
+
+    def __call__(self, chunk: bytes) -> bytes:
+        found = self._stream.decompress(chunk, BODY_BYTES_MAX + 1)
+        while self._window == _GZIP and self._stream.eof:
+            rest = self._stream.unused_data.lstrip(b"\0")
+            if not rest:
+                break
+            self._stream = zlib.decompressobj(_GZIP)
+            found += self._stream.decompress(rest, BODY_BYTES_MAX + 1)
+        return found
+
+
+def _brotli(stream: Any) -> Step:
+    return getattr(stream, "process", None) or stream.decompress  # type: ignore[no-any-return]
+
+
+def _guarded(step: Step, error: type[Exception]) -> Step:
+    def guarded(chunk: bytes) -> bytes:
+        try:
+            return step(chunk)
+        except error:
+            raise _Refused from None
+
+    return guarded
+
+
+def _library(encoding: str, *names: str) -> Any:
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise NotDecodable(f"its encoding is {encoding!r}: `pip install {names[0]}` to read it")

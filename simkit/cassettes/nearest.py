@@ -1,0 +1,70 @@
+"""The recording nearest to a request that none answers: searched only then, and among few."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simkit.cassettes.normalising import canonical, json_of
+from simkit.cassettes.reasons import Asking, Heard
+
+COMPARED_MAX: Final = 1_000
+"""Recordings that are compared with a request, those that have not answered yet first."""
+
+
+def nearest(asking: Asking, heard: Heard) -> int | None:
+    """Returns the place of the recording that is most like the request; None if nothing is.
+
+    One of the same agent at the same address comes first, then one at the same address. What was
+    asked elsewhere is not similar.
+    """
+    question, questions, played = asking.question, heard.questions, heard.played
+    there = [n for n, other in enumerate(questions) if other.address == question.address]
+    items = heard.cassette.interactions
+    its_own = [number for number in there if items[number].agent == asking.agent]
+    candidates = sorted(its_own or there, key=lambda number: played[number])[:COMPARED_MAX]
+    if not candidates:
+        return None
+    parts = _parts(question.body)
+
+    def likeness(number: int) -> tuple[float, int, int]:
+        body = questions[number].body
+        other = _parts(body)
+        shared = len(parts & other) / max(len(parts | other), 1)
+        return shared, _shared_ends(question.body, body), -played[number]
+
+    return max(candidates, key=likeness)
+
+
+def _parts(body: bytes) -> set[bytes]:
+    """Returns what a body consists of: its messages and its other entries, one by one."""
+    try:
+        value = json_of(body)
+    except ValueError:
+        return {body}
+    if not isinstance(value, dict):
+        return {body}
+    found = set()
+    for key, entry in value.items():
+        items = entry if isinstance(entry, list) else [entry]
+        found |= {key.encode("utf-8", "surrogatepass") + b":" + canonical(item) for item in items}
+    return found
+
+
+def _shared_ends(one: bytes, other: bytes) -> int:
+    """Returns how many bytes two bodies have in common at their beginning and their end."""
+    most = min(len(one), len(other))
+    head = _shared_head(one[:most], other[:most])
+    rest = most - head
+    return head + _shared_head(one[len(one) - rest :][::-1], other[len(other) - rest :][::-1])
+
+
+def _shared_head(one: bytes, other: bytes) -> int:
+    """Returns how many bytes two texts of one length have in common at their beginning."""
+    low, high = 0, len(one)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

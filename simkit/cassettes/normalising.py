@@ -1,0 +1,155 @@
+"""What a request asks, without what is different each time it is asked.
+
+One function for everybody: what is recorded is keyed by it, what is asked is looked up by it, and
+differences are those that it leaves. Where the recorder's idea of a request was not the matcher's,
+recorders of other projects did not find their own recordings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+_OPENAI: Final = ("metadata", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+                  "service_tier", "store", "stream_options", "user")  # fmt: skip
+DROPPED: Final[Mapping[str, tuple[str, ...]]] = {
+    "openai": _OPENAI,
+    "anthropic": ("cache_control", "metadata", "service_tier"),
+    "gemini": ("labels",),
+}
+"""What bodies carry beside the question, by how a protocol's name begins: who asks, what to keep
+and to count. Model, tools and parameters are the question."""
+
+_ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
+
+Slot: TypeAlias = tuple[dict[str, Any], str]
+"""A mapping, and its key under which an id stands."""
+
+
+def address(url: str) -> str:
+    """Returns the path and the parameters of a URL, in an order of their own.
+
+    The host is no part of the question, so that what was recorded from one is found at another;
+    nor is the project that a cloud's paths name.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    steps = parts.path.split("/")
+    for number, step in enumerate(steps[:-1]):
+        if step in ("projects", "locations"):
+            steps[number + 1] = "*"
+    pairs = sorted(
+        pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "key"
+    )
+    return "/".join(steps) + (f"?{urlencode(pairs)}" if pairs else "")
+
+
+def json_of(body: bytes) -> Any:
+    """Returns the JSON value of a body; raises ValueError for what is none.
+
+    A whole number is one, however it is written: ``0`` and ``0.0`` ask the same.
+    """
+    try:
+        return _DECODE(body)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(body, parse_float=_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def canonical(value: Any) -> bytes:
+    """Returns the bytes of a JSON value, equal for equal values whatever the order of keys."""
+    try:
+        return _ENCODE(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return json.dumps(value, sort_keys=True).encode()
+
+
+def without_circumstance(body: Any, protocol: str) -> Any:
+    """Returns what a body asks; ids of tool calls become numbers in order of appearance.
+
+    ``body`` is a value of the caller's own, and is changed.
+    """
+    if not isinstance(body, dict):
+        return body
+    for family, names in DROPPED.items():
+        if protocol.startswith(family):
+            for name in names:
+                body.pop(name, None)
+            _ordinals(_SLOTS[family](body))
+            if family == "anthropic":
+                _uncached(body)
+    return body
+
+
+def _ordinals(slots: Iterable[Slot]) -> None:
+    numbers: dict[str, str] = {}
+    for holder, key in slots:
+        name = holder.get(key)
+        if isinstance(name, str):
+            holder[key] = numbers.setdefault(name, f"#{len(numbers) + 1}")
+
+
+def _openai_slots(body: dict[str, Any]) -> Iterator[Slot]:
+    """Chat's messages, and Responses' items, whose own ids are not the call's."""
+    for message in _mappings(body.get("messages")):
+        yield message, "tool_call_id"
+        for call in _mappings(message.get("tool_calls")):
+            yield call, "id"
+    for item in _mappings(body.get("input")):
+        # A reference is asked by its id alone: another id is another question.
+        if item.get("type") != "item_reference":
+            yield item, "id"
+            yield item, "call_id"
+
+
+def _anthropic_slots(body: dict[str, Any]) -> Iterator[Slot]:
+    for message in _mappings(body.get("messages")):
+        for block in _mappings(message.get("content")):
+            yield block, "id"
+            yield block, "tool_use_id"
+
+
+def _gemini_slots(body: dict[str, Any]) -> Iterator[Slot]:
+    for content in _mappings(body.get("contents")):
+        for part in _mappings(content.get("parts")):
+            for word in ("functionCall", "functionResponse", "function_call", "function_response"):
+                if isinstance(part.get(word), dict):
+                    yield part[word], "id"
+
+
+_SLOTS: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[Slot]]]] = {
+    "openai": _openai_slots,
+    "anthropic": _anthropic_slots,
+    "gemini": _gemini_slots,
+}
+
+
+def _uncached(body: dict[str, Any]) -> None:
+    """Takes the marks away that say which blocks the provider should keep."""
+    blocks = [*_mappings(body.get("system")), *_mappings(body.get("tools"))]
+    for message in _mappings(body.get("messages")):
+        blocks += _mappings(message.get("content"))
+    for block in blocks:
+        block.pop("cache_control", None)
+
+
+def _mappings(found: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(found, list):
+        yield from (item for item in found if isinstance(item, dict))
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+_DECODE: Final = msgspec.json.Decoder(float_hook=_number).decode

@@ -1,0 +1,86 @@
+"""Interactions without secrets: what is kept of headers, and bodies with every secret replaced.
+
+The same functions are applied to what is recorded, before it is keyed and before it is written,
+and to what is asked in replay before it is looked up, so that both sides know the same request.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from simkit.cassettes.dialects import FRAMING
+from simkit.cassettes.pieces import with_body
+from simkit.cassettes.values import Interaction
+from simkit.redact import Redactor
+from simkit.wire.http import Headers, HttpRequest, HttpResponse, header
+
+REQUEST_HEADERS: Final = frozenset(
+    ("accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta",
+     "x-goog-api-client", "x-stainless-lang", "x-stainless-package-version")
+)  # fmt: skip
+"""Headers of requests that are recorded; every other one stays where it was sent."""
+RESPONSE_HEADERS: Final = frozenset(
+    ("content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id",
+     "x-should-retry", "anthropic-ratelimit-requests-remaining",
+     "anthropic-ratelimit-tokens-remaining", "x-ratelimit-remaining-requests",
+     "x-ratelimit-remaining-tokens", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
+)  # fmt: skip
+
+
+def redacted(interaction: Interaction, redactor: Redactor) -> Interaction:
+    """Returns the interaction as it may be written."""
+    return msgspec.structs.replace(
+        interaction,
+        request=redacted_request(interaction.request, redactor),
+        response=redacted_response(interaction.response, redactor),
+        agent=redactor.text(interaction.agent),
+        session=redactor.text(interaction.session),
+        scenario=redactor.text(interaction.scenario),
+    )
+
+
+def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
+    """Returns the request with the headers that are recorded and without secrets."""
+    return HttpRequest(
+        request.method,
+        redactor.url(request.url),
+        _kept(request.headers, REQUEST_HEADERS, redactor),
+        redacted_body(request.body, redactor),
+    )
+
+
+def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
+    """Returns the response with the headers that are recorded and without secrets."""
+    is_stream = "event-stream" in header(response.headers, "content-type")
+    redact = _redacted_events if is_stream else redacted_body
+    headers = _kept(response.headers, RESPONSE_HEADERS, redactor)
+    found = msgspec.structs.replace(response, headers=headers)
+    return with_body(found, redact(response.body, redactor))
+
+
+def redacted_body(body: bytes, redactor: Redactor) -> bytes:
+    """Returns a body with every secret replaced; one without secrets as it is."""
+    return redactor.line(body)
+
+
+def _redacted_events(body: bytes, redactor: Redactor) -> bytes:
+    """Redacts server-sent events: what one carries is JSON of its own."""
+    lines = []
+    for line in body.split(b"\n"):
+        name, mark, value = line.partition(b":")
+        lead = value[: len(value) - len(value.lstrip())]
+        end = value[len(value.rstrip()) :] if value.strip() else b""
+        inner = redactor.line(value.strip())
+        lines.append(line if inner == value.strip() else name + mark + lead + inner + end)
+    # What several lines hold together shows only now, a key in PEM for one.
+    return redactor.line(b"\n".join(lines))
+
+
+def _kept(headers: Headers, names: frozenset[str], redactor: Redactor) -> Headers:
+    return tuple(
+        (name.lower(), redactor.text(value))
+        for name, value in headers
+        if name.lower() in names and name.lower() not in FRAMING
+    )

@@ -1,0 +1,30 @@
+"""``simkit doctor``: says what simkit sees of the client libraries here, and why it saw nothing."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(
+    name="doctor",
+    epilog="Exit codes: 0 all is well, 2 the scenario's pipeline cannot be run, or nothing of it "
+    "was seen.",
+)
+@click.argument("scenario", metavar="[PATH[::NAME]]", default="")
+def command(scenario: str) -> int:
+    """Say which client libraries are here, what of them is seen, and what may stand in the way.
+
+    With a scenario whose pipeline is code: run its first turn, and say how many model calls were
+    seen, of which client, and how each was attributed to its agent; or why there was none. No
+    value of a secret is printed.
+    """
+    # Imported here because `simkit doctor --help` must not load what reads scenarios.
+    from simkit.cli.examining import environment_text
+    from simkit.cli.first_turn import first_turn
+
+    click.echo(environment_text())
+    if not scenario:
+        return 0
+    found = first_turn(scenario)
+    click.echo(f"\n{found.text}")
+    return 0 if found.is_well else 2

@@ -1,0 +1,169 @@
+"""What ``simkit record --new`` does: run an app once, write what it showed as a scenario."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from simkit.accepting import additions, changed_text
+from simkit.cassettes import Keying, load
+from simkit.cli.console import paint_for
+from simkit.cli.new_files import write_new
+from simkit.errors import SimkitError
+from simkit.execution.first_run import UNMARKED, Seen, first_run
+from simkit.execution.first_scenario import scenario_of
+from simkit.expect.findings import CLAIM, Finding
+from simkit.lint_catalogue import LINTS
+from simkit.redact import Redactor
+from simkit.report.text import findings_text
+from simkit.scenario.files import Library, Prepared
+from simkit.scenario.items import SCENARIO_SUFFIX, Item
+from simkit.scenario.writing import block
+from simkit.session import placed, run, simulate
+from simkit.source import load_text
+from simkit.words import counted
+
+_MANY = 1_000
+"""Runs and calls that a first run may have, of which nobody knows yet what is usual."""
+
+
+class First(msgspec.Struct, frozen=True):
+    """What the user asked for."""
+
+    name: str
+    pipeline: str
+    said: tuple[str, ...]
+    call: str = ""
+    cassette: str = ""
+
+
+def write_first(first: First) -> int:
+    """Writes the first scenario of an app, which holds; returns the exit code.
+
+    Raises SimkitError where the app fails, or what it does cannot be said by a scenario.
+    """
+    file = Path(first.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
+    _refuse_what_is_there(file)
+    redactor = Redactor(os.environ)
+    seen = _seen(first, file, redactor)
+    if not seen.spoken:
+        raise SimkitError(
+            f"`{first.pipeline}` called no model that simkit knows: there is nothing to write\n"
+            "  `simkit doctor` says which client libraries are seen."
+        )
+    make = partial(
+        scenario_of, seen, file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
+        first.pipeline, _app(first, file), first.said,
+    )  # fmt: skip
+    text, problems = _holding(str(file), redactor.value(make()))
+    if problems and any(used.tool in seen.functions for used in seen.used):
+        # What a tool changes inside the app is no result that could stand in for it.
+        text, others = _holding(str(file), redactor.value(make(with_tools=False)))
+        problems = problems if others else ()
+    if problems:
+        told = findings_text(problems, paint_for(False))
+        raise SimkitError(f"{file}: not written, since a scripted run is not as this one:\n{told}")
+    if redactor.text(text) != text:
+        raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not write_new(file, text):
+        _refuse_what_is_there(file)
+    _tell(file, text)
+    return 0
+
+
+def _refuse_what_is_there(file: Path) -> None:
+    if os.path.lexists(file):
+        raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
+
+
+def _app(first: First, file: Path) -> dict[str, Any]:
+    path = os.path.relpath(Path.cwd(), file.resolve().parent).replace(os.sep, "/")
+    return {"path": [path], **({"call": first.call} if first.call else {})}
+
+
+def _seen(first: First, file: Path, redactor: Redactor) -> Seen:
+    """Runs the app once; calls of which it does not say whose they are, are one agent's so far."""
+    tree = {
+        "version": 1,
+        "scenario": first.name,
+        "pipeline": first.pipeline,
+        "app": _app(first, file),
+        "agents": {UNMARKED: {"messages": {"$any": True}}},
+        "limits": dict.fromkeys(
+            ("agent_runs_per_turn", "model_calls_per_run", "handoffs_per_turn"), _MANY
+        ),
+        "turns": [{"user": text} for text in first.said],
+    }
+    prepared = _prepared(str(file), _text(tree))
+    cassette = load(first.cassette) if first.cassette else None
+    # What a user's function prints is no part of what is told.
+    with contextlib.redirect_stdout(sys.stderr), placed(prepared):
+        return first_run(prepared, cassette, Keying(redactor))
+
+
+def _holding(file: str, tree: Mapping[str, Any]) -> tuple[str, Sequence[Finding]]:
+    """Returns a scenario's text with claims, and what does not hold of it even so.
+
+    Lints that the app does not keep are turned off in the text: what it does is not simkit's.
+    """
+    text = _claimed(file, _text(tree))
+    with contextlib.redirect_stdout(sys.stderr):
+        findings = simulate(_prepared(file, text)).judgement.findings
+    lints = [one.id for one in findings if one.id != CLAIM and not one.breaks]
+    if lints:
+        reasons = {one: f"the first run did so: {LINTS[one].name}" for one in lints}
+        text = _claimed(file, _text({**tree, "lints": reasons}))
+        with contextlib.redirect_stdout(sys.stderr):
+            findings = simulate(_prepared(file, text)).judgement.findings
+    return text, findings
+
+
+def _claimed(file: str, text: str) -> str:
+    """Returns the text with claims for each turn; after an error that is claimed, for the next."""
+    while True:
+        prepared = _prepared(file, text)
+        with contextlib.redirect_stdout(sys.stderr):
+            proposal = additions(prepared, run(prepared))
+        longer, _ = changed_text(file, text, [proposal])
+        if longer == text:
+            return text
+        text = longer
+
+
+def _text(tree: Mapping[str, Any]) -> str:
+    order = ("version", "scenario", "pipeline", "app", "lints", "agents", "limits", "turns")
+    ordered = {key: tree[key] for key in order if key in tree}
+    return "\n".join([*block(_literal(ordered), 0), ""])
+
+
+def _literal(value: Any) -> Any:
+    """Returns a value that a scenario reads as it is, and takes for no reference."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, Mapping):
+        return {_literal(key): _literal(inner) for key, inner in value.items()}
+    return [_literal(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _prepared(file: str, text: str) -> Prepared:
+    (document,) = load_text(text, file)
+    return Library().assembled(Item(file, str(document.data["scenario"]), 0, 1), document)
+
+
+def _tell(file: Path, text: str) -> None:
+    (document,) = load_text(text, str(file))
+    agents = {agent for turn in document.data["turns"] for agent in turn.get("replies", {})}
+    click.echo(
+        f"{file}: {counted(len(document.data['turns']), 'turn')}, "
+        f"{counted(len(agents), 'agent')}: {', '.join(sorted(agents))}"
+    )
+    click.echo(f"It holds: `simkit replay {file}`. Read its claims: they say what is.")

@@ -1,0 +1,234 @@
+"""What ``simkit cassettes`` does: find cassettes and who uses them, look into them, tell."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from simkit.cassettes import Cassette, cassettes_in, load, over_age, scan
+from simkit.errors import CassetteInvalid, SourceError
+from simkit.execution.recorded import FOLDER, cassette_path
+from simkit.redact import Redactor
+from simkit.scenario.files import Library, Prepared
+from simkit.scenario.items import SCENARIO_SUFFIX, items_in
+from simkit.words import counted
+
+BROKEN: Final = 2
+_SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
+_KILO: Final = 1_000
+
+
+class User(msgspec.Struct, frozen=True):
+    """A scenario that names a cassette."""
+
+    id: str
+    name: str
+    days_max: int | None
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of one cassette."""
+
+    file: str
+    scenarios: tuple[str, ...] = ()
+    """Those that name it; empty for an orphan."""
+    interactions: int = 0
+    protocols: Mapping[str, int] = {}
+    """How many interactions speak which protocol; ``other`` for what is no model call."""
+    bytes: int = 0
+    recorded_at: str = ""
+    """When the oldest interaction was recorded; empty where the file does not say."""
+    days: int | None = None
+    """How many days ago that is."""
+    is_orphan: bool = False
+    days_over: int = 0
+    """By how many days it is older than a scenario allows."""
+    stale: int = 0
+    """Interactions of scenarios that do not name the file."""
+    error: str = ""
+    """Why it cannot be read."""
+
+
+def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
+    """Prints what there is to say of each cassette; returns the exit code."""
+    used = users(paths)
+    today = datetime.now(UTC).date()
+    found = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode({"cassettes": found}), indent=2))
+    else:
+        for line in _lines(found):
+            click.echo(line)
+    if any(one.error for one in found):
+        return BROKEN
+    return int(strict and any(one.is_orphan or one.days_over or one.stale for one in found))
+
+
+def scan_cassettes(paths: Sequence[str], form: str) -> int:
+    """Prints where secrets stand; returns the exit code."""
+    files = list(_scanned(paths))
+    redactor = Redactor(os.environ)
+    leaks, errors = [], []
+    for file in files:
+        try:
+            leaks += list(scan([file], redactor))
+        except CassetteInvalid as problem:
+            errors.append(str(problem))
+    if form == "json":
+        told = {"files": len(files), "leaks": leaks, "errors": errors}
+        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+    else:
+        for leak in leaks:
+            where = f"{leak.file}:{leak.line}" if leak.line else leak.file
+            at = f"\n  at {leak.at}" if leak.at else ""
+            click.echo(f"{where}: a secret, known by the rule `{leak.rule}`{at}")
+        for error in errors:
+            click.echo(error, err=True)
+        secrets = counted(len(leaks), "secret") if leaks else "no secret found"
+        click.echo(f"{counted(len(files), 'file')}: {secrets}")
+    return BROKEN if errors else int(bool(leaks))
+
+
+def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
+    """Returns the scenarios below paths by the cassette that they name; raises SourceError."""
+    library = Library()
+    found: dict[Path, tuple[User, ...]] = {}
+    for file in dict.fromkeys(_scenario_files(paths)):
+        for item in items_in(file):
+            data = library.documents(file)[item.index].data
+            if not isinstance(data, dict) or "cassette" not in data:
+                continue
+            prepared = library.prepared(item)
+            path = cassette_path(prepared)
+            if path is not None:
+                known = found.get(path.resolve(), ())
+                found[path.resolve()] = (*known, _user(prepared))
+    return found
+
+
+def _user(prepared: Prepared) -> User:
+    options = prepared.scenario.cassette
+    days_max = options.max_age_days if options is not None else None
+    return User(prepared.item.id, prepared.item.name, days_max)
+
+
+def _scenario_files(paths: Iterable[str]) -> Iterator[str]:
+    for folder in _folders(paths):
+        yield from sorted(str(file) for file in folder.glob(f"*{SCENARIO_SUFFIX}"))
+
+
+def _files(paths: Sequence[str], used: Mapping[Path, tuple[User, ...]]) -> list[Path]:
+    """Returns the files named by scenarios and those in folders of cassettes, each once."""
+    found = {Path(path).resolve(): Path(path) for path in paths if Path(path).is_file()}
+    for folder in _folders(paths):
+        if folder.name == FOLDER or folder.resolve().name == FOLDER:
+            found.update({file.resolve(): file for file in cassettes_in(folder)})
+    for file in used:
+        if file.exists():
+            found.setdefault(file, _shown(file))
+    return sorted(found.values())
+
+
+def _shown(file: Path) -> Path:
+    here = Path.cwd()
+    return file.relative_to(here) if file.is_relative_to(here) else file
+
+
+def _folders(paths: Iterable[str]) -> Iterator[Path]:
+    """Yields folders and those below them, but for libraries and what is hidden."""
+    for path in paths:
+        if not Path(path).exists():
+            raise SourceError(path, "there is no such file or folder")
+        for name, below, files in os.walk(path):
+            if "pyvenv.cfg" in files:
+                below.clear()
+                continue
+            below[:] = sorted(n for n in below if n not in _SKIPPED and not n.startswith("."))
+            yield Path(name)
+
+
+def _scanned(paths: Sequence[str]) -> Iterator[Path]:
+    if not paths:
+        yield from _files((".",), users((".",)))
+    for path in paths:
+        if Path(path).is_file():
+            yield Path(path)
+        elif Path(path).is_dir():
+            yield from cassettes_in(path)
+        else:
+            raise SourceError(path, "there is no such file or folder")
+
+
+def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
+    names = {user.name for user in used}
+    common = {"file": str(file), "scenarios": tuple(user.id for user in used)}
+    size = file.stat().st_size
+    try:
+        cassette = load(file)
+    except CassetteInvalid as problem:
+        return Listed(**common, bytes=size, error=str(problem))  # type: ignore[arg-type]
+    items = cassette.interactions
+    oldest = next(over_age([cassette], today, -1), None)
+    limits = [user.days_max for user in used if user.days_max is not None]
+    days = oldest.days if oldest is not None else None
+    return Listed(
+        **common,  # type: ignore[arg-type]
+        interactions=len(items),
+        protocols=_protocols(cassette),
+        bytes=size,
+        recorded_at=oldest.recorded_at if oldest is not None else "",
+        days=days,
+        is_orphan=not used,
+        days_over=max(days - min(limits), 0) if limits and days is not None else 0,
+        stale=sum(bool(names and one.scenario and one.scenario not in names) for one in items),
+    )
+
+
+def _protocols(cassette: Cassette) -> dict[str, int]:
+    counts = Counter(one.protocol or "other" for one in cassette.interactions)
+    return dict(sorted(counts.items()))
+
+
+def _lines(found: Sequence[Listed]) -> Iterator[str]:
+    rows = [_row(one) for one in found if not one.error]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
+    told = iter(rows)
+    for one in found:
+        if one.error:
+            yield one.error
+            continue
+        cells = [cell.ljust(width) for cell, width in zip(next(told), widths, strict=True)]
+        yield "  ".join(cells).rstrip()
+    yield _summary(found)
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    said = []
+    if one.is_orphan:
+        said.append("orphan: no scenario names it")
+    if one.days_over:
+        said.append(f"over age by {counted(one.days_over, 'day')}")
+    if one.stale:
+        said.append(f"{counted(one.stale, 'interaction')} of no scenario that names it")
+    age = "age unknown" if one.days is None else counted(one.days, "day")
+    size = f"{one.bytes / _KILO:,.1f} kB"
+    protocols = ", ".join(one.protocols) or "nothing"
+    what = counted(one.interactions, "interaction")
+    return one.file, what, protocols, size, age, "; ".join(said)
+
+
+def _summary(found: Sequence[Listed]) -> str:
+    counts = {
+        "orphan": sum(one.is_orphan for one in found),
+        "over age": sum(bool(one.days_over) for one in found),
+        "unreadable": sum(bool(one.error) for one in found),
+    }
+    told = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    return counted(len(found), "cassette") + (f": {told}" if told else "")

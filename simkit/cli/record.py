@@ -1,0 +1,102 @@
+"""``simkit record``: runs scenarios of real code with real traffic, and keeps it as cassettes."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import click
+
+from simkit.errors import SimkitError
+
+MODES = ("once", "new_episodes", "all", "verify", "none")
+
+
+@click.command(
+    name="record",
+    epilog="Exit codes: 0 all held, 1 findings or differences, 2 broken (2 beats 1).",
+)
+@click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...")
+@click.option(
+    "--mode", type=click.Choice(MODES), default="once",
+    help="once: where nothing is recorded yet. new_episodes: what the cassette does not answer. "
+    "all: everything anew. verify: send everything, hold requests and the shape of responses "
+    "against the cassette, write nothing. none: replay.",
+)  # fmt: skip
+@click.option("--keep-failed", is_flag=True, help="Write also what a failed scenario recorded.")
+@click.option("--force", is_flag=True, help="Record although CI is set.")
+@click.option("-k", "expression", default="", help="Run only what fits: words, and, or, not, ().")
+@click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
+@click.option("--new", "name", default="", metavar="NAME",
+    help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
+)  # fmt: skip
+@click.option("--pipeline", default="", metavar="MODULE:FUNCTION", help="With --new: the app.")
+@click.option("--say", "said", multiple=True, metavar="TEXT", help="With --new: a user's message.")
+@click.option("--call", default="", metavar="METHOD",
+    help="With --new: the method that takes the message, where the app's object has several.",
+)  # fmt: skip
+@click.option("--cassette", default="", metavar="FILE",
+    help="With --new: answer from this file, and send nothing.",
+)  # fmt: skip
+def command(
+    paths: tuple[str, ...],
+    mode: str,
+    keep_failed: bool,
+    force: bool,
+    expression: str,
+    quiet: bool,
+    name: str,
+    pipeline: str,
+    said: tuple[str, ...],
+    call: str,
+    cassette: str,
+) -> int:
+    """Run scenarios of real code against their real providers, and keep the traffic.
+
+    Only scenarios with `cassette:` are recorded; reply lines that a scenario has go on answering.
+    A cassette is written only if its scenario passed, whole or not at all, and never with a secret.
+    """
+    # Imported here because `simkit record --help` must not load what runs scenarios.
+    from simkit.accepting.files import is_ci
+    from simkit.cli.replaying import Call, replay
+    from simkit.execution.recorded import Recording
+
+    options: dict[str, object] = {
+        "--pipeline": pipeline,
+        "--say": said,
+        "--call": call,
+        "--cassette": cassette,
+    }
+    _check(name, paths, options)
+    if is_ci(os.environ) and not force and mode != "none" and not cassette:
+        raise SimkitError(
+            "simkit record sends real requests and keeps what is answered, and is refused in CI "
+            "(CI is set)\n"
+            "  Record where somebody reads what is written, and commit that; --force records here."
+        )
+    if name:
+        from simkit.cli.first_scenario import First, write_first
+
+        return write_first(First(name, pipeline, said, call, cassette))
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return replay(
+        Call(
+            paths=paths, show="", turn=None, agent="", seed=None, verify=False, failed=False,
+            expression=expression, processes=1, form="table", quiet=quiet,
+            recording=Recording(mode, now, keep_failed),  # type: ignore[arg-type]
+        )
+    )  # fmt: skip
+
+
+def _check(name: str, paths: tuple[str, ...], options: dict[str, object]) -> None:
+    """Raises UsageError for options that say nothing together."""
+    if not name:
+        given = [option for option, value in options.items() if value]
+        if given:
+            raise click.UsageError(f"{given[0]} is about a scenario that is to be written: --new.")
+        return
+    if paths:
+        raise click.UsageError(f"--new writes a scenario of its own; leave out {paths[0]}.")
+    for option in ("--pipeline", "--say"):
+        if not options[option]:
+            raise click.UsageError(f"--new needs {option}.")

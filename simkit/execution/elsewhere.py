@@ -1,0 +1,167 @@
+"""A new process that takes the turns of a run: what ``restart: true`` starts."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+import msgspec
+
+from simkit.errors import FunctionMissing, LimitExceeded, ProcessFailed, ScriptBroken, SourceError
+from simkit.events import AnyEvent, ErrorFacts
+from simkit.execution.processes import Here, Task
+from simkit.ports import Sink
+from simkit.scenario.model import Turn
+from simkit.trace import Trace
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    """The line that a new process writes for everything it is asked: what came of it."""
+
+    events: tuple[AnyEvent, ...] = ()
+    error: ErrorFacts | None = None
+    """The error with which a turn ended."""
+    limit: str = ""
+    """The limit that allows no further turn."""
+    allowed: int = 0
+    broken: str = ""
+    """Why the script cannot be served."""
+    path: tuple[str | int, ...] = ()
+    missing: str = ""
+    """The function that is not there."""
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
+
+class NewProcess:
+    """A new process, which is given the scenario and the store's file, and asked turn by turn."""
+
+    def __init__(self, task: Task, sink: Sink) -> None:
+        self._sink, self._first = sink, len(task.before)
+        with ExitStack() as held:
+            # In a file it holds up nobody, however much it is.
+            self._said = held.enter_context(TemporaryFile())
+            self._held = held.pop_all()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "simkit.execution"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
+        )
+        try:
+            self._ask(task)
+        except BaseException:
+            self.close()
+            raise
+
+    def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
+        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        return self._ask(("take", turn, not_before))
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """Ends the run."""
+        self._ask(("finish", error))
+
+    def close(self) -> None:
+        """Ends the process, which has nothing to do by now."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+        self._process.wait()
+        self._held.close()
+
+    def _ask(self, what: object) -> ErrorFacts | None:
+        """Hands something over, emits what came of it, and raises what it raised there."""
+        try:
+            answer = self._answer(pickle.dumps(what))
+        except BaseException:
+            self._process.kill()
+            raise
+        for event in answer.events:
+            self._sink.emit(event)
+        if answer.limit:
+            raise LimitExceeded(answer.limit, answer.allowed)
+        if answer.missing:
+            raise FunctionMissing(answer.broken, answer.missing)
+        if answer.broken:
+            raise ScriptBroken(answer.broken, answer.path)
+        return answer.error
+
+    def _answer(self, what: bytes) -> _Answer:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(what)
+            stdin.flush()
+            return _ANSWER.decode(stdout.readline())
+        except (OSError, msgspec.MsgspecError):
+            with suppress(OSError):
+                stdin.close()
+            code = self._process.wait()
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise ProcessFailed(
+                f"the process that was to go on with turn {self._first + 1} ended with code "
+                f"{code}{': ' if said else ''}{''.join(said)}",
+                ("turns", self._first, "restart"),
+            ) from None
+
+
+def serve() -> None:
+    """Answers the process that started this one, until it asks no more."""
+    # What user code prints must not stand among the answers, nor may it read what is asked.
+    asked, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    trace = Trace()
+    task: Task = pickle.load(asked)
+    place = ("turns", len(task.before), "restart")
+    here: list[Here] = []
+    _write(out, _came_of(lambda: here.append(Here(task, trace)), trace, place))
+    while here:
+        try:
+            name, *given = pickle.load(asked)
+        except EOFError:
+            break
+        _write(out, _came_of(partial(getattr(here[0], name), *given), trace, place))
+    for one in here:
+        one.close()
+    out.close()
+
+
+def _came_of(
+    work: Callable[[], ErrorFacts | None], trace: Trace, place: tuple[str | int, ...]
+) -> _Answer:
+    """Does what is asked, and takes the events out of the trace."""
+    answer = _Answer()
+    try:
+        answer = _Answer(error=work())
+    except LimitExceeded as problem:
+        answer = _Answer(limit=problem.limit, allowed=problem.allowed)
+    except FunctionMissing as problem:
+        answer = _Answer(broken=problem.what, missing=problem.name)
+    except ScriptBroken as problem:
+        answer = _Answer(broken=problem.what, path=problem.path)
+    except SourceError as problem:
+        answer = _Answer(broken=str(problem), path=place)
+    events = tuple(trace.events)
+    trace.events.clear()
+    return msgspec.structs.replace(answer, events=events)
+
+
+def _write(out: Any, answer: _Answer) -> None:
+    out.write(_ENCODE(answer) + b"\n")
+    out.flush()

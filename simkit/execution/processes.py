@@ -1,0 +1,198 @@
+"""This process, which takes the turns of a run: a driver, and the script that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from simkit.adapters.gate import Answerer
+from simkit.adapters.plain import PlainDriver, Script
+from simkit.events import ErrorFacts
+from simkit.messages import JsonValue
+from simkit.models.faults import FaultPlan, FaultyModel
+from simkit.models.script import ScriptedModel, ScriptedTools, call_with
+from simkit.pipeline.model import Limits, Pipeline
+from simkit.ports import Driver, Sink, Store, UserTurn
+from simkit.runtime.compiled import compiled
+from simkit.runtime.functions import function_named
+from simkit.runtime.kernel import NativeDriver
+from simkit.runtime.sqlite_store import SqliteStore
+from simkit.runtime.stores import MemoryStore
+from simkit.scenario.apps import App
+from simkit.scenario.faults import Fault
+from simkit.scenario.files import Prepared
+from simkit.scenario.model import Scenario, Turn
+from simkit.scenario.replies import Lines, ToolAnswers
+from simkit.trace import canonical, copied
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a process must know before it takes its first turn."""
+
+    prepared: Prepared
+    """The scenario, of which its turns are not read."""
+    file: str = ""
+    """The store's file, if there is one."""
+    before: tuple[Turn, ...] = ()
+    """The turns that other processes took."""
+    given_project: str | None = None
+    """The project that has what is given to one; else the first turn's."""
+    traffic: Answerer | None = None
+    """Recorded or real traffic, for a pipeline that is code."""
+
+
+class Process(Protocol):
+    """What takes turns."""
+
+    def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
+        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """Ends the run."""
+
+    def close(self) -> None:
+        """Lets go of all that it holds."""
+
+
+class Here:
+    """This process: a driver, and the script that answers it."""
+
+    def __init__(self, task: Task, sink: Sink) -> None:
+        self._replies: list[Mapping[str, Lines]] = []
+        self._results: list[Mapping[str, ToolAnswers]] = []
+        self._faults: list[Sequence[Fault]] = []
+        for turn in task.before:
+            self._add(turn)
+        self._store = _store_of(task)
+        self._driver = self._driver_of(task)
+        self._driver.start(sink)
+
+    def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
+        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        self._add(turn)
+        return self._driver.take(user_turn(turn, not_before))
+
+    def restart(self) -> None:
+        """Builds a pipeline that is code anew; raises ScriptBroken where nothing would be left."""
+        assert isinstance(self._driver, PlainDriver)
+        self._driver.restart()
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """Ends the run."""
+        self._driver.finish(error)
+
+    def close(self) -> None:
+        """Lets go of all that it holds."""
+        self._driver.close()
+        if self._store is not None:
+            self._store.close()
+
+    def _add(self, turn: Turn) -> None:
+        self._replies.append(turn.replies)
+        self._results.append(turn.tool_results)
+        self._faults.append(turn.faults)
+
+    def _driver_of(self, task: Task) -> Driver:
+        pipeline = task.prepared.pipeline
+        if isinstance(pipeline, App):
+            return self._plain(task, pipeline)
+        return self._native(task, pipeline)
+
+    def _plain(self, task: Task, app: App) -> Driver:
+        scenario = task.prepared.scenario
+        shared_results, _ = shared_of(task.prepared)
+        script = Script(
+            task.prepared.item.name, scenario.seed, scenario.start,
+            ScriptedModel(self._replies, {}, {}, function_named),
+            # A tool without a result runs for real, where the pipeline itself calls it.
+            ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
+            lambda place, agent: agent in self._replies[place],
+            limits_of(Limits(), scenario), self._plan(scenario),
+            stubs=lambda place: self._results[place],
+        )  # fmt: skip
+        return PlainDriver(app, script, task.traffic)
+
+    def _plan(self, scenario: Scenario) -> FaultPlan:
+        return FaultPlan(self._faults, scenario.faults, scenario.seed)
+
+    def _native(self, task: Task, pipeline: Pipeline) -> Driver:
+        scenario = task.prepared.scenario
+        shared_results, given = shared_of(task.prepared)
+        ready = compiled(pipeline)
+        functions = ready.functions
+        # Their lists grow with every turn.
+        script = ScriptedModel(self._replies, ready.tool_args, ready.schemas, functions.named)
+        return NativeDriver(
+            ready,
+            scenario=task.prepared.item.name,
+            seed=scenario.seed,
+            start=scenario.start,
+            given=given,
+            model=FaultyModel(script, self._plan(scenario)),
+            tools=ScriptedTools(
+                self._results,
+                shared_results,
+                {name: t.function for name, t in pipeline.tools.items() if t.function},
+                lambda name, args: copied(call_with(functions.named(name), copied(args))),
+            ),
+            limits=limits_of(pipeline.limits, scenario),
+            store=self._store,
+            before=[user_turn(turn) for turn in task.before],
+            given_project=task.given_project,
+        )
+
+
+def is_code(prepared: Prepared) -> bool:
+    """Whether a scenario's pipeline is code, not a file of ours."""
+    return isinstance(prepared.pipeline, App)
+
+
+def kept_in(prepared: Prepared) -> str | None:
+    """Returns the kind of store that a pipeline names; code keeps its own."""
+    return None if isinstance(prepared.pipeline, App) else prepared.pipeline.store
+
+
+def _store_of(task: Task) -> Store | None:
+    if task.file:
+        return SqliteStore(Path(task.file))
+    return MemoryStore() if kept_in(task.prepared) else None
+
+
+def limits_of(limits: Limits, scenario: Scenario) -> Limits:
+    """Returns a pipeline's limits with those that the scenario changes."""
+    changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
+    return limits.model_copy(update=changed) if changed else limits
+
+
+def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str, Any]]:
+    """Tool results and given state, with those of the files under ``use`` beneath."""
+    results: dict[str, ToolAnswers] = {}
+    given: dict[str, Any] = {}
+    for shared in prepared.shared:
+        results.update(shared.tool_results)
+        given.update(shared.given.state)
+    return results, canonical({**given, **prepared.scenario.given.state})
+
+
+def user_turn(turn: Turn, not_before: int = 0) -> UserTurn:
+    """Returns what a scenario's turn begins with."""
+    user = turn.user
+    text, value = "", None
+    resumes = "resume" in turn.model_fields_set
+    if resumes:
+        value = canonical(turn.resume)
+    elif user is not None and user.text is not None:
+        text = user.text
+    elif user is not None:
+        value = canonical(user.json_)
+        text = value if isinstance(value, str) else _json(value)
+    return UserTurn(text, value, resumes, turn.session, turn.project, not_before)
+
+
+def _json(value: JsonValue) -> str:
+    return _ENCODE(value).decode()

@@ -1,0 +1,121 @@
+"""The cassette of a scenario: where it is, and how it answers or records."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.adapters.traffic import Mode, Terms, Traffic
+from simkit.cassettes import Keying, absent, load
+from simkit.errors import ReferenceInvalid
+from simkit.redact import Redactor
+from simkit.scenario.apps import CassetteOptions
+from simkit.scenario.files import Prepared
+from simkit.words import counted
+
+FOLDER: Final = "cassettes"
+ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
+_TOPS: Final = (".git", "pyproject.toml")
+"""What stands in a project's own folder, above which nothing of it is looked for."""
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """How a run treats real traffic."""
+
+    mode: Mode = "none"
+    now: str = ""
+    """When it is recorded, ISO 8601."""
+    keeps_failed: bool = False
+    """The cassette is written although the scenario failed."""
+
+
+REPLAY: Final = Recording()
+
+
+def cassette_path(prepared: Prepared) -> Path | None:
+    """Returns the file of a scenario's cassette: beside it, or in a folder ``cassettes``.
+
+    The nearest folder above the scenario counts, up to the project's own. Where no file exists, it
+    is where one is written.
+    """
+    options = prepared.scenario.cassette
+    if options is None:
+        return None
+    here = Path(prepared.document.file).parent
+    name = Path(options.file)
+    if not name.name.endswith(ENDINGS):
+        name = name.with_name(f"{name.name}.yaml")
+    if (here / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
+        return here / name
+    folders = [folder / FOLDER for folder in _above(here)]
+    found = [folder for folder in folders if folder.is_dir()]
+    return next((f / name for f in found if (f / name).exists()), (found or folders)[0] / name)
+
+
+def _above(here: Path) -> Iterator[Path]:
+    """Yields a folder and those above it, named as seen from the working directory."""
+    root = Path.cwd()
+    for folder in (here.resolve(), *here.resolve().parents):
+        yield folder.relative_to(root) if folder.is_relative_to(root) else folder
+        if any((folder / top).exists() for top in _TOPS):
+            return
+
+
+def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
+    """Returns what answers a scenario from its cassette; None where it has none.
+
+    Raises CassetteInvalid for a file that cannot be read, SourceError for options that are none.
+    """
+    path = cassette_path(prepared)
+    if path is None:
+        return None
+    scenario, document = prepared.scenario, prepared.document
+    options = scenario.cassette
+    assert isinstance(options, CassetteOptions)
+    redactor = Redactor(os.environ, scenario.record.secrets)
+    try:
+        keying = Keying(redactor, scenario.record.volatile, scenario.record.capture)
+    except ReferenceInvalid as problem:
+        raise document.error(("record",), str(problem)) from None
+    for number, tool in enumerate(scenario.record.tools):
+        if tool not in scenario.app.tools:
+            raise document.error(
+                ("record", "tools", number), f"nobody knows which function carries out `{tool}`",
+                word=tool, known=tuple(scenario.app.tools),
+                advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
+            )  # fmt: skip
+    cassette = load(path) if os.path.lexists(path) else absent(path)
+    if not cassette.is_there and recording.mode in ("none", "verify"):
+        at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
+        raise document.error(
+            at, f"there is no cassette `{path.name}`",
+            advice=f"Record it: {record_command(prepared, 'once')}",
+        )  # fmt: skip
+    terms = Terms(
+        scenario=prepared.item.name, policy=options.policy, mode=recording.mode,
+        now=recording.now, again=record_command(prepared), tools=frozenset(scenario.record.tools),
+    )  # fmt: skip
+    return Traffic(cassette, keying, terms)
+
+
+def record_command(prepared: Prepared, mode: str = "all") -> str:
+    """Returns the command that records a scenario's cassette again, quoted for the shell."""
+    return f"simkit record {shlex.quote(prepared.item.id)} --mode {mode}"
+
+
+def what_was_recorded(traffic: Traffic, path: Path, written: int | None) -> str:
+    """Says what became of the traffic; ``written`` is None where the scenario failed."""
+    if traffic.mode in ("none", "verify"):
+        return ""
+    if traffic.mode == "once" and not traffic.is_live:
+        return f"nothing was recorded: {path} answered; --mode all records it anew"
+    if written is None:
+        return "nothing was written, since the scenario failed; --keep-failed writes even then"
+    if not written:
+        return "nothing was recorded: nothing was sent"
+    return f"recorded: {counted(written, 'interaction')} in {path}"

@@ -1,0 +1,117 @@
+"""The run of one scenario, whose turns are taken one by one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from simkit.errors import LimitExceeded
+from simkit.events import ErrorFacts
+from simkit.execution.elsewhere import NewProcess
+from simkit.execution.processes import Here, Process, Task, is_code, kept_in
+from simkit.execution.recorded import REPLAY, Recording, traffic_of
+from simkit.scenario.files import Prepared
+from simkit.scenario.model import Turn
+from simkit.trace import Trace
+
+
+class Execution:
+    """The run of one scenario, over restarts too; it may be left at any turn.
+
+    What it does raises ScriptBroken, FunctionMissing, ProcessFailed or StoreInvalid; after that it
+    can only be closed. As a context manager it is closed at its end.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        is_durable: bool = False,
+        is_apart: bool = False,
+        given_project: str | None = None,
+        recording: Recording = REPLAY,
+    ) -> None:
+        """``prepared`` says everything but the turns. A run must be durable to be restarted.
+
+        One that is apart has a process of its own, on which what modules keep of other runs has no
+        influence. ``given_project`` has what is given to a project; else it is the first turn's.
+        """
+        self.trace = Trace()
+        """What has happened so far."""
+        self.turns: list[Turn] = []
+        """What was taken so far."""
+        self.error: ErrorFacts | None = None
+        """The error with which the last turn ended, or that allows no other."""
+        self.is_over = False
+        """Whether it takes no other turn, whatever is claimed."""
+        self.is_durable = is_durable or kept_in(prepared) == "sqlite"
+        self.traffic = traffic_of(prepared, recording)
+        """The scenario's cassette at work, if it has one."""
+        held, self._last = ExitStack(), ExitStack()
+        # Whoever leads a conversation may forget it.
+        self._leave = weakref.finalize(self, held.close)
+        file = ""
+        if self.is_durable:
+            folder = held.enter_context(TemporaryDirectory(prefix="simkit-"))
+            file = str(Path(folder) / "store.sqlite")
+        held.enter_context(self._last)
+        self._task = Task(prepared, file, (), given_project, self.traffic)
+        process = NewProcess if is_apart else Here
+        self._process: Process = process(self._task, self.trace)
+        self._last.callback(self._process.close)
+
+    def __enter__(self) -> Execution:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def follow(self, turns: Sequence[Turn], starts: Sequence[int] = ()) -> None:
+        """Takes those of a scenario's turns that were not taken, up to an error that none claims.
+
+        ``starts`` are virtual times before which its turns do not begin.
+        """
+        for place in range(len(self.turns), len(turns)):
+            if self.stops(turns):
+                break
+            self.take(turns[place], starts[place] if starts else 0)
+
+    def stops(self, turns: Sequence[Turn]) -> bool:
+        """Whether a scenario of these turns goes no further than what was taken."""
+        if self.is_over or self.error is None:
+            return self.is_over
+        return not turns[len(self.turns) - 1].expect.has("error")
+
+    def take(self, turn: Turn, not_before: int = 0) -> None:
+        """Takes one turn, in a new process where it says so.
+
+        A pipeline that is code is built anew in this process: its module's state is gone too.
+        """
+        if turn.restart and isinstance(self._process, Here) and is_code(self._task.prepared):
+            self._process.restart()
+        elif turn.restart:
+            self._last.close()
+            task = msgspec.structs.replace(self._task, before=tuple(self.turns))
+            self._process = NewProcess(task, self.trace)
+            self._last.callback(self._process.close)
+        try:
+            self.error = self._process.take(turn, not_before)
+            self.turns.append(turn)
+        except LimitExceeded as problem:
+            self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
+
+    def finish(self) -> Trace:
+        """Ends the run; returns everything that happened in it."""
+        self._process.finish(self.error)
+        self.is_over = True
+        self.close()
+        return self.trace
+
+    def close(self) -> None:
+        """Lets go of everything but the trace."""
+        self._leave()

@@ -1,0 +1,236 @@
+"""What a pipeline's own code may tell simkit: who is at work, what is handed over, what changed.
+
+Everything here does nothing while no scenario runs, so it may stay in production code::
+
+    with simkit.agent("triage"):
+        answer = client.responses.create(...)
+    simkit.handoff("refunds", payload={"order_id": "A-1042"})
+    simkit.state(order_id="A-1042")
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, aclosing, closing, contextmanager
+from types import TracebackType
+from typing import Any, Final, Protocol, TypeVar
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+class Mark:
+    """One activation that user code has named."""
+
+    __slots__ = ("agent", "outer", "run")
+
+    def __init__(self, agent: str, outer: Mark | None) -> None:
+        self.agent, self.outer = agent, outer
+        self.run: Any = None
+        """What the listener makes of it."""
+
+
+class Listener(Protocol):
+    """Hears what user code tells; may be called from any thread."""
+
+    def agent_began(self, mark: Mark) -> None:
+        """An agent went to work."""
+
+    def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
+        """It is done, or has failed."""
+
+    def handed_over(
+        self, source: str, to: str, payload: Any, type: str | None, query: str | None
+    ) -> None:
+        """Control goes to another agent."""
+
+    def state_changed(self, agent: str, update: dict[str, Any]) -> None:
+        """Channels have new values."""
+
+
+_mark: Final = contextvars.ContextVar[Mark | None]("simkit_agent", default=None)
+_listener: Final = contextvars.ContextVar[Listener | None]("simkit_listener", default=None)
+_listening: Final[list[Listener]] = []
+_lock: Final = threading.Lock()
+
+
+def current_mark() -> Mark | None:
+    """Returns the activation in which the caller's code runs, if it was named."""
+    return _mark.get()
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Tells a listener what the code inside says of itself."""
+    with _lock:
+        _listening.append(listener)
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+        with _lock:
+            _listening.remove(listener)
+
+
+def _found() -> Listener | None:
+    """The context's listener; where that hears no longer, or there is none, the only one there
+    is."""
+    listener = _listener.get()
+    with _lock:
+        if listener in _listening:
+            return listener
+        return _listening[0] if len(_listening) == 1 else None
+
+
+@contextmanager
+def _activation(name: str) -> Iterator[Mark]:
+    """Tells of an activation, without making the code inside belong to it."""
+    mark, listener = Mark(name, _mark.get()), _found()
+    if listener is not None:
+        listener.agent_began(mark)
+    problem: BaseException | None = None
+    try:
+        yield mark
+    except BaseException as raised:
+        problem = None if isinstance(raised, GeneratorExit) else raised
+        raise
+    finally:
+        if listener is not None:
+            listener.agent_ended(mark, problem)
+
+
+def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Yields the items of an agent's generator, which is at work only while it makes one."""
+    with _activation(name) as mark, closing(items):
+        sent = None
+        while True:
+            before = _mark.set(mark)
+            try:
+                item = items.send(sent)
+            except StopIteration as end:
+                return end.value
+            finally:
+                _mark.reset(before)
+            sent = yield item
+
+
+async def _async_steps(name: str, items: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
+    """Yields the items of an agent's asynchronous generator, as `_steps` does."""
+    with _activation(name) as mark:
+        async with aclosing(items):
+            sent = None
+            while True:
+                before = _mark.set(mark)
+                try:
+                    item = await items.asend(sent)
+                except StopAsyncIteration:
+                    return
+                finally:
+                    _mark.reset(before)
+                sent = yield item
+
+
+class agent:
+    """Names the agent whose work the block, or the decorated function, is.
+
+    Model calls made inside belong to it, in threads and tasks started inside as well. Blocks may
+    be nested: the inner agent works for the outer one.
+    """
+
+    __slots__ = ("_entered", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._entered: dict[Mark, AbstractContextManager[Mark]] = {}
+        """By several tasks at once, if they share it."""
+
+    def __enter__(self) -> None:
+        activation = _activation(self.name)
+        mark = activation.__enter__()
+        self._entered[mark] = activation
+        _mark.set(mark)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        mark = _mark.get()
+        if mark is not None and mark in self._entered:
+            _mark.set(mark.outer)
+        else:
+            mark = next(reversed(self._entered))  # It is left in another context.
+        self._entered.pop(mark).__exit__(kind, problem, traceback)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, problem, traceback)
+
+    def __call__(self, function: AnyFunction) -> AnyFunction:
+        name = self.name
+        made: Any
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def made(*args: Any, **kwargs: Any) -> Any:
+                with agent(name):
+                    return await function(*args, **kwargs)
+
+        elif inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def made(*args: Any, **kwargs: Any) -> Any:
+                async with aclosing(_async_steps(name, function(*args, **kwargs))) as items:
+                    async for item in items:
+                        yield item
+
+        elif inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def made(*args: Any, **kwargs: Any) -> Any:
+                return (yield from _steps(name, function(*args, **kwargs)))
+
+        else:
+
+            @functools.wraps(function)
+            def made(*args: Any, **kwargs: Any) -> Any:
+                with agent(name):
+                    return function(*args, **kwargs)
+
+        wrapped: AnyFunction = made
+        return wrapped
+
+
+def handoff(
+    to: str,
+    payload: Any = None,
+    *,
+    source: str | None = None,
+    type: str | None = None,
+    query: str | None = None,
+) -> None:
+    """Says that control passes to an agent, with what; ``source`` is else the agent at work."""
+    listener, mark = _found(), _mark.get()
+    if listener is not None:
+        listener.handed_over(
+            source or (mark.agent if mark is not None else ""), to, payload, type, query
+        )
+
+
+def state(**channels: Any) -> None:
+    """Says the new value of pieces of the pipeline's state."""
+    listener, mark = _found(), _mark.get()
+    if listener is not None:
+        listener.state_changed(mark.agent if mark is not None else "", channels)

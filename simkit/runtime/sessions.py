@@ -1,0 +1,158 @@
+"""The sessions of a run as one process knows them: their state, logs, counters and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from simkit import events as e
+from simkit.errors import ScriptBroken, WriteInvalid
+from simkit.messages import Message
+from simkit.pipeline.model import Limits
+from simkit.ports import Schedule, Sink, Tools, TurnModel
+from simkit.runtime.chain import chain
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.conversation import Conversation, Numbers, Summary
+from simkit.runtime.flows import Flow
+from simkit.runtime.journal import Recovered, Saved
+from simkit.runtime.scheduler import Scheduler
+from simkit.runtime.state import State, channels_of
+from simkit.runtime.turn import Turn
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """A pipeline, and everything outside the kernel that its turns reach."""
+
+    compiled: CompiledPipeline
+    flow: Flow
+    given: Mapping[str, Any]
+    """What channels hold before the first turn."""
+    model: TurnModel
+    tools: Tools
+    limits: Limits
+    schedule: Schedule
+    spoken: frozenset[str]
+    """The channels that hold messages: the conversation, and those that histories read."""
+
+
+class Sessions:
+    """All sessions that have begun, from nothing or from what a store holds."""
+
+    def __init__(
+        self,
+        doors: Doors,
+        sink: Sink,
+        clock: VirtualClock,
+        numbers: Numbers,
+        given_project: str | None = None,
+    ) -> None:
+        """``given_project`` is the project that has what is given to one; else the first one's."""
+        self.doors, self.sink, self.clock, self.numbers = doors, sink, clock, numbers
+        compiled = doors.compiled
+        self.state = State(
+            channels_of(compiled.pipeline, compiled.functions),
+            compiled.pipeline.conversation, doors.spoken, compiled.schemas,
+        )  # fmt: skip
+        self.begun: dict[str, Conversation] = {}
+        self.saved: dict[str, Saved] = {}
+        self._given_project = given_project
+        self._given_to: set[str] = set()
+
+    def restore(self, saved: Recovered) -> None:
+        """Knows what a store holds; each session comes back when it is first asked for."""
+        self.count_on(saved)
+        self.saved = dict(saved.sessions)
+        for name, session in saved.sessions.items():
+            values = dict(saved.view.states[name])
+            self.state.restore(name, session.project, values, session.committed)
+            self._given_to |= {"", session.project}
+
+    def count_on(self, saved: Recovered) -> None:
+        """Goes on counting, and with the time, from where a store stands."""
+        self.numbers.restore(saved.counters)
+        self.numbers.sizes.update(
+            (f"m{number}", (number, tokens)) for number, tokens in saved.view.tokens.items()
+        )
+        self.clock.advance_to(saved.at)
+
+    def conversation(self, name: str, project: str) -> Conversation:
+        """Returns a session, begun or restored if it is not there yet."""
+        found = self.begun.get(name)
+        if found is not None:
+            return found
+        if name in self.saved:
+            return self._restored(name)
+        conversation = self._conversation_of(name, project, self.state.begin(name, project))
+        self.sink.emit(e.SessionStarted(self.clock.now(), name, project=project))
+        given = self._given_for(project)
+        if given:
+            try:
+                self.turn(0, conversation).write(given, "given")
+            except WriteInvalid as problem:
+                raise ScriptBroken(str(problem), ("given", "state")) from problem
+        return conversation
+
+    def turn(self, number: int, conversation: Conversation) -> Turn:
+        """Returns a turn of a session, in which nothing has happened yet."""
+        doors = self.doors
+        turn = Turn(
+            number, conversation, doors.compiled, self.state, self.sink, self.clock,
+            doors.model, doors.tools, doors.limits,
+        )  # fmt: skip
+        turn.chain = chain
+        return turn
+
+    def scheduler(self, turn: Turn) -> Scheduler:
+        """Returns what runs a turn's work."""
+        return Scheduler(self.clock, self.doors.schedule, lambda at: turn.limit("virtual_ms", at))
+
+    def say_defaults(self, conversation: Conversation) -> None:
+        """Logs what channels that histories read hold by default, so that it is messages too."""
+        unsaid = {
+            name: {"$set": value}
+            for name, value in sorted(conversation.values.items())
+            if name in self.doors.spoken and value and not isinstance(value[0], Message)
+        }
+        if unsaid:
+            self.turn(0, conversation).write(unsaid, "given")
+
+    def follow(self, clock: VirtualClock) -> None:
+        """Goes by another clock, which stands where this one does or later."""
+        self.clock = clock
+        for conversation in self.begun.values():
+            conversation.clock = clock
+
+    def _conversation_of(self, name: str, project: str, values: dict[str, Any]) -> Conversation:
+        conversation = self.begun[name] = Conversation(
+            name, project, values, self.numbers, self.sink, self.clock, self.doors.compiled.count
+        )
+        return conversation
+
+    def _restored(self, name: str) -> Conversation:
+        """Returns a session as its store knew it."""
+        saved = self.saved[name]
+        conversation = self._conversation_of(name, saved.project, self.state.values(name))
+        conversation.log.extend(saved.log)
+        conversation.is_restored = True
+        for stream, (message, covers) in saved.summaries.items():
+            conversation.summaries[stream] = Summary(message, covers)
+        return conversation
+
+    def _given_for(self, project: str) -> dict[str, Any]:
+        """Every session begins with what is given; longer-lived channels get it once."""
+        if self._given_project is None:
+            self._given_project = project
+        channels = self.doors.compiled.pipeline.channels
+        given = {}
+        for name, value in self.doors.given.items():
+            scope = channels[name].scope if name in channels else "session"
+            owner = {"global": "", "project": project}.get(scope)
+            is_others = bool(owner) and owner != self._given_project
+            if owner is not None and (owner in self._given_to or is_others):
+                continue
+            given[name] = {"$set": value}
+        self._given_to |= {"", project}
+        return given

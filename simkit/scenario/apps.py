@@ -1,0 +1,150 @@
+"""A pipeline that is somebody's own code: where it is, how it is built, whose each call is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from simkit.pipeline.model import Version
+from simkit.shape import (
+    Flag,
+    FunctionName,
+    MatcherValue,
+    OrText,
+    Positive,
+    TextValue,
+    Written,
+)
+
+
+class AppOptions(Written):
+    """How the pipeline's code is built and run."""
+
+    noun: ClassVar[str] = "option of an app"
+    path: tuple[str, ...] = ()
+    """Folders, beside this file, from which its modules are imported."""
+    env: dict[str, TextValue] = Field(default_factory=dict)
+    """Environment variables while it runs; API keys have a dummy value unless said here."""
+    setup: FunctionName | None = None
+    """Called before the first turn; a generator function goes on after the last one."""
+    call: str | None = None
+    """The method that takes the user's message, where the object has several."""
+    run_options: FunctionName | None = None
+    """Called for each session, with its name if it takes `session`: returns by name what the
+    framework's run is given beside the message (context, session, run_config, …)."""
+    fresh: Flag = False
+    """Its modules are imported anew for every scenario."""
+    tools: dict[str, FunctionName] = Field(default_factory=dict)
+    """Tool to the function that carries it out, so that `tool_results` can stand in for it."""
+    input: FunctionName | dict[str, Any] | None = None
+    """What a graph is given: a function of the user's message, or keys with `${user}` in values."""
+    output: str | None = None
+    """The key of a graph's state that is its reply; else it is the last message's text."""
+    config: dict[str, Any] = Field(default_factory=dict)
+    """How a graph is called: `configurable`, `recursion_limit`, `context`, …"""
+
+
+_NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+
+def _names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class AgentRule(Written):
+    """Which model calls are an agent's: all that is said here must hold of the request."""
+
+    noun: ClassVar[str] = "key of an attribution rule"
+    system: MatcherValue = None
+    """Matched against the system instructions, as one text."""
+    messages: MatcherValue = None
+    """Matched against the context's messages."""
+    tools: MatcherValue = None
+    """Matched against the names of the tools offered."""
+    model: MatcherValue = None
+    """Matched against the model's name."""
+    settings: MatcherValue = None
+    """Matched against what else the request says (temperature, …)."""
+    header: MatcherValue = None
+    """Matched against the request's headers, by their names in small letters."""
+    node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
+    """The nodes of a graph whose work is this agent's, where they have other names."""
+    handoff: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
+    """The tools that pass control to this agent, beside `transfer_to_<its name>`."""
+
+    def matchers(self) -> dict[str, Any]:
+        """What must hold of the request."""
+        given = self.model_fields_set - {"handoff", "node"}
+        return {key: getattr(self, key) for key in type(self).model_fields if key in given}
+
+
+def _rule(value: Any) -> Any:
+    return {"system": value} if isinstance(value, str) else value
+
+
+Rules = dict[str, Annotated[AgentRule, BeforeValidator(_rule), OrText]]
+
+
+class CassetteOptions(Written):
+    """Recorded traffic, and how strictly it is held against what is sent."""
+
+    noun: ClassVar[str] = "option of a cassette"
+    file: str
+    """Its file, beside this one or in a folder `cassettes`."""
+    policy: Literal["content", "per-agent", "strict"] = "content"
+    """What finds an interaction: its content, its place among the agent's calls, or both."""
+    max_age_days: Positive | None = None
+    """`simkit cassettes` lists it when it is older."""
+
+
+CassetteValue = Annotated[
+    CassetteOptions, BeforeValidator(lambda v: {"file": v} if isinstance(v, str) else v), OrText
+]
+
+
+class RecordOptions(Written):
+    """What of the recorded traffic may differ from what is sent."""
+
+    noun: ClassVar[str] = "option of recording"
+    volatile: tuple[TextValue, ...] = ()
+    """Paths in request bodies, or regular expressions between slashes: never compared."""
+    capture: dict[str, TextValue] = Field(default_factory=dict)
+    """Name to a regular expression: what it finds when recording stands for what it finds now."""
+    secrets: tuple[str, ...] = ()
+    """Environment variables whose values must never be written, beside those named like keys."""
+    tools: tuple[str, ...] = ()
+    """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
+
+
+class CodePipeline(Written):
+    """A pipeline that is code, in a file of its own, for all scenarios that are about it."""
+
+    version: Version
+    """The format's version: 1."""
+    pipeline: TextValue
+    """Its name."""
+    code: FunctionName
+    """`module:function`: what takes the user's message, or what makes that."""
+    app: AppOptions = Field(default_factory=AppOptions)
+    """How its code is built and run."""
+    agents: Rules = Field(default_factory=dict)
+    """Which model calls are whose, where the code does not say it."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that may be reached."""
+
+
+class App(msgspec.Struct, frozen=True):
+    """A pipeline that is somebody's own code, as a scenario names it."""
+
+    pipeline: str
+    """Its name."""
+    entry: str
+    """``module:function``, or whatever else the module holds."""
+    folder: str
+    """That of the file that names it, from which relative paths start."""
+    options: AppOptions
+    agents: Mapping[str, AgentRule]
+    allow_hosts: tuple[str, ...] = ()

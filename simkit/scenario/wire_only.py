@@ -1,0 +1,48 @@
+"""What only a wire can show: a pipeline in YAML reads no bytes, so it is refused there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from simkit.failures import FAILURES
+from simkit.scenario.faults import Fault
+from simkit.scenario.model import Scenario
+from simkit.scenario.replies import ErrorLine, lines_of
+from simkit.source import Document, SourcePath
+
+
+def check_shown(scenario: Scenario, document: Document) -> None:
+    """Raises SourceError for the first thing in a declarative scenario that only a wire shows."""
+    for path, what in _shown_by_a_wire(scenario):
+        raise document.error(
+            path, f"`{what}` is about the bytes of a reply, and a pipeline in YAML reads none",
+            advice="It is for a pipeline that is code: `pipeline: module:function`.",
+        )  # fmt: skip
+
+
+def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
+    for number, turn in enumerate(scenario.turns):
+        for agent, lines in turn.replies.items():
+            for place, line in enumerate(lines_of(lines)):
+                at: SourcePath = ("turns", number, "replies", agent)
+                at = (*at, place) if isinstance(lines, tuple) else at
+                if _is_wire_only(kind := _kind(line.error)):
+                    yield (*at, "error"), kind
+                if line.chunks == "bytes":
+                    yield (*at, "chunks"), "chunks: bytes"
+        yield from _in_faults(("turns", number, "faults"), turn.faults)
+    yield from _in_faults(("faults",), scenario.faults)
+
+
+def _in_faults(at: SourcePath, faults: Sequence[Fault]) -> Iterator[tuple[SourcePath, str]]:
+    for place, fault in enumerate(faults):
+        if _is_wire_only(kind := _kind(fault.error)):
+            yield (*at, place, "error"), kind
+
+
+def _kind(error: str | ErrorLine | None) -> str:
+    return error.type if isinstance(error, ErrorLine) else error or ""
+
+
+def _is_wire_only(kind: str) -> bool:
+    return kind in FAILURES and FAILURES[kind].is_wire_only

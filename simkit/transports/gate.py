@@ -1,0 +1,155 @@
+"""Which scenario's gate a client's request goes through.
+
+A gate belongs to a context (`contextvars`): tasks that the user's code starts, and threads that are
+given their starter's context, carry it. A thread without one (a worker of a pool that is older than
+the run) goes through the only gate there is; where there are several, it is an error, never the
+network.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol, TypeAlias
+
+from simkit.errors import CallUnattributed, RunHalted
+from simkit.transports.hosts import AllowedHosts
+from simkit.wire.http import Headers, HttpAnswer, HttpRequest
+
+
+class Tap(Protocol):
+    """Hears a real response go by, piece by piece, while the client reads it."""
+
+    def began(self, status: int, headers: Headers) -> None:
+        """The response's head is there; not called if the network gave none."""
+
+    def chunk(self, data: bytes) -> None:
+        """The next piece of the body: compressed as it was sent, without the framing of chunks."""
+
+    def ended(self, problem: str = "") -> None:
+        """The response is over, told once; ``problem`` says why if it ended before it was whole.
+
+        ``closed early`` is the client's own doing, and what openai's does after ``data: [DONE]``.
+        """
+
+
+class Forward:
+    """The request goes to the network, and a tap hears the response."""
+
+    __slots__ = ("tap",)
+
+    def __init__(self, tap: Tap | None) -> None:
+        """Without a tap nobody listens: an allowed host that is none of simkit's business."""
+        self.tap = tap
+
+
+Decision: TypeAlias = HttpAnswer | Forward
+
+
+class Gate(Protocol):
+    """Decides about every request that leaves the user's code; may be called from any thread."""
+
+    def take(self, request: HttpRequest) -> Decision:
+        """Answers or forwards; raises RunHalted where the run cannot go on."""
+
+
+class _Opening:
+    """One use of a gate, from its opening to its end."""
+
+    __slots__ = ("allowed", "gate")
+
+    def __init__(self, gate: Gate, allowed: AllowedHosts) -> None:
+        self.gate, self.allowed = gate, allowed
+
+
+_current: Final = contextvars.ContextVar[_Opening | None]("simkit_gate", default=None)
+_forwarding: Final = contextvars.ContextVar[bool]("simkit_forwarding", default=False)
+_open: Final[set[_Opening]] = set()
+_lock: Final = threading.Lock()
+
+
+@contextmanager
+def passing_through(gate: Gate, allow_hosts: Iterable[str] = ()) -> Iterator[None]:
+    """Sends what this context requests through a gate, and refuses every other connection.
+
+    ``allow_hosts`` may be connected to by what is no HTTP client of a patched library; an HTTP
+    request goes to the gate whatever its host. Raises ValueError for what is no host.
+    """
+    opening = _Opening(gate, AllowedHosts(allow_hosts))
+    with _lock:
+        _open.add(opening)
+    before = _current.set(opening)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+        with _lock:
+            _open.discard(opening)
+
+
+def _openings() -> list[_Opening]:
+    """Returns what this context belongs to, if that is still open, else all that are open."""
+    mine = _current.get()
+    if mine in _open:
+        return [mine]
+    with _lock:
+        return list(_open)
+
+
+def is_gated() -> bool:
+    """Whether a gate is asked about what is requested here."""
+    return (bool(_open) or _current.get() is not None) and not _forwarding.get()
+
+
+def current_gate(request: HttpRequest) -> Gate | None:
+    """Returns the gate that a request goes through; None while no scenario runs.
+
+    Raises RunHalted if it cannot be told.
+    """
+    if not is_gated():
+        return None
+    found = _openings()
+    if len(found) == 1:
+        return found[0].gate
+    if not found:
+        belongs = "a task or thread of a scenario that is over.\nWait for it inside the run."
+    else:
+        belongs = (
+            f"a thread that belongs to none of the {len(found)} scenarios that run now.\n"
+            "Start the thread inside the run, or give it the context: "
+            "`contextvars.copy_context().run(...)`."
+        )
+    where = f"{request.method} {request.url} was sent from "
+    raise RunHalted(CallUnattributed(where + belongs))
+
+
+def allowed_hosts() -> list[AllowedHosts]:
+    """Returns what the runs allow that a connection here may belong to; empty for no run.
+
+    Inside `forwarding` there is none to ask.
+    """
+    if not _open or _forwarding.get():
+        return []
+    return [opening.allowed for opening in _openings()]
+
+
+@contextmanager
+def forwarding() -> Iterator[None]:
+    """Lets this context reach the network for a request that its gate has forwarded."""
+    before = _forwarding.set(True)
+    try:
+        yield
+    finally:
+        _forwarding.reset(before)
+
+
+def is_forwarding() -> bool:
+    """Whether what is requested here was let through by a gate."""
+    return _forwarding.get()
+
+
+def leave() -> None:
+    """Lets this context belong to no gate, as a thread that several runs may share must."""
+    _current.set(None)

@@ -1,0 +1,62 @@
+"""Hosts that a run may reach although everything else is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+PATTERNS: Final = "`example.com`, `*.example.com`, `example.com:5432`, or the path of a unix socket"
+
+
+class Rule(NamedTuple):
+    """One allowed host."""
+
+    host: str
+    """In small letters; begins with ``.`` where every name below it is meant."""
+    port: int | None
+    """None for every port."""
+
+    def fits(self, host: str, port: int | None) -> bool:
+        """Whether the rule lets this host pass; a port that is not known yet is no objection."""
+        if self.port is not None and port is not None and self.port != port:
+            return False
+        return host.endswith(self.host) if self.host.startswith(".") else host == self.host
+
+
+def rule(text: str) -> Rule:
+    """Reads a rule as users write it; raises ValueError, which says what could be written."""
+    host, port = text.strip(), ""
+    if host.startswith("["):
+        host, _, port = host[1:].partition("]")
+        port = port.removeprefix(":")
+    elif host.count(":") == 1:
+        host, _, port = host.partition(":")
+    is_below = host.startswith("*.")
+    name = host[1:] if is_below else host
+    if "*" in name or not name.strip(".") or (port and not port.isdecimal()):
+        raise ValueError(f"`{text}` is no host: write {PATTERNS}")
+    shown = name if name.startswith("/") else name.lower()
+    return Rule(shown, int(port) if port else None)
+
+
+class AllowedHosts:
+    """Tells which connections may be made; learns the addresses of names that were looked up."""
+
+    __slots__ = ("_names", "_rules")
+
+    def __init__(self, hosts: Iterable[str] = ()) -> None:
+        self._rules = tuple(map(rule, hosts))
+        self._names: dict[str, set[str]] = {}
+
+    def allow(self, host: str, port: int | None) -> bool:
+        """Whether a rule fits the host, or a name that was found to have this address."""
+        if not self._rules:
+            return False
+        name = host if host.startswith("/") else host.lower().rstrip(".")
+        known = (name, *self._names.get(name, ()))
+        return any(each.fits(which, port) for each in self._rules for which in known)
+
+    def learn(self, host: str, addresses: Iterable[str]) -> None:
+        """Remembers what a name that may be reached was resolved to."""
+        for address in addresses:
+            self._names.setdefault(address.lower(), set()).add(host.lower().rstrip("."))

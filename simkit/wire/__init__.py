@@ -1,0 +1,1 @@
+"""Provider protocols: request bytes to context, reply to bytes or server-sent events. Pure."""

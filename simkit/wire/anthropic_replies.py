@@ -1,0 +1,215 @@
+"""Anthropic's messages: what a response says, rendered and read.
+
+The events of a stream are those of the API reference, in its order: ``message_start``; for each
+block a start, deltas and a stop, with a ``ping`` after the first start; ``message_delta`` with the
+reason and the tokens; ``message_stop``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.wire import failing, sse
+from simkit.wire.anthropic_blocks import blocks_said, input_text
+from simkit.wire.failing import MALFORMED, Words
+from simkit.wire.http import Headers, HttpAnswer, HttpResponse
+from simkit.wire.pieces import pieces
+from simkit.wire.reading import json_bytes
+from simkit.wire.values import Asked, Said
+
+Event = dict[str, Any]
+
+OWN: Final[Mapping[str, Words]] = {
+    "rate_limit": Words(
+        429,
+        "rate_limit_error",
+        "This request would exceed your account's rate limit. Please try again later.",
+    ),
+    "overloaded": Words(529, "overloaded_error", "Overloaded"),
+    "server_error": Words(500, "api_error", "Internal server error"),
+    "unavailable": Words(503, "api_error", "Service temporarily unavailable"),
+    "authentication": Words(401, "authentication_error", "invalid x-api-key"),
+    "permission": Words(
+        403,
+        "permission_error",
+        "Your API key does not have permission to use the specified resource.",
+    ),
+    "not_found": Words(404, "not_found_error", "model: {model}"),
+    "invalid_request": Words(400, "invalid_request_error", ""),
+    "context_overflow": Words(
+        400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"
+    ),
+    "content_filter": Words(
+        400, "invalid_request_error", "Output blocked by content filtering policy"
+    ),
+    "quota_exceeded": Words(
+        402, "billing_error", "Your credit balance is too low to access the Anthropic API."
+    ),
+}
+"""The failures that have an error's body: https://platform.claude.com/docs/en/api/errors."""
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    """One message of the model's, before it is a body or a stream."""
+
+    serial: str
+    blocks: list[dict[str, JsonValue]]
+    stop_reason: str
+    usage: Usage = Usage(0, 0)
+    chunks: tuple[int, ...] | int | None = None
+    explanation: str = ""
+    """Why the model refused."""
+
+
+def served(said: Said, asked: Asked) -> HttpResponse:
+    """Renders an answer, as a body or as the full event stream."""
+    reason = "tool_use" if said.message.calls else "end_turn"
+    if said.finish == "length":
+        reason = "max_tokens"
+    elif said.finish:
+        reason = said.finish
+    blocks = blocks_said(said.message)
+    return _rendered(_Reply(said.serial, blocks, reason, said.usage, said.chunks), asked)
+
+
+def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+    """Renders a failure; one whose status is 200 is told by an ``error`` event in the stream."""
+    if fails.kind in _BROKEN:
+        return _broken(serial, fails, asked)
+    if (nothing := failing.unanswered(fails)) is not None:
+        return nothing
+    words = failing.worded(fails, OWN, asked.model)
+    error = {
+        "type": "error",
+        "error": {"type": words.type, "message": words.message},
+        "request_id": f"req_{serial}",
+    }
+    if asked.is_streamed and failing.comes_in_stream(fails, OWN):
+        begun = _rendered(_Reply(serial, [], "end_turn"), asked)
+        chunks = (begun.chunks[0], sse.frame(error, "error"))
+        return HttpResponse(200, begun.headers, chunks)
+    # Anthropic's own clients try again after most failures, unless they are told not to.
+    retry = ("x-should-retry", "false")
+    if fails.retry_after is not None:
+        retry = ("retry-after", failing.seconds_text(fails.retry_after))
+    headers = (*_headers(serial, "application/json"), retry)
+    return HttpResponse(words.status, headers, (json_bytes(error),))
+
+
+_BROKEN: Final = (
+    "refusal", "malformed_json", "empty_reply", "empty_choices", "length", *failing.ON_THE_WAY
+)  # fmt: skip
+
+
+def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+    """Renders a reply that is none; where it has a text, that is the failure's message."""
+    text = blocks_said(Message("assistant", fails.message))
+    match fails.kind:
+        case "refusal":
+            reply = _Reply(serial, [], "refusal", explanation=fails.message)
+        case "empty_reply" | "empty_choices":
+            reply = _Reply(serial, [], "end_turn")
+        case "length":
+            reply = _Reply(serial, text, "max_tokens")
+        case "malformed_json":
+            reply = _malformed(serial, asked)
+        case _:
+            reply = _Reply(serial, text, "end_turn")
+    whole = _rendered(reply, asked)
+    return failing.damaged(whole, fails.kind)
+
+
+def _malformed(serial: str, asked: Asked) -> _Reply:
+    """Breaks a call's arguments where a stream can carry that, else the text."""
+    own = [offer.name for offer in asked.offers if offer.schema is not None]
+    if asked.is_streamed and asked.output is None and own:
+        name = asked.choice if asked.choice in own else own[0]
+        call = ToolCall(f"toolu_{serial}", name, MALFORMED)
+        return _Reply(serial, blocks_said(Message("assistant", calls=(call,))), "tool_use")
+    return _Reply(serial, blocks_said(Message("assistant", MALFORMED)), "end_turn")
+
+
+def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
+    usage = {
+        "input_tokens": reply.usage.input_tokens or 0,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": reply.usage.output_tokens or 0,
+        "service_tier": "standard",
+    }
+    body = {
+        "id": f"msg_{reply.serial}",
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": reply.blocks,
+        **_stopped(reply),
+        "usage": usage,
+    }
+    if not asked.is_streamed:
+        headers = _headers(reply.serial, "application/json")
+        return HttpResponse(200, headers, (json_bytes(body),))
+    chunks = tuple(sse.frame(event, event["type"]) for event in _events(reply, body))
+    return HttpResponse(200, _headers(reply.serial, sse.CONTENT_TYPE), chunks)
+
+
+def _stopped(reply: _Reply) -> Event:
+    stopped: Event = {"stop_reason": reply.stop_reason, "stop_sequence": None}
+    if reply.stop_reason == "refusal":
+        details = {"type": "refusal", "category": None, "explanation": reply.explanation}
+        stopped["stop_details"] = details
+    return stopped
+
+
+def _events(reply: _Reply, body: Event) -> Iterator[Event]:
+    begun = {
+        **body,
+        **dict.fromkeys(_stopped(reply)),
+        "content": [],
+        "usage": {**body["usage"], "output_tokens": 0},
+    }
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(reply.blocks):
+        start, deltas = _started(block, reply.chunks)
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        if index == 0:
+            yield {"type": "ping"}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    usage = {key: value for key, value in body["usage"].items() if key != "service_tier"}
+    yield {"type": "message_delta", "delta": _stopped(reply), "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def _started(
+    block: dict[str, JsonValue], chunks: tuple[int, ...] | int | None
+) -> tuple[Event, list[Event]]:
+    """Returns a block as its stream begins it, and the deltas that make it whole."""
+    match block["type"]:
+        case "text":
+            found = [
+                {"type": "text_delta", "text": piece} for piece in pieces(block["text"], chunks)
+            ]
+            return {**block, "text": ""}, found
+        case "tool_use":
+            texts = ["", *pieces(input_text(block), chunks)]
+            found = [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
+            return {**block, "input": {}}, found
+        case "thinking":
+            thought, signature = block.get("thinking", ""), block.get("signature", "")
+            found = [
+                {"type": "thinking_delta", "thinking": piece} for piece in pieces(thought, chunks)
+            ]
+            found.append({"type": "signature_delta", "signature": signature})
+            return {**block, "thinking": "", "signature": ""}, found
+        case _:
+            return block, []
+
+
+def _headers(serial: str, content_type: str) -> Headers:
+    return (("content-type", content_type), ("request-id", f"req_{serial}"))

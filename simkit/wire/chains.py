@@ -1,0 +1,97 @@
+"""Requests that go on from an earlier response: their context is only whole with that one's.
+
+OpenAI's Responses say ``previous_response_id``, or name single items of earlier replies by id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from simkit.errors import WireInvalid
+from simkit.messages import Message
+from simkit.wire.attachments import ITEMS, REASONING, parts_in
+from simkit.wire.values import Asked
+
+Earlier: TypeAlias = Mapping[str, Sequence[Message]]
+"""By a response's id: the whole context that it answered, and last its reply."""
+
+INSTRUCTIONS: Final = "instructions"
+"""The section of a message that holds for one request only, and not for the next of a chain."""
+
+REFERENCE: Final = "item_reference"
+
+_ITEM_ID: Final = re.compile(
+    r"msg_(?P<text>.+)|rs_(?P<thought>.+)_(?P<place>\d+)|fc_(?P<called>.+)_(?P<call>\d+)"
+)
+"""The ids of what simkit serves; each contains the serial of its response."""
+
+
+def chained(asked: Asked, earlier: Earlier) -> Asked:
+    """Returns the request with its whole context; raises WireInvalid for an id never served.
+
+    Instructions of earlier requests are not carried over: the provider says so of its own.
+    """
+    if not asked.previous and not any(_references(message) for message in asked.messages):
+        return asked
+    own = [message for message in asked.messages if message.section == INSTRUCTIONS]
+    said = [message for message in asked.messages if message.section != INSTRUCTIONS]
+    new = [found for message in said for found in _resolved(message, earlier)]
+    before = [m for m in _before(asked.previous, earlier) if m.section != INSTRUCTIONS]
+    return msgspec.structs.replace(asked, messages=(*own, *_named([*before, *new])))
+
+
+def _named(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yields the messages; a result of an earlier request's call gets its tool's name."""
+    tools = dict[str, str]()
+    for message in messages:
+        tools.update((call.id, call.name) for call in message.calls)
+        if message.role == "tool" and not message.tool and message.call_id in tools:
+            message = msgspec.structs.replace(message, tool=tools[message.call_id])
+        yield message
+
+
+def _before(previous: str, earlier: Earlier) -> Sequence[Message]:
+    if not previous:
+        return ()
+    found = earlier.get(previous)
+    if found is None:
+        is_kept = previous.startswith("conv_")
+        field = "conversation" if is_kept else "previous_response_id"
+        raise WireInvalid(f"no response {previous!r} was served in this session", field)
+    return found
+
+
+def _references(message: Message) -> list[str]:
+    """Returns the ids of the items that stand in place of the message."""
+    return [str(item["id"]) for item in parts_in(message, ITEMS) if item.get("type") == REFERENCE]
+
+
+def _resolved(message: Message, earlier: Earlier) -> list[Message]:
+    """Returns what a message's references stand for: one message for each reply."""
+    found = dict[str, Message]()
+    for item_id in _references(message):
+        match = _ITEM_ID.fullmatch(item_id)
+        serial = (match["text"] or match["thought"] or match["called"]) if match else ""
+        context = earlier.get(f"resp_{serial}")
+        if match is None or not context:
+            raise WireInvalid(f"no item {item_id!r} was served in this session", "input")
+        now = found.get(serial) or Message("assistant")
+        found[serial] = _with_item(now, context[-1], match, item_id)
+    return list(found.values()) or [message]
+
+
+def _with_item(now: Message, reply: Message, match: re.Match[str], item_id: str) -> Message:
+    if match["text"]:
+        return msgspec.structs.replace(now, content=reply.content)
+    items = parts_in(reply, REASONING) if match["thought"] else reply.calls
+    place = int(match["place"] or match["call"] or 0)
+    if place >= len(items):
+        raise WireInvalid(f"no item {item_id!r} was served in this session", "input")
+    if match["called"]:
+        return msgspec.structs.replace(now, calls=(*now.calls, reply.calls[place]))
+    thoughts = [*parts_in(now, REASONING), items[place]]
+    return msgspec.structs.replace(now, data={REASONING: thoughts})

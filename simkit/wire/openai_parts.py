@@ -1,0 +1,158 @@
+"""Content parts and call arguments, as both of OpenAI's interfaces write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from simkit.messages import JsonValue, Message, ToolCall
+from simkit.wire import attachments as extra
+from simkit.wire.failing import malformed
+from simkit.wire.reading import Record, json_text, maybe, need, typed, under, unknown
+from simkit.wire.values import Asked, Heard
+from simkit.words import short
+
+FREE_TEXT: Final[JsonValue] = {"type": "string"}
+"""The argument schema of a custom tool, which takes a text instead of an object."""
+
+
+def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
+    """Reads ``content``: a text, null or a list of parts, whose texts are joined by ``glue``."""
+    content = record.get("content")
+    if type(content) is str:
+        return content, {}
+    if content is None:
+        return "", {}
+    return parts_of(content, under(at, "content"), glue)
+
+
+def parts_of(value: JsonValue, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
+    """Reads a list of content parts; each that is no text is shown as a placeholder."""
+    texts, extras = list[str](), extra.Extras()
+    for number, item in enumerate(typed(value, list, at)):
+        place = f"{at}[{number}]"
+        part = typed(item, dict, place)
+        kind = need(part, "type", str, place)
+        read = _PARTS.get(kind)
+        if read is None:
+            raise unknown("part", kind, list(_PARTS), under(place, "type"))
+        texts.append(read(part, place, extras))
+    return glue.join(texts), extras
+
+
+def _text(part: Record, at: str, _: extra.Extras) -> str:
+    return need(part, "text", str, at)
+
+
+def _refusal(part: Record, at: str, extras: extra.Extras) -> str:
+    text = need(part, "refusal", str, at)
+    extras[extra.REFUSAL] = extras.get(extra.REFUSAL, "") + text
+    return text
+
+
+def _image(part: Record, at: str, extras: extra.Extras) -> str:
+    image = part.get("image_url")
+    if type(image) is dict:
+        place = under(at, "image_url")
+        found = _reference("image", need(image, "url", str, place))
+        detail = maybe(image, "detail", "", place)
+    else:
+        found = _reference("image", maybe(part, "image_url", "", at) or _file_id(part, at))
+        detail = maybe(part, "detail", "", at)
+    return _shown({**found, "detail": detail} if detail else found, extras)
+
+
+def _audio(part: Record, at: str, extras: extra.Extras) -> str:
+    audio, place = need(part, "input_audio", dict, at), under(at, "input_audio")
+    media_type = f"audio/{maybe(audio, 'format', 'wav', place)}"
+    return _shown(extra.inline("audio", need(audio, "data", str, place), media_type), extras)
+
+
+def _file(part: Record, at: str, extras: extra.Extras) -> str:
+    if part.get("file") is not None:
+        part, at = need(part, "file", dict, at), under(at, "file")
+    source = maybe(part, "file_data", "", at) or maybe(part, "file_url", "", at)
+    name = maybe(part, "filename", "", at)
+    return _shown(_reference("file", source or _file_id(part, at), name), extras)
+
+
+def _file_id(part: Record, at: str) -> str:
+    return need(part, "file_id", str, at)
+
+
+def _reference(kind: str, source: str, name: str = "") -> extra.Extras:
+    if not source.startswith("data:"):
+        return extra.linked(kind, source, name=name)
+    media_type, _, encoded = source.removeprefix("data:").partition(",")
+    return extra.inline(kind, encoded, media_type.partition(";")[0], name)
+
+
+def _shown(part: extra.Extras, extras: extra.Extras) -> str:
+    extra.added(extras, extra.PARTS, part)
+    return extra.placeholder(part)
+
+
+_PARTS: Final[Mapping[str, Callable[[Record, str, extra.Extras], str]]] = {
+    "text": _text,
+    "input_text": _text,
+    "output_text": _text,
+    "refusal": _refusal,
+    "image_url": _image,
+    "input_image": _image,
+    "computer_screenshot": _image,
+    "input_audio": _audio,
+    "file": _file,
+    "input_file": _file,
+}
+
+
+PART_KINDS: Final = frozenset(_PARTS)
+
+
+def arguments_of(text: str) -> JsonValue:
+    """Returns a call's arguments: the object that the text is, else the text as it stands."""
+    stripped = text.strip()
+    if not stripped:
+        return {}
+    value = extra.value_of(stripped)
+    return value if type(value) is dict else text
+
+
+def arguments_text(call: ToolCall) -> str:
+    """Returns the opposite of ``arguments_of``."""
+    return call.args if isinstance(call.args, str) else json_text(call.args)
+
+
+def refusal_in(message: Message) -> str | None:
+    """Returns the text in which an assistant's message refuses, or None.
+
+    A structured reply may itself have a field ``refusal``; its text tells.
+    """
+    data = message.data
+    if not isinstance(data, Mapping) or extra.value_of(message.content) == data:
+        return None
+    refusal = data.get(extra.REFUSAL)
+    return refusal if isinstance(refusal, str) else None
+
+
+def is_custom(name: str, asked: Asked) -> bool:
+    """Whether a tool takes a text instead of an object."""
+    return any(offer.name == name and offer.schema == FREE_TEXT for offer in asked.offers)
+
+
+def checked(heard: Heard, asked: Asked) -> Heard:
+    """Returns what was heard, as a failure if arguments or an output are there but are no JSON."""
+    message = heard.message
+    for call in message.calls:
+        if isinstance(call.args, str) and not is_custom(call.name, asked):
+            error = malformed(f"arguments of {call.name!r}: {short(call.args, 60)}")
+            return msgspec.structs.replace(heard, error=error)
+    if asked.output is not None and message.content and not message.calls and not heard.finish:
+        try:
+            msgspec.json.decode(message.content)
+        except (msgspec.DecodeError, RecursionError):
+            error = malformed(f"output: {short(message.content, 60)}")
+            return msgspec.structs.replace(heard, error=error)
+    return heard

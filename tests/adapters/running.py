@@ -1,0 +1,34 @@
+"""Scenarios whose pipeline is code, written inside tests: YAML text in, what came of it out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+from simkit.scenario.files import Item, Library, Prepared
+from simkit.session import simulate
+from simkit.source import load_text
+from simkit.views import view_of
+from tests.building import Ran
+
+APPS = Path(__file__).parent.parent / "apps"
+"""The scenarios stand here, so that `app: {path: [.]}` finds the modules beside them."""
+FILE = str(APPS / "test.scenario.yaml")
+
+
+def prepared(pipeline: str, scenario: str, folder: Path = APPS) -> Prepared:
+    """Returns a scenario of a pipeline that is code, ready to run."""
+    head = f"version: 1\nscenario: s\npipeline: {pipeline}\n"
+    text = dedent(scenario).strip("\n")
+    if "app:" not in text:
+        head += "app: {path: [.]}\n"
+    file = str(folder / "test.scenario.yaml")
+    library = Library()
+    library._documents[file] = load_text(head + text, file)
+    return library.prepared(Item(file, "s", 0, 1))
+
+
+def run_app(pipeline: str, scenario: str, folder: Path = APPS) -> Ran:
+    """Runs a scenario of a pipeline that is code, and judges it."""
+    outcome = simulate(prepared(pipeline, scenario, folder))
+    return Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)

@@ -1,0 +1,87 @@
+"""A scribe at work, and what its trace says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from simkit import events as e
+from simkit.adapters.scribe import Run, Scribe
+from simkit.context.tokens import counter_named
+from simkit.messages import Message, ToolCall
+from simkit.pipeline.model import Limits
+from simkit.runtime.clock import VirtualClock
+from simkit.trace import Trace
+from simkit.views import View, view_of
+from tests.building import shown
+
+START = "2026-01-05T09:00:00Z"
+
+
+class Desk:
+    """A scribe, told of turns and model calls in few words."""
+
+    def __init__(self, handoffs: Mapping[str, str] | None = None, **limits: int) -> None:
+        self.trace = Trace()
+        self.scribe = Scribe(
+            self.trace, VirtualClock(START), counter_named("chars/4"), Limits(**limits)
+        )
+        self.scribe.handoff_tools = handoffs or {}
+        facts = e.PipelineFacts(name="app", agents={}, observes=("runs", "handoffs"))
+        self.trace.emit(e.RunStarted(0, scenario="s", driver="python", pipeline=facts))
+        self.turns = 0
+
+    def turn(self, text: str, session: str = "s1") -> None:
+        """The user says something."""
+        self.turns += 1
+        self.scribe.begin_turn(self.turns, session, "p1", text)
+
+    def run(self, agent: str = "a") -> Run:
+        """Returns the agent's activation that is open, or a new one."""
+        return self.scribe.open_run(agent) or self.scribe.begin_run(agent)
+
+    def asks(self, messages: Sequence[Message], agent: str = "a") -> str:
+        """An agent sends a context; returns the call's id."""
+        return self.scribe.sent(self.run(agent), messages, [], {})
+
+    def answers(self, call: str, text: str = "", *calls: ToolCall, agent: str = "a") -> Message:
+        """Its model answers."""
+        said = Message("assistant", text, calls=calls)
+        return self.scribe.replied(self.run(agent), call, said, "text", None)
+
+    def ends(self, reply: str | None = None) -> None:
+        """The turn is over."""
+        self.scribe.end_turn(reply, None, ())
+
+    @property
+    def view(self) -> View:
+        """The views on what was written down."""
+        return view_of(self.trace.events)
+
+    def contexts(self) -> list[list[str]]:
+        """Returns what each model call received, as judges see it."""
+        return [shown(call.context.messages) for call in self.view.calls.values()]
+
+    def log(self) -> list[tuple[int, str]]:
+        """Returns the number and line of everything that was said."""
+        said = [event.message for event in self.trace.events if isinstance(event, e.MessageAdded)]
+        return [(message.number, line) for message, line in zip(said, shown(said), strict=True)]
+
+    def kinds(self) -> list[str]:
+        """Returns the names of all events but what is said."""
+        return [type(one).__name__ for one in self.trace.events if type(one) is not e.MessageAdded]
+
+
+def user(text: str) -> Message:
+    return Message("user", text)
+
+
+def system(text: str) -> Message:
+    return Message("system", text)
+
+
+def assistant(text: str, *calls: ToolCall) -> Message:
+    return Message("assistant", text, calls=calls)
+
+
+def tool(text: str, call: str, name: str = "look") -> Message:
+    return Message("tool", text, call_id=call, tool=name)

@@ -1,0 +1,150 @@
+"""Whose a model call is: by header or rule, else an error that proposes the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.adapters.attribution import Attribution, rule_lines
+from simkit.errors import CallUnattributed
+from simkit.messages import Message
+from simkit.scenario.apps import AgentRule
+from simkit.source import load_text
+from simkit.wire.http import HttpRequest
+from simkit.wire.values import Asked, Offer
+
+REQUEST = HttpRequest("POST", "https://api.openai.com/v1/chat/completions")
+
+
+def asked(system: str = "You are the triage agent.", user: str = "Hello", **more: Any) -> Asked:
+    messages = (Message("system", system),) if system else ()
+    return Asked("openai-chat", "gpt-5-mini", (*messages, Message("user", user)), **more)
+
+
+def rules(**agents: dict[str, Any]) -> Attribution:
+    return Attribution({name: AgentRule.model_validate(rule) for name, rule in agents.items()})
+
+
+def agent_of(attribution: Attribution, asked: Asked, **headers: str) -> str:
+    sent = HttpRequest("POST", REQUEST.url, tuple(headers.items()))
+    return attribution.agent_of(asked, sent)
+
+
+def refused(attribution: Attribution, asked: Asked) -> str:
+    with pytest.raises(CallUnattributed) as caught:
+        attribution.agent_of(asked, REQUEST)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"system": "You are the triage agent."},
+        {"system": {"$starts": "You are the triage"}},
+        {"system": {"$regex": "triage|desk"}},
+        {"messages": {"$has": [{"user": "Hello"}]}},
+        {"tools": {"$has": ["look"]}},
+        {"tools": ["look"]},
+        {"model": "gpt-5-mini"},
+        {"settings": {"temperature": 0}},
+        {"header": {"x-team": "triage"}},
+        {"system": {"$contains": "triage"}, "model": {"$starts": "gpt"}},
+    ],
+    ids=lambda rule: ", ".join(rule),
+)
+def test_a_rule_speaks_of_any_part_of_the_request(rule: dict[str, Any]) -> None:
+    attribution = rules(triage=rule, other={"system": "Something else."})
+    call = asked(offers=(Offer("look"),), settings={"temperature": 0})
+
+    assert agent_of(attribution, call, **{"X-Team": "triage"}) == "triage"
+
+
+def test_all_that_a_rule_says_must_hold() -> None:
+    attribution = rules(
+        small={"system": {"$contains": "triage"}, "model": "gpt-5-mini"},
+        large={"system": {"$contains": "triage"}, "model": "gpt-5"},
+    )
+
+    assert agent_of(attribution, asked()) == "small"
+
+
+def test_several_system_messages_are_one_text() -> None:
+    messages = (Message("system", "One."), Message("user", "Hi"), Message("system", "Two."))
+    call = Asked("openai-chat", "m", messages)
+
+    assert agent_of(rules(a={"system": "One.\n\nTwo."}), call) == "a"
+
+
+def test_a_header_says_it_before_any_rule() -> None:
+    attribution = rules(triage={"system": {"$contains": "triage"}})
+
+    assert agent_of(attribution, asked(), **{"X-Simkit-Agent": "billing"}) == "billing"
+
+
+def test_a_rule_that_only_names_handoffs_is_nobodys() -> None:
+    attribution = rules(triage={"handoff": "to_triage"}, other={"system": {"$contains": "triage"}})
+
+    assert agent_of(attribution, asked()) == "other"
+
+
+def test_a_call_of_nobody_shows_itself_and_proposes_the_rule() -> None:
+    attribution = rules(triage={"system": "Never."}, billing={"system": "Neither."})
+
+    assert refused(attribution, asked()) == (
+        "a model call belongs to no agent: POST https://api.openai.com/v1/chat/completions, "
+        "model gpt-5-mini\n"
+        "  system: You are the triage agent.\n"
+        "  user: Hello\n"
+        "The rules know: triage, billing.\n"
+        'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in the '
+        "scenario:\n"
+        "  agents:\n"
+        '    name: {system: {$eq: "You are the triage agent."}}'
+    )
+
+
+def test_a_call_without_instructions_is_told_by_its_messages() -> None:
+    assert refused(rules(), asked(system="", user="Hello\n  you" * 40)).splitlines() == [
+        "a model call belongs to no agent: POST https://api.openai.com/v1/chat/completions, "
+        "model gpt-5-mini",
+        "  user: " + " ".join(("Hello\n  you" * 40).split())[:199] + "…",
+        'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in the '
+        "scenario:",
+        "  agents:",
+        "    name: {messages: {$has: [{user: …}]}}",
+    ]
+
+
+def test_a_call_that_several_rules_fit_is_an_error() -> None:
+    attribution = rules(triage={"system": {"$contains": "triage"}}, desk={"model": "gpt-5-mini"})
+
+    assert refused(attribution, asked()) == (
+        "a model call fits the attribution rules of `triage`, `desk`: make them narrower\n"
+        "  system: You are the triage agent.\n"
+        "  user: Hello"
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "rule"),
+    [
+        ("Short.", '{$eq: "Short."}'),
+        ("First line.\nSecond line.", '{$starts: "First line."}'),
+        ('Say "hi": {x}', '{$eq: "Say \\"hi\\": {x}"}'),
+        ("  Indented.", '{$contains: "Indented."}'),
+        ("In ${city}.", '{$eq: "In $${city}."}'),
+        ("x" * 80, '{$starts: "' + "x" * 60 + '"}'),
+    ],
+    ids=["whole", "first line", "quoted", "indented", "no reference", "beginning"],
+)
+def test_the_proposed_rule_is_short_yaml(system: str, rule: str) -> None:
+    assert rule_lines("triage", system) == ["  agents:", f"    triage: {{system: {rule}}}"]
+
+
+@pytest.mark.parametrize("system", ["Short.", "  Indented.\nMore.", "First.\n\nThen.", "x" * 80])
+def test_the_proposed_rule_holds_of_the_call(system: str) -> None:
+    text = "\n".join(rule_lines("triage", system))
+    (document,) = load_text(text, "rule.yaml")
+
+    assert agent_of(rules(**document.data["agents"]), asked(system=system)) == "triage"

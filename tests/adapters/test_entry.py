@@ -1,0 +1,236 @@
+"""A pipeline's code is called as it is: functions, factories, classes, objects, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from simkit.adapters.entry import Caller, build, found_as
+from simkit.errors import FunctionMissing
+
+
+def function(text: str) -> str:
+    return f"said {text}"
+
+
+async def coroutine(text: str) -> str:
+    await asyncio.sleep(0)
+    return f"said {text}"
+
+
+def generator(text: str) -> Iterator[str]:
+    yield "said "
+    yield text
+
+
+async def async_generator(text: str) -> AsyncIterator[str]:
+    yield "said "
+    yield text
+
+
+async def made_of_items(text: str) -> AsyncIterator[str]:
+    return async_generator(text)
+
+
+def with_session(text: str, session: str) -> str:
+    return f"{session} said {text}"
+
+
+def with_session_by_name(text: str, *, session: str = "none") -> str:
+    return f"{session} said {text}"
+
+
+class Callable_:
+    """Is called itself."""
+
+    def __call__(self, text: str) -> str:
+        return f"said {text}"
+
+
+class Object:
+    """Has one method with a name that is known."""
+
+    def ask(self, text: str) -> str:
+        return f"said {text}"
+
+    def other(self, text: str) -> str:
+        return f"other said {text}"
+
+
+class Both(Object):
+    """Has two."""
+
+    def run(self, text: str) -> str:
+        return text
+
+
+def factory() -> Object:
+    return Object()
+
+
+def factory_of_a_function(*, model: str = "x") -> Callable[[str], str]:
+    return function
+
+
+def empty_factory() -> None:
+    return None
+
+
+def said(found: Any, method: str | None = None) -> Any:
+    caller = Caller()
+    try:
+        return caller.call(build("app:it", found, method, "s7"), "hi")
+    finally:
+        caller.close()
+
+
+@pytest.mark.parametrize(
+    ("found", "method", "reply"),
+    [
+        (function, None, "said hi"),
+        (partial(with_session, session="p"), None, "s7 said hi"),
+        (coroutine, None, "said hi"),
+        (generator, None, "said hi"),
+        (async_generator, None, "said hi"),
+        (made_of_items, None, "said hi"),
+        (with_session, None, "s7 said hi"),
+        (with_session_by_name, None, "s7 said hi"),
+        (Callable_, None, "said hi"),
+        (Callable_(), None, "said hi"),
+        (Object, None, "said hi"),
+        (Object(), None, "said hi"),
+        (Object, "other", "other said hi"),
+        (Both, "run", "hi"),
+        (factory, None, "said hi"),
+        (factory, "other", "other said hi"),
+        (factory_of_a_function, None, "said hi"),
+        (Object().other, None, "other said hi"),
+    ],
+)
+def test_whatever_takes_the_users_message_is_called(
+    found: Any, method: str | None, reply: str
+) -> None:
+    assert said(found, method) == reply
+
+
+def test_a_stream_that_is_not_of_texts_is_a_list() -> None:
+    def numbers(text: str) -> Iterator[int]:
+        yield from (1, 2)
+
+    assert said(numbers) == [1, 2]
+
+
+def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used() -> None:
+    made = [Object(), Object()]
+    fresh = iter(made)
+
+    def make() -> Object:
+        return next(fresh)
+
+    first: Any = build("app:make", make, "ask", "s1")
+    second: Any = build("app:make", make, "ask", "s2")
+    third: Any = build("app:make", make, "ask", "s3", made=made[0])
+
+    assert [talk.__self__ for talk in (first, second, third)] == [made[0], made[1], made[0]]
+
+
+@pytest.mark.parametrize(
+    ("found", "method", "text"),
+    [
+        (
+            empty_factory, None,
+            "`app:it` takes no parameter, so it must return the pipeline: a function of the "
+            "user's message, or an object. It returned nothing.",
+        ),
+        (
+            Object, "chat",
+            "`app:it` is or makes an object of class `Object`, which has no method 'chat' "
+            "(`app.call`). It has: ask, other.",
+        ),
+        (
+            Both, None,
+            "`app:it` is or makes an object of class `Both`, and which method takes the user's "
+            "message is not plain: run, ask.\n"
+            "Name it: `app: {call: run}`.",
+        ),
+        (
+            {"agent": 1}, None,
+            "`app:it` is an object of class `dict`, not a function of the user's message, nor an "
+            "object with such a method.",
+        ),
+    ],
+    ids=["nothing made", "no such method", "several methods", "no pipeline"],
+)  # fmt: skip
+def test_what_cannot_be_called_is_an_error_that_says_what_to_do(
+    found: Any, method: str | None, text: str
+) -> None:
+    with pytest.raises(FunctionMissing) as caught:
+        build("app:it", found, method, "s1")
+
+    assert (caught.value.what, caught.value.name) == (text, "app:it")
+
+
+def test_what_a_module_does_not_hold_is_an_error() -> None:
+    with pytest.raises(FunctionMissing) as caught:
+        found_as("json:no_such")
+
+    assert caught.value.what == "`json:no_such`: module 'json' has no 'no_such'"
+
+
+def test_one_event_loop_serves_all_turns() -> None:
+    loops = []
+
+    async def talk(text: str) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    caller = Caller()
+    caller.call(talk, "a")
+    caller.call(talk, "b")
+    caller.close()
+
+    assert loops[0] is loops[1]
+    assert loops[0].is_closed()
+
+
+def test_a_caller_inside_an_event_loop_is_served_by_another_with_its_context() -> None:
+    name = contextvars.ContextVar[str]("name", default="nobody")
+    caller = Caller()
+
+    async def talk(text: str) -> str:
+        await asyncio.sleep(0)
+        return f"{name.get()} said {text}"
+
+    async def inside() -> list[str]:
+        name.set("ann")
+        return [caller.call(talk, "a"), caller.call(talk, "b")]
+
+    try:
+        assert asyncio.run(inside()) == ["ann said a", "ann said b"]
+    finally:
+        caller.close()
+
+
+def test_tasks_that_are_left_over_are_cancelled_at_the_end() -> None:
+    ended: list[str] = []
+
+    async def for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    async def talk(text: str) -> None:
+        talk.task = asyncio.create_task(for_ever())  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+
+    caller = Caller()
+    caller.call(talk, "a")
+    assert ended == []
+    caller.close()
+
+    assert ended == ["ended"]

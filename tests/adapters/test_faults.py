@@ -1,0 +1,216 @@
+"""Faults at the wire: what the real clients do, and what is said of code that takes them wrongly.
+
+The desks stand in tests/apps/faulty_desk.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.events import FaultInjected, ModelFailed, ModelRetried
+from simkit.failures import FAILURES
+from tests.adapters.running import run_app
+from tests.building import Ran
+
+CLIENTS = ["openai_sync", "openai_async", "anthropic_sync", "anthropic_async"]
+PILLS = "Take two pills a day, but never with milk or on an empty stomach."
+LATER = "{error: {type: rate_limit, retry_after: 2}}"
+
+
+def ran(desk: str, *lines: str, more: str = "", expect: str = "{}") -> Ran:
+    """One turn of a desk whose model answers with these lines."""
+    scenario = f"""
+agents: {{desk: {{system: You help.}}}}
+{more}
+turns:
+  - user: hello
+    replies: {{desk: [{", ".join(lines)}]}}
+    expect: {expect}
+"""
+    return run_app(f"faulty_desk:{desk}", scenario)
+
+
+def found(ran: Ran) -> list[str]:
+    """The lints that fail the scenario, or warn."""
+    return [f.id for f in (*ran.judgement.findings, *ran.judgement.warnings)]
+
+
+def attempts(ran: Ran) -> list[tuple[int, int]]:
+    """When each call was made again, and which attempt it is."""
+    return [(e.at, e.attempt) for e in ran.events(ModelRetried)]
+
+
+# What clients do by themselves
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+def test_clients_wait_as_long_as_they_are_asked_to_in_virtual_time(desk: str) -> None:
+    told = ran(desk, LATER, "Done.", expect="{reply: Done.}")
+
+    assert attempts(told) == [(2000, 2)]
+    assert found(told) == []
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+@pytest.mark.parametrize("kind", ["authentication", "context_overflow", "rate_limit"])
+def test_clients_do_not_try_again_what_they_are_not_told_to(desk: str, kind: str) -> None:
+    told = ran(desk, f"{{error: {kind}}}", expect=f"{{error: {{type: {kind}}}}}")
+
+    assert attempts(told) == []
+    assert found(told) == []
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+@pytest.mark.parametrize("kind", ["connection", "timeout"])
+def test_clients_try_again_where_no_answer_came_at_times_that_the_seed_decides(
+    desk: str, kind: str
+) -> None:
+    first, second = (ran(desk, f"{{error: {kind}}}", "Done.") for _ in range(2))
+    other = ran(desk, f"{{error: {kind}}}", "Done.", more="seed: 8")
+
+    assert first.trace.encoded() == second.trace.encoded()
+    assert attempts(first) != attempts(other)
+    assert [attempt for _, attempt in attempts(first)] == [2]
+    assert found(first) == []
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+def test_an_answer_that_comes_later_than_its_client_waits_is_a_timeout(desk: str) -> None:
+    told = ran(desk, "{text: Too late., latency_ms: 700000}", "Done.", expect="{reply: Done.}")
+
+    assert [(e.at, e.error) for e in told.events(ModelFailed)] == [(600_000, "timeout")]
+    assert found(told) == []
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+def test_an_answer_that_is_slow_takes_virtual_time(desk: str) -> None:
+    told = ran(desk, "{text: Done., latency_ms: 500000}", expect="{reply: Done.}")
+
+    assert told.trace.events[-1].at == 500_000
+    assert found(told) == []
+
+
+@pytest.mark.parametrize("desk", ["openai_sync", "anthropic_sync", "careful_stream"])
+def test_characters_of_several_bytes_may_come_in_pieces(desk: str) -> None:
+    told = ran(desk, "{text: Grüße aus Köln 🙂, chunks: bytes}")
+
+    assert told.turn().reply == "Grüße aus Köln 🙂"
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [
+        ("truncated", "JSONDecodeError"),
+        ("malformed_frame", "JSONDecodeError"),
+        ("empty_choices", "IndexError"),
+    ],
+)
+def test_a_reply_that_is_none_reaches_the_code(kind: str, raised: str) -> None:
+    told = ran("openai_sync", f"{{error: {kind}}}", expect="{error: FunctionFailed}")
+
+    error = told.turn().error
+    assert error is not None
+    assert f"raised {raised}: " in error.message
+    assert [e.error for e in told.events(ModelFailed)] == [kind]
+
+
+def test_every_failure_of_the_vocabulary_is_one_event_at_the_wire() -> None:
+    for kind in FAILURES:
+        told = ran("careful_stream", f"{{error: {kind}}}")
+
+        assert [e.error for e in told.events(ModelFailed)] == [kind]
+
+
+# What is said of code that takes them wrongly
+
+
+@pytest.mark.parametrize(
+    ("desk", "lines", "lint"),
+    [
+        ("careless_retries", ["{error: invalid_request}", "Done."], "NET-01"),
+        ("careless_retries", [LATER, "Done."], "NET-02"),
+        ("careless_haste", [LATER, "Done."], "NET-02"),
+        ("careless_storm", ["{error: overloaded}"] * 6 + ["Done."], "NET-04"),
+        *[
+            ("careless_stream", [f"{{error: {{type: {kind}, message: '{PILLS}'}}}}"], "NET-03")
+            for kind in ("cut_stream", "stall", "truncated")
+        ],
+    ],
+)
+def test_code_that_takes_a_failure_wrongly_is_found(desk: str, lines: list[str], lint: str) -> None:
+    assert found(ran(desk, *lines)) == [lint]
+
+
+def test_what_broke_off_is_found_in_what_is_remembered() -> None:
+    scenario = f"""
+agents: {{desk: {{system: You help.}}}}
+app: {{path: [.]}}
+turns:
+  - {{user: hello, replies: {{desk: {{error: {{type: cut_stream, message: "{PILLS}"}}}}}}}}
+  - {{user: again, replies: {{desk: Done.}}}}
+"""
+    told = run_app("faulty_desk:careless_memory", scenario)
+
+    (finding,) = told.judgement.findings
+    assert finding.id == "NET-03"
+    assert finding.what == (
+        "what came of call c1 of agent 'desk' in turn 1 before cut_stream, 'Take two pills a day, "
+        "but never with mil', stands in a context of agent 'desk' in turn 2"
+    )
+    assert finding.where.endswith("test.scenario.yaml:8:5")
+
+
+@pytest.mark.parametrize(
+    ("desk", "lines"),
+    [
+        ("careless_retries", ["{error: {status: 409}}", "Done."]),
+        ("careless_retries", ["{error: {type: overloaded, retry_after: 1}}", "Done."]),
+        ("careless_haste", ["{error: {type: overloaded, retry_after: 0.5}}", "Done."]),
+        ("careless_storm", ["{error: overloaded}"] * 4 + ["Done."]),
+        ("falls_back", ["{error: not_found}", "Done."]),
+        ("falls_back", [LATER, "Done."]),
+        ("gives_up", [LATER]),
+        ("careful_stream", [f"{{error: {{type: truncated, message: '{PILLS}'}}}}"]),
+        ("goes_on", [f"{{error: {{type: cut_stream, message: '{PILLS}'}}}}", "k or wine."]),
+    ],
+)  # fmt: skip
+def test_the_nearest_that_is_right_passes(desk: str, lines: list[str]) -> None:
+    assert found(ran(desk, *lines)) == []
+
+
+# Planned faults
+
+
+def fault(**keys: Any) -> str:
+    return f"faults: [{keys}]".replace("'", "")
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+def test_a_planned_fault_leaves_the_line_to_the_attempt_after_it(desk: str) -> None:
+    told = ran(
+        desk, "Done.", expect="{reply: Done.}",
+        more=fault(agent="desk", error="{type: overloaded, retry_after: 3}"),
+    )  # fmt: skip
+
+    assert [e.fault for e in told.events(FaultInjected)] == ["overloaded on call 1"]
+    assert attempts(told) == [(3000, 2)]
+    assert found(told) == []
+
+
+def test_lines_that_a_planned_fault_leaves_over_are_none_too_many() -> None:
+    told = ran("gives_up", "Done.", more=fault(error="overloaded"))
+
+    assert told.turn().reply == "The desk is closed."
+    assert found(told) == []
+
+
+def test_faults_drawn_from_the_seed_are_the_same_every_time() -> None:
+    def drawn(seed: int) -> list[str]:
+        more = f"seed: {seed}\n" + fault(share=0.5, error="overloaded")
+        told = ran("careless_storm", "Done.", more=more)
+        return [e.fault for e in told.events(FaultInjected)]
+
+    assert drawn(3) == drawn(3)
+    assert len({tuple(drawn(seed)) for seed in range(8)}) > 1

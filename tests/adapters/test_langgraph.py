@@ -1,0 +1,548 @@
+"""LangGraph's graphs, unchanged: who works, what each is sent and writes, who hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+if find_spec("langgraph") is None:
+    pytest.skip("langgraph is not installed", allow_module_level=True)
+
+from simkit import events as e
+from simkit.adapters import langgraph_taps
+from simkit.errors import SourceError
+from simkit.session import simulate
+from tests.adapters.running import prepared, run_app
+from tests.building import Ran
+
+TWO = dedent("""
+    turns:
+      - user: Hello
+        replies: {first: One., second: Two.}
+        expect:
+          reply: Two.
+          agents: [first, second]
+          context:
+            first: {messages: [{system: You are first.}, {user: Hello}]}
+            second:
+              messages: [{system: You are second.}, {user: Hello}, {assistant: One., agent: first}]
+""")
+STATE = "      state: {messages: [{user: Hello}, {assistant: One.}, {assistant: Two.}]}\n"
+
+
+def run(name: str, scenario: str) -> Ran:
+    return run_app(f"langgraph_cases:{name}", scenario)
+
+
+def held(name: str, scenario: str) -> Ran:
+    """Runs a scenario that must hold."""
+    ran = run(name, scenario)
+    assert [finding.what for finding in ran.judgement.findings] == []
+    return ran
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["compiled", "builder", "factory", "async_factory", "remembering", "asynchronous"],
+)
+def test_a_graph_is_seen_in_whatever_form_it_is_named(name: str) -> None:
+    held(name, TWO + STATE)
+
+
+@pytest.mark.parametrize("call", ["invoke", "ainvoke", "stream", "astream"])
+def test_a_graph_is_seen_whichever_way_it_is_called(call: str) -> None:
+    held("compiled", f"app: {{path: [.], call: {call}}}\n" + TWO + STATE)
+
+
+@pytest.mark.parametrize(
+    "name", ["wrapped", "wrapped_state", "wrapped_stream_v2", "wrapped_messages", "wrapped_async"]
+)
+def test_a_graph_is_seen_that_the_users_code_calls(name: str) -> None:
+    held(name, TWO + STATE)
+
+
+def test_a_factory_is_given_the_configuration() -> None:
+    held("configured", "app: {path: [.], config: {configurable: {size: 2}}}\n" + TWO + STATE)
+
+
+def test_nothing_is_left_in_the_framework_after_a_run() -> None:
+    held("compiled", TWO)
+
+    assert langgraph_taps.installation.replaced == []
+    assert langgraph_taps.current_listener() is None
+
+
+@pytest.mark.parametrize("name", ["compiled", "asynchronous", "counters", "both_fail", "clashing"])
+def test_ten_runs_are_one(name: str) -> None:
+    two = name in ("compiled", "asynchronous")
+    scenario = prepared(
+        f"langgraph_cases:{name}",
+        TWO if two else "app: {path: [.], input: {text: '${user}'}}\nturns: [{user: Hello}]",
+    )
+
+    assert len({simulate(scenario).trace.digest() for _ in range(10)}) == 1
+
+
+# Who works
+
+
+def test_tasks_of_the_functional_api_work_beside_each_other() -> None:
+    held(
+        "workflow",
+        """
+        turns:
+          - user: cats and dogs
+            replies: {note: [They purr., They bark.]}
+            expect:
+              reply: They purr.; They bark.
+              agents: [workflow, note, note]
+              runs: {"note[1]": {output: They bark.}}
+              context: {"note[1]": {includes: [{user: dogs}]}}
+        """,
+    )
+
+
+def test_a_node_that_is_a_graph_works_by_its_own_nodes() -> None:
+    held(
+        "outer",
+        """
+        turns:
+          - user: Hello
+            replies: {critic: Fine., end: Bye.}
+            expect: {agents: [review, critic, end], state: {messages: {$len: 3}}}
+        """,
+    )
+
+
+def test_a_graph_that_a_node_calls_in_a_thread_of_its_own_is_seen_and_its_state_is_not() -> None:
+    held(
+        "calling",
+        """
+        turns:
+          - user: Hello
+            replies: {first: One., second: Two.}
+            expect:
+              agents: [caller, first, second]
+              reply: Two.
+              state: {messages: [{user: Hello}, {assistant: Two.}]}
+        """,
+    )
+
+
+def test_a_node_may_be_given_another_name() -> None:
+    held(
+        "compiled",
+        "agents: {greeter: {node: first}}\n" + TWO.replace("first:", "greeter:").replace(
+            "[first,", "[greeter,"
+        ).replace("agent: first", "agent: greeter"),
+    )  # fmt: skip
+
+
+# State
+
+
+def test_what_parallel_nodes_write_is_told_with_its_reducer() -> None:
+    ran = held(
+        "counters",
+        """
+        app: {path: [.], input: {text: "${user}"}, output: log}
+        turns:
+          - user: go
+            expect:
+              agents: [[a, b]]
+              reply: [a, b]
+              runs: {b: {update: {log: [b], count: 2}}}
+              state: {text: go, log: [a, b], count: 4, seen: {a: 1, b: 1}, loud: {a: A, b: B}}
+        """,
+    )
+
+    assert ran.view.pipeline.channels == {
+        "text": e.ChannelFacts("replace", "turn"),
+        "log": e.ChannelFacts("append", "turn"),
+        "count": e.ChannelFacts("add", "turn"),
+        "seen": e.ChannelFacts("merge", "turn"),
+        "loud": e.ChannelFacts("langgraph_cases:merged", "turn"),
+        "last": e.ChannelFacts("replace", "turn"),
+    }
+
+
+def test_messages_that_are_removed_are_a_declared_reset() -> None:
+    ran = held(
+        "trimming",
+        """
+        turns:
+          - user: Hello
+            replies: {first: One.}
+            expect: {state: {messages: [{assistant: One.}]}}
+          - user: Again
+            replies: {first: Two.}
+            expect: {state: {messages: [{assistant: Two.}]}}
+        """,
+    )
+
+    assert ran.events(e.StateUpdated)[-1].update == {"messages": {"$set": [{"$message": 4}]}}
+
+
+def test_each_session_is_a_thread_and_each_run_has_threads_of_its_own() -> None:
+    scenario = """
+        turns:
+          - {user: Hello, replies: {first: One., second: Two.}}
+          - user: Good day
+            session: other
+            replies: {first: Un., second: Deux.}
+            expect: {state: {messages: {$len: 3}}}
+          - user: Again
+            replies: {first: Three., second: Four.}
+            expect:
+              state: {messages: {$len: 6}}
+              context: {first: {excludes: [{$contains: Deux}]}}
+        """
+
+    held("remembering", scenario)
+    held("remembering", scenario)
+
+
+# What a graph is given
+
+
+def test_the_message_is_the_one_text_that_a_graph_takes() -> None:
+    held(
+        "one_text",
+        "app: {path: [.], output: answer}\nturns: [{user: Why, expect: {reply: Why in English}}]",
+    )
+
+
+@pytest.mark.parametrize(
+    "wanted", ['{question: "${user}", language: German}', "langgraph_cases:in_german"]
+)
+def test_a_scenario_says_how_the_message_becomes_a_graphs_input(wanted: str) -> None:
+    held(
+        "two_texts",
+        f"app: {{path: [.], output: answer, input: {wanted}}}\n"
+        "turns: [{user: Why, expect: {reply: Why in German}}]",
+    )
+
+
+def test_a_message_that_is_a_mapping_is_a_graphs_input() -> None:
+    held(
+        "two_texts",
+        """
+        app: {path: [.], output: answer}
+        turns:
+          - user: {json: {question: Why, language: Dutch}}
+            expect: {reply: Why in Dutch}
+        """,
+    )
+
+
+def test_a_graph_that_takes_several_texts_must_be_told_which() -> None:
+    with pytest.raises(SourceError) as caught:
+        run("two_texts", "turns: [{user: Why}]")
+
+    assert str(caught.value).partition(": ")[2] == (
+        "`langgraph_cases:two_texts` takes `question`, `language`, `answer`, and no `messages`: "
+        "which is the user's message?\n"
+        'Say it: `app: {input: {<key>: "${user}"}}`, or name a function of the message that '
+        "returns the graph's input: `app: {input: module:function}`."
+    )
+
+
+# Handoffs, interrupts, failures
+
+
+def test_a_command_that_goes_to_another_node_is_a_handoff() -> None:
+    held(
+        "routed",
+        """
+        turns:
+          - user: My bill is wrong
+            replies: {triage: billing, desk: Sorry about the billing.}
+            expect:
+              agents: [triage, desk]
+              handoffs: [{from: triage, to: desk, payload: {topic: billing}}]
+              state: {topic: billing}
+        lints: {HND-12: the desk reads the conversation alone}
+        """,
+    )
+
+
+def test_a_command_to_the_graph_around_is_a_handoff_of_the_node_inside() -> None:
+    ran = held(
+        "escalating",
+        """
+        turns:
+          - user: My bill is wrong
+            replies: {clerk: Sorry., boss: Sorry indeed.}
+            expect:
+              agents: [front, clerk, boss]
+              handoffs: [{from: clerk, to: boss, payload: {topic: anger}}]
+              state: {topic: anger}
+              reply: Sorry indeed.
+        lints: {HND-12: the boss reads the conversation alone}
+        """,
+    )
+
+    assert [one.status for one in ran.turn().runs] == ["done", "done", "done"]
+
+
+def test_a_graph_that_a_node_calls_twice_works_twice() -> None:
+    held(
+        "twice_inside",
+        """
+        turns:
+          - user: Hello
+            replies: {helper: [One., Two.], caller: Three.}
+            expect:
+              agents: [caller, helper, helper]
+              model_calls: {helper: 2, caller: 1}
+              reply: Three.
+        """,
+    )
+
+
+def test_calls_in_threads_that_a_node_starts_are_the_nodes() -> None:
+    held(
+        "threaded",
+        """
+        turns:
+          - user: Hello
+            replies: {worker: [One., Two.]}
+            expect: {agents: [worker], model_calls: {worker: 2}, reply: One. Two.}
+        """,
+    )
+
+
+def test_an_answer_resumes_the_node_that_asked() -> None:
+    held(
+        "one_question",
+        """
+        app: {path: [.], input: {text: "${user}"}, output: log}
+        turns:
+          - user: go
+            expect: {interrupt: Name?, agents: [ask], reply: null}
+          - resume: Ada
+            expect: {agents: [ask, a], reply: ["Name?: Ada", a]}
+        """,
+    )
+
+
+def test_several_questions_are_answered_by_who_asked() -> None:
+    held(
+        "two_questions",
+        """
+        app: {path: [.], input: {text: "${user}"}, output: log}
+        turns:
+          - user: go
+            expect: {agents: [[ask_age, ask_name]]}
+          - resume: {ask_name: Ada, ask_age: 36}
+            expect: {reply: {$unordered: ["Name?: Ada", "Age?: 36"]}}
+        """,
+    )
+
+
+def test_an_answer_to_no_question_is_refused() -> None:
+    with pytest.raises(SourceError) as caught:
+        run("remembering", "turns: [{user: a, replies: {first: b, second: c}}, {resume: yes}]")
+
+    assert str(caught.value).partition(": ")[2] == (
+        "turn 2 answers an interrupt, but session 's1' of `langgraph_cases:remembering` waits for "
+        "nothing."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("remembering", "its InMemorySaver is in memory, and ends with its process"),
+        ("compiled", "it has no checkpointer, so nothing outlives its process"),
+    ],
+)
+def test_a_graph_that_keeps_nothing_is_not_restarted(name: str, why: str) -> None:
+    again = "{user: d, restart: true, replies: {first: e, second: f}}"
+    with pytest.raises(SourceError) as caught:
+        run(name, f"turns: [{{user: a, replies: {{first: b, second: c}}}}, {again}]")
+
+    assert str(caught.value).partition(": ")[2] == (
+        f"`langgraph_cases:{name}` cannot be restarted: {why}.\n"
+        "Compile it with a checkpointer that keeps its state in a file, such as SqliteSaver, or "
+        "keep the checkpointer in a module that is not the pipeline's."
+    )
+
+
+def test_a_node_that_is_tried_again_is_one_activation() -> None:
+    ran = held(
+        "retried",
+        """
+        app: {path: [.], input: {text: "${user}"}, output: log}
+        turns: [{user: go, expect: {agents: [flaky], reply: [at last]}}]
+        """,
+    )
+
+    assert [one.status for one in ran.turn().runs] == ["done"]
+
+
+def test_of_nodes_that_fail_together_the_first_is_told_and_nothing_holds_of_the_step() -> None:
+    ran = held(
+        "both_fail",
+        """
+        app: {path: [.], input: {text: "${user}"}}
+        turns:
+          - user: wine
+            expect:
+              error: {type: FunctionFailed, message: {$contains: no wine here}}
+              state: {log: []}
+        """,
+    )
+
+    assert {one.agent: one.status for one in ran.turn().runs}["one"] == "failed"
+
+
+def test_what_the_framework_raises_keeps_its_name() -> None:
+    ran = run("clashing", "app: {path: [.], input: {text: '${user}'}}\nturns: [{user: go}]")
+
+    error = ran.error()
+    assert error is not None
+    assert error[0] == "InvalidUpdateError"
+
+
+# Tools, stores, models
+
+
+def test_a_tool_is_stood_in_for_by_its_name_alone() -> None:
+    held(
+        "stubbed",
+        """
+        turns:
+          - user: And Bern?
+            tool_results: {weather: grey}
+            expect:
+              reply: Grey.
+              tool_calls: [{agent: ask, tool: weather, args: {city: Bern}, result: grey}]
+              context: {tell: {includes: [{role: tool, content: grey}]}}
+        """,
+    )
+
+
+def test_a_tool_that_is_async_is_carried_out_and_seen() -> None:
+    held(
+        "async_tool",
+        """
+        turns:
+          - user: And Bern?
+            expect:
+              reply: Clear.
+              tool_calls: [{agent: ask, tool: later, result: {city: Bern, sky: clear}}]
+        """,
+    )
+
+
+def test_what_goes_into_a_store_and_out_of_it_is_told() -> None:
+    ran = held("storing", "turns: [{user: Ada, expect: {reply: Nice to meet you.}}]")
+
+    assert [
+        (type(one).__name__, one.agent, one.channel)
+        for one in ran.trace.events
+        if isinstance(one, (e.StoreRead, e.StoreWritten))
+    ] == [
+        ("StoreRead", "remember", "users/ada/name"),
+        ("StoreWritten", "remember", "users/ada/name"),
+    ]
+
+
+def test_models_without_a_wire_are_seen() -> None:
+    ran = run("stubbed", "turns: [{user: Bern?, tool_results: {weather: grey}}]")
+
+    assert [(c.agent, [m.role for m in c.context.messages]) for c in ran.turn().calls] == [
+        ("ask", ["user"]), ("tell", ["user", "assistant", "tool"]),
+    ]  # fmt: skip
+
+
+# Each hook, removed, turns a scenario red
+
+
+def without(modes: set[str]) -> Any:
+    return lambda monkeypatch: monkeypatch.setattr(langgraph_taps, "MODES", modes)
+
+
+def without_callback(name: str) -> Any:
+    def remove(monkeypatch: pytest.MonkeyPatch) -> None:
+        from simkit.adapters.langgraph_callbacks import Callbacks
+
+        monkeypatch.setattr(Callbacks, name, lambda self, *args, **kwargs: None)
+
+    return remove
+
+
+def without_rows(module: str) -> Any:
+    def remove(monkeypatch: pytest.MonkeyPatch) -> None:
+        from simkit.adapters import langgraph_work
+
+        monkeypatch.setattr(langgraph_work, f"rows_for_{module}", lambda found: [])
+
+    return remove
+
+
+def without_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    from simkit.adapters import langgraph_work
+
+    monkeypatch.setattr(langgraph_work, "namespace_now", lambda: "")
+
+
+STUBBED = """
+    turns:
+      - user: And Bern?
+        tool_results: {weather: grey}
+        expect: {reply: Grey., tool_calls: [{tool: weather, result: grey}]}
+"""
+ROUTED = """
+    turns:
+      - user: My bill is wrong
+        replies: {triage: billing, desk: Sorry.}
+        expect: {handoffs: [{from: triage, to: desk}]}
+    lints: {HND-12: the desk reads the conversation alone}
+"""
+FAKED = """
+    turns:
+      - user: And Bern?
+        tool_results: {weather: grey}
+        expect: {model_calls: {ask: 1, tell: 1}}
+"""
+STORED = """
+    turns:
+      - user: Ada
+        expect: {events: {$has: [{kind: StoreWritten, channel: users/ada/name}]}}
+"""
+SAVED = """
+    turns:
+      - user: Hello
+        replies: {first: One., second: Two.}
+        expect: {events: {$has: [{kind: CheckpointSaved, checkpoint: k3}]}}
+"""
+
+
+def hooks() -> Iterator[Any]:
+    yield pytest.param(without({"values", "checkpoints"}), "compiled", TWO, id="tasks")
+    yield pytest.param(without({"tasks", "checkpoints"}), "compiled", TWO + STATE, id="values")
+    yield pytest.param(without({"tasks", "values"}), "remembering", SAVED, id="checkpoints")
+    yield pytest.param(without_callback("on_chain_end"), "routed", ROUTED, id="a node's result")
+    yield pytest.param(without_callback("on_llm_end"), "stubbed", FAKED, id="models")
+    yield pytest.param(without_rows("tools"), "stubbed", STUBBED, id="tools")
+    yield pytest.param(without_rows("store"), "storing", STORED, id="stores")
+    yield pytest.param(without_namespace, "compiled", TWO, id="whose code it is")
+
+
+@pytest.mark.parametrize(("remove", "name", "scenario"), list(hooks()))
+def test_a_scenario_fails_without_what_it_looks_through(
+    remove: Any, name: str, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(name, scenario).judgement.passed
+
+    remove(monkeypatch)
+    try:
+        assert not run(name, scenario).judgement.passed
+    except SourceError:
+        return  # What cannot be told whose it is ends the run.

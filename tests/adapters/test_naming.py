@@ -1,0 +1,81 @@
+"""Names for agents that say nothing of themselves, and rules that tell their calls apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.adapters.naming import proposed_name, rule_of, voices_of
+from simkit.messages import Message
+from simkit.wire.values import Asked, Offer
+
+
+@pytest.mark.parametrize(
+    ("system", "name"),
+    [
+        ("You are the triage agent of a travel desk. Pass on.", "triage_agent"),
+        ("You are a helpful assistant.", "helpful_assistant"),
+        ("You're an expert in tax law", "expert"),
+        ("Act as our night nurse, and be kind.", "night_nurse"),
+        ("Summarise the text.\nYou are the editor.", "summarise_the_text"),
+        ("  \n", "assistant"),
+    ],
+)
+def test_a_name_is_proposed_from_the_first_sentence(system: str, name: str) -> None:
+    assert proposed_name(system) == name
+
+
+def asked(system: str, *tools: str) -> Asked:
+    messages = (Message("system", system),) if system else ()
+    return Asked("openai-chat", "m", messages, tuple(Offer(tool) for tool in tools))
+
+
+def rules(*calls: Asked) -> dict[str, Any]:
+    voices, _ = voices_of(calls)
+    return {voice.name: rule_of(voice, voices) for voice in voices}
+
+
+def test_agents_are_told_apart_by_what_they_are() -> None:
+    assert rules(
+        asked("You are the clerk. Known: a"),
+        asked("You are the boss."),
+        asked("You are the clerk. Known: b"),
+    ) == {
+        "clerk": {"system": {"$starts": "You are the clerk"}},
+        "boss": {"system": {"$starts": "You are the boss"}},
+    }
+
+
+def test_one_role_that_begins_like_another_is_told_by_more_words() -> None:
+    assert rules(asked("You are the clerk."), asked("You are the clerk of the night.")) == {
+        "clerk": {"system": {"$starts": "You are the clerk."}},
+        "clerk_2": {"system": {"$starts": "You are the clerk of the night."}},
+    }
+
+
+def test_instructions_that_go_on_where_others_end_are_told_by_being_whole() -> None:
+    assert rules(asked("Go on"), asked("Go on and on")) == {
+        "go_on": {"system": {"$eq": "Go on"}},
+        "go_on_and_on": {"system": {"$starts": "Go on and on"}},
+    }
+
+
+def test_agents_with_the_same_instructions_are_told_by_their_tools() -> None:
+    assert rules(asked("Help.", "search", "log"), asked("Help.", "book")) == {
+        "help": {"system": {"$starts": "Help."}, "tools": {"$has": ["log"]}},
+        "help_2": {"system": {"$starts": "Help."}, "tools": {"$has": ["book"]}},
+    }
+
+
+def test_a_call_without_tools_is_the_same_agents() -> None:
+    _, whose = voices_of([asked("Help.", "search"), asked("Help.")])
+
+    assert [voice.name for voice in whose] == ["help", "help"]
+
+
+def test_an_agent_without_instructions_has_a_rule_too() -> None:
+    assert rules(asked(""), asked("You are the boss.")) == {
+        "assistant": {"system": ""},
+        "boss": {"system": {"$starts": "You are the boss"}},
+    }

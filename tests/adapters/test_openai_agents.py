@@ -1,0 +1,297 @@
+"""The OpenAI Agents SDK as it is: what is claimed to be seen is seen, and by these hooks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+agents = pytest.importorskip("agents", reason="openai-agents is not installed")
+
+from agents import run as agents_run  # noqa: E402
+from agents.testing import ScriptedModel, assistant_message  # noqa: E402
+from agents.tracing import get_trace_provider  # noqa: E402
+from agents.tracing.processors import BackendSpanExporter  # noqa: E402
+
+from simkit.adapters import openai_agents_hooks, openai_agents_runner  # noqa: E402
+from simkit.adapters.openai_agents_flights import FlightLog  # noqa: E402
+from simkit.adapters.openai_agents_hooks import FlightHooks  # noqa: E402
+from simkit.errors import SourceError  # noqa: E402
+from simkit.scenario.files import Item, Library, Prepared  # noqa: E402
+from simkit.session import simulate  # noqa: E402
+from tests.adapters.running import APPS, run_app  # noqa: E402
+
+DESK, TEAM = APPS / "agents_desk.scenario.yaml", APPS / "agents_team.scenario.yaml"
+UPSTREAM = APPS / "agents_upstream.scenario.yaml"
+
+
+def scenarios(*files: Path) -> list[Prepared]:
+    found = []
+    for file in files:
+        library = Library()
+        for place, document in enumerate(library.documents(str(file))):
+            item = Item(str(file), document.data["scenario"], place, 1)
+            found.append(library.prepared(item))
+    return found
+
+
+def scenario(start: str) -> Prepared:
+    (found,) = [one for one in scenarios(DESK, TEAM, UPSTREAM) if one.item.name.startswith(start)]
+    return found
+
+
+def passes(prepared: Prepared) -> bool:
+    try:
+        return simulate(prepared).passed
+    except SourceError:
+        return False
+
+
+FAQ = """
+    turns:
+      - user: Is there wifi?
+        replies:
+          Triage: [{calls: [look_up: {question: wifi}]}, {text: One moment., handoff: {to: FAQ}}]
+          FAQ: "Yes"
+        tool_results: {look_up: {wifi: true}}
+        expect:
+          reply: "Yes"
+          agents: [Triage, FAQ]
+          handoffs: [{from: Triage, to: FAQ}]
+          tool_calls: [{agent: Triage, tool: look_up, result: {wifi: true}}]
+          context:
+            # Before the filter, and behind it.
+            Triage[-1]: {includes: [{role: tool}]}
+            FAQ:
+              messages:
+                - system: You answer questions.
+                - user: Is there wifi?
+                - {assistant: One moment., agent: Triage}
+"""
+HOMEWORK = """
+    turns:
+      - user: Do my homework
+        replies:
+          Guard: {json: {is_homework: true}}
+          Tutor: {calls: [archive: {word: homework}]}
+        expect:
+          reply: Do it yourself.
+          agents: [Tutor, Guard]
+          runs: {Guard: {output: {is_homework: true}}}
+          events:
+            $in_order:
+              - {kind: AgentStarted, agent: Guard, parent: r1}
+              - kind: GuardrailTripped
+                agent: Tutor
+                guardrail: no_homework
+                reason: '{"is_homework":true}'
+              - {kind: AgentFinished, agent: Tutor, status: cancelled}
+"""
+CHAT = """
+    app: {path: [.], call: WAY}
+    turns:
+      - user: Hello
+        replies: {Chatty: [{calls: [dictionary: {word: hi}]}, Hi!]}
+        expect:
+          reply: Hi!
+          agents: [Chatty]
+          tool_calls: [{agent: Chatty, tool: dictionary, result: hi!}]
+          context: {Chatty: {settings: {model: gpt-5-mini}}}
+      - user: And now?
+        replies: {Chatty: Bye}
+        expect:
+          context:
+            Chatty: {includes: [{user: Hello}, {role: tool, content: hi!}, {assistant: Hi!}]}
+"""
+
+
+@pytest.mark.parametrize("way", ["ask", "ask_in_sync", "ask_streamed"])
+def test_a_filter_is_seen_however_the_agent_is_run(way: str) -> None:
+    ran = run_app(f"agents_desk:{way}", FAQ)
+
+    assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
+
+
+@pytest.mark.parametrize("way", ["patient_tutor", "streaming_tutor"])
+def test_a_tripped_guardrail_is_seen_also_where_the_code_catches_it(way: str) -> None:
+    ran = run_app(f"agents_team:{way}", HOMEWORK)
+
+    assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
+
+
+# `run_sync` uses its event loop again after `shutdown_asyncgens`.
+@pytest.mark.filterwarnings("ignore:asynchronous generator:ResourceWarning")
+@pytest.mark.parametrize("way", ["run", "run_sync", "run_streamed"])
+def test_an_agent_on_chat_completions_keeps_its_conversation(way: str) -> None:
+    ran = run_app("agents_team:chatty", CHAT.replace("WAY", way))
+
+    assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
+
+
+def test_ten_runs_have_one_digest() -> None:
+    for prepared in scenarios(DESK, TEAM):
+        assert len({simulate(prepared).trace.digest() for _ in range(10)}) == 1
+
+
+async def _skip(self: Any, *args: Any, **kwargs: Any) -> None:
+    """Stands for a hook that is not there."""
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Stands for what nobody writes down."""
+
+
+HOOKS: dict[str, tuple[Any, str, Any, str]] = {
+    "agents start": (FlightHooks, "on_agent_start", _skip, "team: an agent whose"),
+    "handoffs are made": (FlightHooks, "on_handoff", _skip, "desk: of two handoffs"),
+    "agents end": (FlightHooks, "on_agent_end", _skip, "team: an agent that stops"),
+    "handoff tools": (FlightHooks, "on_llm_start", _skip, "desk: a conversation"),
+    "tools end": (FlightHooks, "on_tool_end", _skip, "desk: a conversation"),
+    "tools": (openai_agents_hooks, "answered", _nothing, "desk: a conversation"),
+    "context objects": (FlightLog, "look", _nothing, "desk: a conversation"),
+    "parallel runs": (FlightLog, "_group", _nothing, "team: agents that are tools"),
+    "failures": (FlightLog, "failed", _nothing, "team: a tripwire"),
+    "refused tools": (FlightLog, "_tell_refusals", _nothing, "team: a tripwire"),
+    "sessions read": (FlightLog, "store_read", _nothing, "desk: a session"),
+    "sessions written": (FlightLog, "store_written", _nothing, "desk: a session"),
+    "the runner": (openai_agents_runner, "_Runner", lambda before: before, "desk: a conversation"),
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_each_hook_removed_turns_a_scenario_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, nothing, start = HOOKS[name]
+    prepared = scenario(start)
+    assert passes(prepared)
+
+    monkeypatch.setattr(owner, attribute, nothing)
+
+    assert not passes(prepared)
+
+
+def test_a_nested_run_names_the_run_inside_which_it_works() -> None:
+    ran = run_app(
+        "agents_team:translator",
+        """
+        turns:
+          - user: Hello
+            replies:
+              Translator: [{calls: [to_spanish: {input: Hello}]}, Hola]
+              Spanish: Hola
+        """,
+    )
+
+    starts = [event for event in ran.trace.events if type(event).__name__ == "AgentStarted"]
+    assert [(one.agent, one.run, one.parent) for one in starts] == [
+        ("Translator", "r1", ""), ("Spanish", "r2", "r1"),
+    ]  # fmt: skip
+
+
+def test_what_is_replaced_in_the_sdk_is_put_back() -> None:
+    before = agents_run.DEFAULT_AGENT_RUNNER
+    module = run_app("agents_team:translator", "turns: [{user: Hi, replies: {Translator: Hi}}]")
+
+    assert module.judgement.passed
+    assert agents_run.DEFAULT_AGENT_RUNNER is before
+    assert type(agents_run.DEFAULT_AGENT_RUNNER) is agents_run.AgentRunner
+
+
+def test_a_default_runner_of_the_applications_own_is_used_and_put_back() -> None:
+    class Own(agents_run.AgentRunner):
+        """Counts."""
+
+        calls = 0
+
+        async def run(self, *args: Any, **kwargs: Any) -> Any:
+            """Runs an agent."""
+            Own.calls += 1
+            return await super().run(*args, **kwargs)
+
+    own, before = Own(), agents_run.DEFAULT_AGENT_RUNNER
+    agents_run.set_default_agent_runner(own)
+    try:
+        ran = run_app(
+            "agents_team:translator",
+            "turns: [{user: Hi, replies: {Translator: Hi}, expect: {agents: [Translator]}}]",
+        )
+
+        assert (ran.judgement.passed, Own.calls) == (True, 1)
+        assert agents_run.DEFAULT_AGENT_RUNNER is own
+    finally:
+        agents_run.set_default_agent_runner(before)
+
+
+def test_nothing_of_a_run_is_exported_as_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    exported: list[Any] = []
+    monkeypatch.setattr(BackendSpanExporter, "export", lambda self, items: exported.extend(items))
+
+    assert passes(scenario("team: hooks and configuration"))
+    get_trace_provider().force_flush()
+
+    assert exported == []
+
+
+def test_agents_run_outside_a_scenario_are_left_alone() -> None:
+    model = ScriptedModel([[assistant_message("Hi")]])
+    alone = agents.Agent(name="Alone", model=model)
+    untraced = agents.RunConfig(tracing_disabled=True)
+    assert passes(scenario("team: a hosted tool"))
+
+    result = asyncio.run(agents.Runner.run(alone, "Hello", run_config=untraced))
+
+    assert result.final_output == "Hi"
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a tool that nobody has": (
+        "turns: [{user: Hi, replies: {Translator: Hi}, tool_results: {to_german: Hallo}}]",
+        "no model was offered tool `to_german`. Offered: to_french, to_spanish.",
+    ),
+    "an output without its key": (
+        "turns: [{user: Hi, replies: {Translator: {handoff: {to: Spanish}}}}]",
+        "agent 'Translator' is offered no tool that passes control to 'Spanish'. "
+        "Offered: to_spanish, to_french.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_served_is_refused(name: str) -> None:
+    text, says = REFUSED[name]
+
+    with pytest.raises(SourceError) as caught:
+        run_app("agents_team:translator", text)
+
+    assert says in str(caught.value)
+
+
+def test_a_reply_without_the_key_that_the_sdk_asks_for_is_refused_before_it_is_served() -> None:
+    with pytest.raises(SourceError, match="'response' is a required property"):
+        run_app(
+            "agents_upstream:llm_as_a_judge",
+            """
+            app: {path: [., upstream/openai_agents]}
+            turns:
+              - user: A detective in space
+                replies:
+                  story_outline_generator: A detective flies.
+                  evaluator: {json: {feedback: Too short, score: fail}}
+            """,
+        )
+
+
+def test_a_tool_of_plain_code_whose_function_is_unknown_would_run_so_it_is_refused() -> None:
+    with pytest.raises(SourceError) as caught:
+        run_app(
+            "travel:Desk",
+            """
+            app: {path: [.], call: ask}
+            agents: {triage: {system: {$starts: You are the triage agent}}}
+            turns: [{user: Hi, replies: {triage: Hi}, tool_results: {find_flights: none}}]
+            """,
+        )
+
+    # Where a framework is imported, only the run can tell that it does not offer the tool.
+    assert "tool `find_flights`" in str(caught.value)

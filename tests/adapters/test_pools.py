@@ -1,0 +1,34 @@
+"""What is submitted to a thread pool belongs to who submits it, not to who started the worker."""
+
+from __future__ import annotations
+
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
+
+from simkit.adapters.pools import carrying_contexts
+from simkit.transports.gate import passing_through
+from tests.transports.gates import Always, json_answer
+
+name = contextvars.ContextVar[str]("name", default="nobody")
+
+
+def told(pool: ThreadPoolExecutor, who: str) -> tuple[str, int]:
+    name.set(who)
+    return pool.submit(lambda by, *, number: (f"{name.get()}{by}", number), "!", number=3).result()
+
+
+def test_every_piece_of_work_carries_the_context_of_who_submits_it() -> None:
+    gate = Always(json_answer("{}"))
+    with ThreadPoolExecutor(1) as pool, carrying_contexts, passing_through(gate):
+        found = [told(pool, "ann"), told(pool, "ben")]
+
+    assert found == [("ann!", 3), ("ben!", 3)]
+
+
+def test_nothing_changes_where_no_scenario_runs() -> None:
+    before = ThreadPoolExecutor.submit
+    with ThreadPoolExecutor(1) as pool, carrying_contexts:
+        found = contextvars.Context().run(told, pool, "ann")
+
+    assert found == ("nobody!", 3)
+    assert ThreadPoolExecutor.submit is before

@@ -1,0 +1,324 @@
+"""What a pipeline is seen to do is written down as a native run's events are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit import events as e
+from simkit.adapters.streams import SentStream
+from simkit.errors import LimitExceeded
+from simkit.messages import Message, ToolCall
+from tests.adapters.scribes import Desk, assistant, system, tool, user
+from tests.building import events_of
+
+LOOK = ToolCall("toolu_9", "look", {"at": "sky"})
+
+
+def test_a_context_that_grows_is_told_as_what_is_new() -> None:
+    desk = Desk()
+    history: list[Message] = []
+    for text in ("one", "two", "three"):
+        desk.turn(text)
+        history.append(user(text))
+        said = desk.answers(desk.asks([system("Help."), *history]), f"{text}!")
+        history.append(assistant(said.content))
+        desk.ends()
+
+    assert desk.contexts()[-1] == [
+        "system/a: Help.", "user: one", "assistant/a: one!", "user: two", "assistant/a: two!",
+        "user: three",
+    ]  # fmt: skip
+    assert desk.log() == [
+        (1, "user: one"), (2, "assistant/a: one!"), (3, "user: two"), (4, "assistant/a: two!"),
+        (5, "user: three"), (6, "assistant/a: three!"),
+    ]  # fmt: skip
+    parts = [event.parts[1] for event in events_of(desk.trace, e.ContextBuilt)]
+    assert parts == [
+        e.Shown("", "s1/a", tail=(1,)),
+        e.Shown("", "s1/a", 0, (1,), tail=(2, 3)),
+        e.Shown("", "s1/a", 0, (2, 3), tail=(4, 5)),
+    ]
+
+
+def test_a_window_that_moves_shows_what_is_left() -> None:
+    desk = Desk()
+    history = [user("one"), assistant("1"), user("two"), assistant("2")]
+    desk.turn("one")
+    desk.asks(history)
+    desk.asks(history)
+    desk.asks(history[2:])
+    desk.asks([*history[2:], user("three")])
+
+    assert desk.contexts() == [
+        ["user: one", "assistant: 1", "user: two", "assistant: 2"],
+        ["user: one", "assistant: 1", "user: two", "assistant: 2"],
+        ["user: two", "assistant: 2"],
+        ["user: two", "assistant: 2", "user: three"],
+    ]
+    assert len(desk.log()) == 5
+
+
+def test_an_edit_in_the_middle_is_a_new_message_and_the_rest_is_known_again() -> None:
+    desk = Desk()
+    desk.turn("one")
+    for middle in ("1", "1", "uno"):
+        desk.asks([user("one"), assistant(middle), user("two")])
+
+    assert desk.contexts()[-1] == ["user: one", "assistant: uno", "user: two"]
+    assert desk.log() == [
+        (1, "user: one"), (2, "assistant: 1"), (3, "user: two"), (4, "assistant: uno"),
+    ]  # fmt: skip
+
+
+def test_what_is_said_twice_is_two_messages_and_found_again_in_order() -> None:
+    desk = Desk()
+    history = []
+    for _ in range(3):
+        desk.turn("yes")
+        history.append(user("yes"))
+        desk.answers(desk.asks(history), "ok")
+        history.append(assistant("ok"))
+        desk.ends()
+    numbers = [[m.number for m in c.context.messages] for c in desk.view.calls.values()]
+
+    assert numbers == [[1], [1, 2, 3], [1, 2, 3, 4, 5]]
+
+
+def test_agents_know_each_others_words_again() -> None:
+    desk = Desk()
+    desk.turn("hello")
+    said = desk.answers(desk.asks([system("A."), user("hello")]), "I am a.")
+    desk.asks([system("B."), user("hello"), assistant(said.content)], agent="b")
+
+    assert desk.contexts()[-1] == ["system/b: B.", "user: hello", "assistant/a: I am a."]
+    assert len(desk.log()) == 2
+
+
+def test_sessions_have_logs_of_their_own() -> None:
+    desk = Desk()
+    for session in ("s1", "s2"):
+        desk.turn("hello", session)
+        desk.asks([user("hello")])
+        desk.ends()
+    desk.turn("again", "s1")
+    desk.asks([user("hello"), user("again")])
+
+    assert desk.contexts() == [["user: hello"], ["user: hello"], ["user: hello", "user: again"]]
+    assert desk.log() == [(1, "user: hello"), (2, "user: hello"), (3, "user: again")]
+    last = list(desk.view.calls.values())[-1]
+    assert [message.number for message in last.context.messages] == [1, 3]
+
+
+def test_a_tools_result_that_comes_back_with_the_context_answers_the_call() -> None:
+    desk = Desk()
+    desk.turn("look")
+    desk.answers(desk.asks([user("look")]), "", LOOK)
+    desk.asks([user("look"), assistant("", LOOK), tool('{"sky": "grey"}', "toolu_9")])
+
+    (found,) = desk.view.turns[-1].tools
+    assert found.fields() == {
+        "agent": "a", "tool": "look", "args": {"at": "sky"}, "result": {"sky": "grey"},
+        "error": None, "call_id": "call1", "called_at": 0, "returned_at": 0,
+    }  # fmt: skip
+    assert desk.contexts()[-1] == [
+        "user: look", 'assistant/a: [look{"at":"sky"}]', 'tool/a: {"sky": "grey"}',
+    ]  # fmt: skip
+
+
+def test_a_result_that_was_seen_is_not_told_again_from_the_context() -> None:
+    desk = Desk()
+    desk.turn("look")
+    desk.answers(desk.asks([user("look")]), "", LOOK)
+    (asked,) = desk.scribe.pending("look")
+    desk.scribe.tool_called(asked)
+    desk.scribe.tool_answered(asked, ["grey"])
+    desk.asks([user("look"), assistant("", LOOK), tool('["grey"]', "toolu_9")])
+
+    assert [event.result for event in events_of(desk.trace, e.ToolReturned)] == [["grey"]]
+    assert list(desk.scribe.pending("look")) == []
+
+
+def test_foreign_ids_are_counted_anew_and_stay_the_same_call() -> None:
+    desk = Desk()
+    other = ToolCall("chatcmpl-tool-77", "look", {"at": "sea"})
+    desk.turn("look")
+    desk.answers(desk.asks([user("look")]), "", LOOK, other)
+    results = [tool("grey", "toolu_9"), tool("blue", "chatcmpl-tool-77")]
+    desk.asks([user("look"), assistant("", LOOK, other), *results])
+    messages = list(desk.view.calls.values())[-1].context.messages
+
+    assert [[call.id for call in m.calls] or m.call_id for m in messages] == [
+        "", ["call1", "call2"], "call1", "call2",
+    ]  # fmt: skip
+
+
+def test_a_tool_that_passes_control_is_a_handoff_and_offered_to_nobody() -> None:
+    desk = Desk({"to_billing": "billing"})
+    desk.turn("pay")
+    run = desk.run()
+    call = desk.scribe.sent(run, [user("pay")], ["look", "to_billing", "transfer_to_b"], {})
+    desk.answers(call, "", ToolCall("x", "to_billing", {"order": 7}))
+    desk.scribe.begin_run("billing")
+    (context,) = events_of(desk.trace, e.ContextBuilt)
+    (handoff,) = desk.view.turns[-1].handoffs
+
+    assert context.tools == ("look",)
+    assert handoff.fields() == {
+        "from": "a", "to": "billing", "type": "handoff", "mode": "transfer", "query": None,
+        "payload": {"order": 7}, "outcome": "made",
+    }  # fmt: skip
+    assert desk.log()[-1] == (2, 'assistant/a: [transfer_to_billing{"order":7}]')
+
+
+def test_a_tools_text_that_is_json_is_its_value_and_other_text_stays() -> None:
+    found = []
+    for text in ('{"a": 1}', "[1]", "12", '{"a": ', "plain", '"quoted"'):
+        desk = Desk()
+        desk.turn("look")
+        desk.answers(desk.asks([user("look")]), "", LOOK)
+        desk.asks([user("look"), assistant("", LOOK), tool(text, "toolu_9")])
+        found += [event.result for event in events_of(desk.trace, e.ToolReturned)]
+
+    assert found == [{"a": 1}, [1], "12", '{"a": ', "plain", "quoted"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "work"),
+    [
+        ("agent_runs_per_turn", lambda desk: desk.scribe.begin_run("b")),
+        ("model_calls_per_run", lambda desk: desk.asks([])),
+        ("handoffs_per_turn", lambda desk: desk.scribe.hand_over("a", "b")),
+    ],
+)
+def test_what_repeats_has_a_limit(limit: str, work: Callable[[Desk], object]) -> None:
+    desk = Desk(**{limit: 3})
+    desk.turn("go")
+    if limit != "agent_runs_per_turn":
+        desk.run()
+    for _ in range(3):
+        work(desk)
+
+    with pytest.raises(LimitExceeded) as caught:
+        work(desk)
+
+    assert (caught.value.limit, caught.value.allowed) == (limit, 3)
+    assert [(one.limit, one.allowed) for one in events_of(desk.trace, e.LimitReached)] == [
+        (limit, 3)
+    ]
+
+
+def test_a_run_puts_out_what_it_said_last() -> None:
+    desk = Desk()
+    desk.turn("go")
+    run = desk.run()
+    desk.answers(desk.asks([user("go")]), "first")
+    desk.answers(desk.asks([user("go"), assistant("first"), user("on")]), "second")
+    desk.scribe.end_run(run)
+    desk.scribe.end_run(run)
+
+    (ended,) = events_of(desk.trace, e.AgentFinished)
+    assert (ended.status, ended.output, ended.message) == ("done", "second", 4)
+
+
+# Whatever is sent is what judges see.
+
+MESSAGES = st.sampled_from(
+    [
+        user("a"),
+        user("b"),
+        assistant("a"),
+        assistant("c"),
+        assistant("", LOOK),
+        tool("d", "toolu_9"),
+    ]
+)
+CONTEXTS = st.lists(st.lists(MESSAGES, max_size=6), max_size=8)
+
+
+@given(CONTEXTS)
+def test_every_context_is_read_back_as_it_was_sent(contexts: list[list[Message]]) -> None:
+    desk = Desk(model_calls_per_run=99)
+    desk.turn("a")
+    for context in contexts:
+        desk.asks(context)
+
+    found = [
+        [(m.role, m.content, len(m.calls)) for m in call.context.messages]
+        for call in desk.view.calls.values()
+    ]
+    assert found == [[(m.role, m.content, len(m.calls)) for m in one] for one in contexts]
+
+
+@given(CONTEXTS)
+def test_a_message_is_in_the_log_once_for_each_time_it_was_ever_said_at_once(
+    contexts: list[list[Message]],
+) -> None:
+    desk = Desk(model_calls_per_run=99)
+    desk.turn("a")
+    for context in contexts:
+        desk.asks(context)
+    numbers = [[m.number for m in call.context.messages] for call in desk.view.calls.values()]
+
+    said = [number for number, _ in desk.log()]
+    assert said == list(range(1, len(said) + 1))
+    assert all(number in said for context in numbers for number in context)
+
+
+# Growth
+
+
+def told(turns: int) -> tuple[int, int]:
+    """Returns the bytes of a trace, and how many messages its contexts name one by one."""
+    desk = Desk(model_calls_per_run=9)
+    history = []
+    for turn in range(turns):
+        desk.turn(f"question {turn}")
+        history.append(user(f"question {turn}"))
+        call = ToolCall(f"toolu_{turn}", "look", {})
+        desk.answers(desk.asks([system("Help."), *history]), "", call)
+        history += [assistant("", call), tool("nothing", f"toolu_{turn}")]
+        desk.answers(desk.asks([system("Help."), *history]), f"answer {turn}")
+        history.append(assistant(f"answer {turn}"))
+        desk.ends()
+    named = sum(
+        len(part.kept) + len(part.tail)
+        for event in events_of(desk.trace, e.ContextBuilt)
+        for part in event.parts
+        if isinstance(part, e.Shown)
+    )
+    return len(desk.trace.encoded()), named
+
+
+def test_a_trace_grows_with_what_is_said_and_not_with_what_is_sent() -> None:
+    half, whole = told(250), told(500)
+
+    assert (half[1], whole[1]) == (8 * 250 - 4, 8 * 500 - 4)
+    assert whole[0] < 2.05 * half[0]
+
+
+class Counting(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counting.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_stream_compares_each_message_of_a_context_a_fixed_number_of_times() -> None:
+    def compared(size: int) -> int:
+        stream, before = SentStream("s"), Counting.compared
+        for _ in range(3):
+            prints = [("user", Counting(place), (), "") for place in range(size)]
+            stream.take(prints, lambda known: list(range(size)))
+        return Counting.compared - before
+
+    assert compared(500) == 2 * compared(250) > 0

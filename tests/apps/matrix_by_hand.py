@@ -1,0 +1,111 @@
+"""A weather desk that speaks chat completions by hand, through three HTTP libraries."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import requests
+
+URL = "https://llm.example.test/v1/chat/completions"
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+REPORT = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
+    "required": ["city", "degrees"],
+}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": CITY}}
+    for name in ("weather", "clock")
+]
+
+
+def weather(city: str) -> dict[str, Any]:
+    """Tells the weather."""
+    return {"city": city, "sky": "grey"}
+
+
+def clock(city: str) -> str:
+    """Tells the time."""
+    return f"noon in {city}"
+
+
+FUNCTIONS = {"weather": weather, "clock": clock}
+
+
+def _body(text: str) -> dict[str, Any]:
+    messages = [
+        {"role": "system", "content": "You know the weather."},
+        {"role": "user", "content": text},
+    ]
+    body = {"model": "gpt-5-mini", "messages": messages, "tools": TOOLS, "temperature": 0.5}
+    if text.startswith("As data"):
+        named = {"name": "report", "schema": REPORT}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
+    return body
+
+
+def _answered(body: dict[str, Any], completion: dict[str, Any]) -> Any:
+    """Returns the reply; None where tools were called and the model is to be asked again."""
+    message = completion["choices"][0]["message"]
+    body["messages"].append(message)
+    calls = message.get("tool_calls") or ()
+    for call in calls:
+        function = call["function"]
+        result = FUNCTIONS[function["name"]](**json.loads(function["arguments"]))
+        said = {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)}
+        body["messages"].append(said)
+    if calls:
+        return None
+    content = message["content"]
+    return json.loads(content) if "response_format" in body else content
+
+
+def _asked(text: str, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    body, reply = _body(text), None
+    while reply is None:
+        reply = _answered(body, ask(body))
+    return reply
+
+
+def by_requests(text: str) -> Any:
+    """Answers the user."""
+
+    def ask(body: dict[str, Any]) -> dict[str, Any]:
+        response = requests.post(URL, json=body, timeout=5)
+        response.raise_for_status()
+        found: dict[str, Any] = response.json()
+        return found
+
+    return _asked(text, ask)
+
+
+def by_urllib(text: str) -> Any:
+    """Answers the user."""
+
+    def ask(body: dict[str, Any]) -> dict[str, Any]:
+        headers = {"content-type": "application/json"}
+        request = urllib.request.Request(URL, json.dumps(body).encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:
+                found: dict[str, Any] = json.load(response)
+        except urllib.error.HTTPError as problem:
+            problem.close()
+            raise
+        return found
+
+    return _asked(text, ask)
+
+
+async def by_aiohttp(text: str) -> Any:
+    """Answers the user."""
+    body, reply = _body(text), None
+    async with aiohttp.ClientSession(raise_for_status=True) as session:
+        while reply is None:
+            async with session.post(URL, json=body) as response:
+                reply = _answered(body, await response.json())
+    return reply

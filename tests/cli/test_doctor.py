@@ -1,0 +1,304 @@
+"""`simkit doctor`: what is seen here, and why a run showed nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from simkit.cli import examining
+from simkit.cli.examining import clients, frameworks, plugins, providers, variables
+from tests.cli.projects import Done, write
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = """\
+version: 1
+scenario: hello
+pipeline: shop:run
+app: {path: [.]}
+agents: {clerk: {system: Sell.}}
+turns:
+  - {user: hi, replies: {clerk: hello}, expect: {reply: hello}}
+  - {user: bye, replies: {clerk: goodbye}, expect: {reply: goodbye}}
+"""
+ASKS = """\
+import json, urllib.request
+
+URL = "https://api.openai.com/v1/chat/completions"
+
+
+def run(text):
+    body = {"model": "m", "messages": [{"role": "system", "content": "Sell."},
+                                       {"role": "user", "content": text}]}
+    request = urllib.request.Request(URL, json.dumps(body).encode(), {"user-agent": "shop/1"})
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+"""
+
+
+@pytest.fixture
+def doctor(process: Callable[..., Done]) -> Iterator[Callable[[str], Done]]:
+    """Looks at the scenario of a pipeline with this code; returns what is said of its turn."""
+
+    def look(code: str, scenario: str = SCENARIO) -> Done:
+        write("shop.py", code)
+        write("shop.scenario.yaml", scenario)
+        done = process("doctor", "shop.scenario.yaml")
+        return done._replace(out=done.out[done.out.find("First turn") :])
+
+    return look
+
+
+def test_the_call_its_client_and_its_agent_are_told(doctor: Callable[..., Done]) -> None:
+    done = doctor(ASKS)
+
+    assert done.out == (
+        "First turn of shop.scenario.yaml::hello\n\n"
+        "1 model call seen\n\n"
+        "agent    told by                client    protocol\n"
+        "-------  ---------------------  --------  -----------\n"
+        "clerk    the rule agents.clerk  shop/1    openai-chat\n"
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (ASKS.replace('"user-agent": "shop/1"', '"x-simkit-agent": "clerk"'),
+         "the header x-simkit-agent"),
+        (ASKS.replace("def run", "import simkit\n\n@simkit.agent('clerk')\ndef run"),
+         "`simkit.agent`"),
+    ],
+    ids=["header", "mark"],
+)  # fmt: skip
+def test_how_else_an_agent_is_told_is_said(
+    doctor: Callable[..., Done], code: str, how: str
+) -> None:
+    done = doctor(code)
+
+    assert f"clerk    {how} " in done.out
+    assert done.code == 0
+
+
+def test_a_call_of_nobody_s_is_shown_with_the_rule_that_is_proposed(
+    doctor: Callable[..., Done],
+) -> None:
+    done = doctor(ASKS.replace("Sell.", "Buy."))
+
+    assert "none     nothing    shop/1    openai-chat" in done.out
+    assert "a model call belongs to no agent: POST https://api.openai.com" in done.out
+    assert done.code == 2
+
+
+REASONS = {
+    "no call": (
+        "def run(text):\n    return 'hello'\n",
+        ["- the pipeline answered this message without asking a model, or from a cache"],
+    ),
+    "a transport of its own": (
+        "import httpx\n"
+        "answer = httpx.MockTransport(lambda request: httpx.Response(200, text='hello'))\n"
+        "client = httpx.Client(transport=answer)\n\n"
+        "def run(text):\n    return client.post('https://api.openai.com/v1/responses').text\n",
+        [
+            "- a httpx.Client has a transport of its own, httpx.MockTransport, which is never "
+            "patched",
+            "- the pipeline answered this message without asking a model, or from a cache",
+        ],
+    ),
+    "another process": (
+        "import subprocess, sys\n\n"
+        "def run(text):\n"
+        "    said = subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True)\n"
+        "    return said.stdout.decode()\n",
+        ["it started a process, ", "point the other to `simkit serve`"],
+    ),
+    "an error": (
+        "def run(text):\n    raise ValueError('no key')\n",
+        ["- the turn ended before one, with FunctionFailed", "ValueError: no key"],
+    ),
+    "no module": (
+        "import not_there\n",
+        ["No module named 'not_there'", "- the pipeline could not be run: see above"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_why_there_was_no_call_is_told(doctor: Callable[..., Done], case: str) -> None:
+    code, told = REASONS[case]
+
+    done = doctor(code)
+
+    assert "0 model calls seen" in done.out
+    assert [text for text in told if text not in done.out] == []
+    assert done.code == 2
+
+
+def test_a_request_that_is_no_model_call_is_told(doctor: Callable[..., Done]) -> None:
+    done = doctor(ASKS.replace("chat/completions", "files?secret=1"))
+
+    assert (
+        "no model call, and refused unless allowed: POST https://api.openai.com/v1/files\n"
+        in done.out
+    )
+    assert done.code == 2
+
+
+def test_what_the_pipeline_prints_is_no_part_of_the_report(doctor: Callable[..., Done]) -> None:
+    done = doctor(ASKS.replace("def run(text):\n", "def run(text):\n    print('noise')\n"))
+
+    assert "noise" not in done.out
+    assert done.err == "noise\n"
+
+
+def test_a_declared_pipeline_needs_no_client(process: Callable[..., Done]) -> None:
+    done = process("doctor", "scenarios/good.scenario.yaml::it holds")
+
+    assert done.out.endswith(
+        "First turn of scenarios/good.scenario.yaml::it holds\n\n"
+        "Its pipeline is declared: simkit runs it itself, and no client is used.\n"
+    )
+    assert done.code == 0
+
+
+def test_a_wrong_call_is_broken(process: Callable[..., Done]) -> None:
+    done = process("doctor", "scenarios")
+
+    assert done.err == (
+        "scenarios: `simkit doctor` looks at one scenario, and here are 3\n"
+        "  Name one: PATH::NAME.\n"
+    )
+    assert done.code == 2
+
+
+def test_no_value_of_a_secret_is_printed(process: Callable[..., Done]) -> None:
+    secret = "sk-Planted0Secret1Value2"
+
+    done = process(
+        "doctor", OPENAI_API_KEY=secret, MY_API_KEY=secret,
+        OPENAI_BASE_URL=f"https://user:{secret}@proxy.example:8443/v1?key={secret}",
+        HTTPS_PROXY=f"http://{secret}@10.0.0.1:3128", OTEL_EXPORTER_OTLP_ENDPOINT=secret,
+    )  # fmt: skip
+
+    assert secret not in done.out + done.err
+    assert "https://proxy.example:8443" in done.out
+    assert done.code == 0
+
+
+def test_variables_are_told_by_name_and_addresses_by_their_host() -> None:
+    found = variables(
+        {
+            "ANTHROPIC_API_KEY": "x", "HOME": "y", "MY_API_KEY": "x", "GEMINI_API_KEY": "",
+            "OLLAMA_HOST": "box:11434", "OPENAI_BASE_URL": "http://127.0.0.1:8080/v1",
+            "https_proxy": "http://u:p@proxy.example:3128", "LANGSMITH_TRACING": "true",
+            "AZURE_OPENAI_ENDPOINT": "http://[broken",
+        }
+    )  # fmt: skip
+
+    assert found == [
+        ("ANTHROPIC_API_KEY", "set", "a dummy stands for it while a scenario runs"),
+        ("AZURE_OPENAI_ENDPOINT", "no address", "points clients there; a scenario answers first"),
+        ("LANGSMITH_TRACING", "set", "reports elsewhere, which a scenario refuses"),
+        ("MY_API_KEY", "set", "stays, and is redacted in what is written"),
+        ("OLLAMA_HOST", "box:11434", "points clients there; a scenario answers first"),
+        ("OPENAI_BASE_URL", "http://127.0.0.1:8080", "points clients there; a scenario answers "
+         "first"),
+        ("https_proxy", "http://proxy.example:3128", "no matter in process; `serve` sets NO_PROXY"),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """What is installed here instead: names, with what each requires."""
+    found: dict[str, list[str]] = {}
+
+    def version(name: str) -> str:
+        if name not in found:
+            raise metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(examining.metadata, "version", version)
+    monkeypatch.setattr(examining.metadata, "requires", lambda name: found[name])
+    return found
+
+
+def test_a_patched_library_says_what_is_replaced(installed: dict[str, list[str]]) -> None:
+    installed |= {"httpx": [], "requests": [], "grpcio": []}
+
+    rows = {name: (at, seen, replaced) for name, at, seen, replaced in clients()}
+
+    assert rows["httpx"] == (
+        "1.0", "yes", "HTTPTransport.handle_request\nAsyncHTTPTransport.handle_async_request"
+    )  # fmt: skip
+    assert rows["http.client"][1] == "yes"
+    assert rows["requests"] == ("1.0", "yes, through urllib3", "")
+    assert rows["grpcio"] == (
+        "1.0",
+        "no, and it connects in C: use the client's REST transport, or `simkit serve`",
+        "",
+    )
+    assert list(rows) == ["httpx", "http.client", "requests", "grpcio"]
+
+
+def test_a_provider_s_library_says_through_which_client_it_sends(
+    installed: dict[str, list[str]],
+) -> None:
+    installed |= {
+        "httpx": [],
+        "openai": ["anyio<5,>=3", "httpx<1,>=0.23", 'aiohttp; extra == "aiohttp"'],
+        "langchain-openai": ["openai>=1"],
+        "cohere": ["strange"],
+    }
+
+    assert providers() == [
+        ("openai", "1.0", "httpx"), ("langchain-openai", "1.0", "openai"),
+        ("cohere", "1.0", "unknown"),
+    ]  # fmt: skip
+
+
+def test_a_framework_says_how_its_agents_are_told(installed: dict[str, list[str]]) -> None:
+    installed |= {"crewai": [], "claude-agent-sdk": []}
+
+    assert frameworks() == [
+        ("crewai", "1.0", "rules under `agents`, or `with simkit.agent(…)`"),
+        ("claude-agent-sdk", "1.0", "another process makes its calls: `simkit serve`"),
+    ]
+
+
+def test_plugins_that_get_in_the_way_are_told(installed: dict[str, list[str]]) -> None:
+    installed |= {"pytest": [], "pytest-httpx": []}
+
+    assert plugins() == [
+        ("pytest", "1.0", ""),
+        ("pytest-httpx", "1.0", "replaces the same methods of httpx: a test uses `httpx_mock` or "
+         "simkit"),
+    ]  # fmt: skip
+
+
+HELPED = """\
+import sys
+from simkit.cli import main
+
+try:
+    main([sys.argv[1], "--help"])
+except SystemExit as stop:
+    print("loaded:", *sorted(name for name in sys.modules if name.startswith("simkit.")))
+    sys.exit(stop.code)
+"""
+
+
+@pytest.mark.parametrize("command", ["doctor", "serve"])
+def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HELPED, command], cwd=ROOT, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+
+    loaded = done.stdout.rpartition("loaded:")[2].split()
+    assert loaded == sorted(("simkit.cli", f"simkit.cli.{command}", "simkit.errors"))

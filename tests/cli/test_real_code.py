@@ -1,0 +1,190 @@
+"""What somebody who tests code of their own is told: where it is wrong, and what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.projects import Done, write
+
+CODE = """\
+import sys
+
+class Desk:
+    def answer(self, text):
+        return text
+
+class Many(Desk):
+    def run(self, text):
+        return text
+
+    def ask(self, text):
+        return text
+
+class Needs:
+    def __init__(self, client):
+        self.client = client
+
+desk, count = Desk(), 3
+
+def named(*, text):
+    return text
+
+def with_user(text, user_id, role="guest"):
+    return text
+
+def empty():
+    pass
+
+def failing():
+    return {}["client"]
+
+def stops(text):
+    sys.exit(3)
+
+def breaks(text):
+    return deeper({})
+
+def deeper(found):
+    return found["missing"]
+"""
+
+
+def told(
+    simkit: Callable[..., Done], pipeline: str, app: str = "{path: [code]}", code: str = CODE
+) -> str:
+    """Runs a scenario of a pipeline whose module is `code/shop_desk.py`; returns what is told."""
+    Path("code").mkdir(exist_ok=True)
+    write("code/shop_desk.py", code)
+    write(
+        "shop.scenario.yaml",
+        f"version: 1\nscenario: s\npipeline: {pipeline}\napp: {app}\nturns: [{{user: Hello}}]\n",
+    )
+    done = simkit("replay", "shop.scenario.yaml")
+    before, _, _ = done.out.partition("\n\nreproduce:")
+    _, _, found = before.partition("shop.scenario.yaml:")
+    return found
+
+
+NO_PIPELINE = {
+    "shop_desk:Neds": "3:11: `shop_desk:Neds`: module 'shop_desk' has no 'Neds'. "
+    "Did you mean `shop_desk:Needs`?",
+    "shop_desk:Desk": "3:11: `shop_desk:Desk` is or makes an object of class `Desk`, and which "
+    "method takes the user's message is not plain: answer.\nName it: `app: {call: answer}`.",
+    "shop_desk:desk": "3:11: `shop_desk:desk` is or makes an object of class `Desk`, and which "
+    "method takes the user's message is not plain: answer.\nName it: `app: {call: answer}`.",
+    "shop_desk:Many": "3:11: `shop_desk:Many` is or makes an object of class `Many`, and which "
+    "method takes the user's message is not plain: run, ask.\nName it: `app: {call: run}`.",
+    "shop_desk:Needs": "3:11: `shop_desk:Needs` is a class whose objects are not made without "
+    "`client`.\nName a function without parameters that returns one, or the object itself.",
+    "shop_desk:count": "3:11: `shop_desk:count` is an object of class `int`, not a function of the "
+    "user's message, nor an object with such a method.",
+    "shop_desk:named": "3:11: `shop_desk:named` is called with the user's message alone, and takes "
+    "no argument by its place.\n"
+    "Name a function that takes the message and adds the rest: `def run(text): …`.",
+    "shop_desk:with_user": "3:11: `shop_desk:with_user` is called with the user's message alone, "
+    "and needs `user_id` as well.\n"
+    "Name a function that takes the message and adds the rest: `def run(text): …`.",
+    "shop_desk:empty": "3:11: `shop_desk:empty` takes no parameter, so it must return the "
+    "pipeline: a function of the user's message, or an object. It returned nothing.",
+    "shop_desk:failing": "3:11: `shop_desk:failing` takes no parameter, so it was called to make "
+    "the pipeline, and raised KeyError: 'client' at shop_desk.py:30 in failing.",
+    "shop_desk.py:Desk": "3:11: `shop_desk.py:Desk` names a file. Name its module: "
+    "`shop_desk:Desk`.",
+    "code/shop_desk.py::Desk": "3:11: `code/shop_desk.py::Desk` is no `module:function`\n"
+    "  at pipeline\n"
+    "  Code is named as it is imported: `shop_desk:Desk`, with `app: {path: [code]}`.",
+    "shop_desk:Desk.answer": "3:11: `shop_desk:Desk.answer` is no `module:function`\n"
+    "  at pipeline\n"
+    "  Code is named as it is imported: `shop_desk:Desk`, with `app: {call: answer}`.",
+    "shop_desk.Desk": "3:11: there is no pipeline `shop_desk.Desk` in this file\n"
+    "  at pipeline\n"
+    "  A pipeline that is code is named `shop_desk:Desk`.",
+}
+
+
+@pytest.mark.parametrize("pipeline", NO_PIPELINE)
+def test_a_name_that_leads_to_no_pipeline_is_told_with_what_was_near(
+    simkit: Callable[..., Done], pipeline: str
+) -> None:
+    assert told(simkit, pipeline) == NO_PIPELINE[pipeline]
+
+
+def test_a_method_that_is_not_there_is_told_with_those_that_are(
+    simkit: Callable[..., Done],
+) -> None:
+    assert told(simkit, "shop_desk:Desk", "{path: [code], call: chat}") == (
+        "3:11: `shop_desk:Desk` is or makes an object of class `Desk`, which has no method 'chat' "
+        "(`app.call`). It has: answer."
+    )
+
+
+@pytest.mark.parametrize(
+    ("folder", "advice"),
+    [
+        ("src", "It is in another folder than this file: `app: {path: [src]}`."),
+        (".", "It is beside this file: `app: {path: [.]}`."),
+        ("elsewhere", "Name the folder that it is in, from this file's: `app: {path: [..]}`."),
+    ],
+)
+def test_a_module_that_is_not_found_is_told_with_the_folder_that_has_it(
+    process: Callable[..., Done], project: Path, folder: str, advice: str
+) -> None:
+    # In a process whose working directory is another than the scenario's folder.
+    home = project / "tests"
+    (home / folder).mkdir(parents=True)
+    (home / folder / "far_desk.py").write_text(CODE, encoding="utf-8")
+    write(
+        str(home / "far.scenario.yaml"),
+        "version: 1\nscenario: s\npipeline: far_desk:stops\nturns: [{user: Hello}]\n",
+    )
+
+    done = process("replay", "tests/far.scenario.yaml")
+
+    assert done.out.splitlines()[3:5] == [
+        "tests/far.scenario.yaml:3:11: function `far_desk:stops`: there is no module 'far_desk'. "
+        "It is looked for in the working directory and on sys.path.",
+        advice,
+    ]
+
+
+IMPORTS = {
+    "import os\nKEY = os.environ['SHOP_KEY']\n": " at shop_desk.py:2 in <module>: KeyError: "
+    "'SHOP_KEY'\nSet it for the scenario: `app: {env: {SHOP_KEY: …}}`.",
+    "KEY = {}['SHOP_KEY']\n": " at shop_desk.py:1 in <module>: KeyError: 'SHOP_KEY'",
+    "import no_such_library\n": " at shop_desk.py:1 in <module>: ModuleNotFoundError: No module "
+    "named 'no_such_library'\nInstall 'no_such_library' into this environment, or name the folder "
+    "that it is in: `app: {path: [..]}`.",
+    "raise SystemExit(2)\n": " at shop_desk.py:1 in <module>: SystemExit: 2\n"
+    'What a module does as a program belongs under `if __name__ == "__main__":`.',
+    "def run(text)\n": ": SyntaxError: expected ':' (shop_desk.py, line 1)",
+}
+
+
+@pytest.mark.parametrize("code", IMPORTS)
+def test_a_module_that_cannot_be_imported_is_told_with_its_line(
+    simkit: Callable[..., Done], code: str
+) -> None:
+    assert told(simkit, "shop_desk:run", code=code) == (
+        f"3:11: function `shop_desk:run`: importing 'shop_desk' failed{IMPORTS[code]}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "raised"),
+    [
+        ("shop_desk:breaks", "KeyError: 'missing', at shop_desk.py:39 in deeper"),
+        ("shop_desk:stops", "SystemExit: 3, at shop_desk.py:33 in stops"),
+    ],
+)
+def test_what_the_code_raises_is_an_error_of_the_turn_with_its_own_line(
+    simkit: Callable[..., Done], pipeline: str, raised: str
+) -> None:
+    # The first is the head of the timeline.
+    findings = told(simkit, pipeline).split("\nshop.scenario.yaml:")[1]
+
+    assert " ".join(findings.split("\n    turns:")[0].split()) == (
+        f"5:9: turn 1 ended with error FunctionFailed: `{pipeline}` raised {raised}"
+    )

@@ -1,0 +1,383 @@
+"""``simkit record``: real code, real clients, a provider on loopback; then without any network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from simkit.cli import main
+from simkit.wire.http import HttpResponse
+from tests.cli.projects import Done, without_times
+from tests.recording import APP, SCENARIO, Provider, completion, echo, provider, write
+
+Call = Callable[..., Done]
+ROOT = Path(__file__).resolve().parents[2]
+APPS = ROOT / "tests" / "apps"
+SPY = '''\
+"""Keeps what the client's library reads of each response."""
+
+import os
+import httpx2
+
+
+def begin():
+    read, aread = httpx2.Response.iter_raw, httpx2.Response.aiter_raw
+    heard = open(os.environ["HEARD"], "wb")
+
+    def iter_raw(self, *args):
+        for chunk in read(self, *args):
+            heard.write(chunk)
+            yield chunk
+        heard.write(b"\\n-- over --\\n")
+
+    async def aiter_raw(self, *args):
+        async for chunk in aread(self, *args):
+            heard.write(chunk)
+            yield chunk
+        heard.write(b"\\n-- over --\\n")
+
+    httpx2.Response.iter_raw, httpx2.Response.aiter_raw = iter_raw, aiter_raw
+    yield
+    httpx2.Response.iter_raw, httpx2.Response.aiter_raw = read, aread
+    heard.close()
+'''
+CLINIC_RULES = """\
+agents:
+  intake: {system: {$starts: You take}}
+  pharmacist: {system: {$contains: pharmacist}}
+  nurse: {system: {$contains: nurse}}
+"""
+
+
+def without_replies(text: str) -> str:
+    """Returns a scenario whose reply lines are taken out."""
+    kept, deep = [], None
+    for line in text.split("\n"):
+        depth = len(line) - len(line.lstrip())
+        if deep is not None and line.strip() and depth > deep:
+            continue
+        deep = depth if line.strip() == "replies:" else None
+        if deep is None:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def call(folder: Path, *words: str, **environment: str) -> Done:
+    """Calls the command line in a process of its own, without any way to a provider."""
+    done = subprocess.run(
+        [sys.executable, "-m", "simkit", *words], cwd=folder, capture_output=True, text=True,
+        check=False, timeout=180, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CI": "", "COLUMNS": "100", **environment},
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def project(folder: Path, app: str) -> None:
+    """Writes an app's scenario twice: scripted, and to be recorded."""
+    shutil.copy(APPS / f"{app}.py", folder)
+    (folder / "spy.py").write_text(SPY, encoding="utf-8")
+    text = (APPS / f"{app}.scenario.yaml").read_text(encoding="utf-8")
+    recorded = without_replies(text).replace("pipeline:", f"cassette: {app}\npipeline:", 1)
+    recorded = recorded.replace("app: {path: [.]}", "app:\n  path: [.]", 1)
+    recorded = recorded.replace("  path: [.]\n", "  path: [.]\n  setup: spy:begin\n", 1)
+    (folder / "recorded.scenario.yaml").write_text(recorded, encoding="utf-8")
+    scripted = text if "agents:\n" in text else text.replace("turns:", f"{CLINIC_RULES}turns:", 1)
+    (folder / "scripted.scenario.yaml").write_text(scripted, encoding="utf-8")
+
+
+def served(folder: Path, *words: str, **environment: str) -> None:
+    """Calls the command line while the scripted scenario answers for the provider."""
+    command = shlex.join([sys.executable, "-m", "simkit", *words])
+    then = f"{command} > told.txt 2>&1"
+    call(folder, "serve", "scripted.scenario.yaml", "--then", then, **environment)
+
+
+@pytest.mark.parametrize("app", ["travel", "clinic"])
+def test_what_was_recorded_from_a_provider_is_replayed_byte_for_byte_without_it(
+    tmp_path: Path, app: str
+) -> None:
+    project(tmp_path, app)
+
+    served(tmp_path, "record", "recorded.scenario.yaml", HEARD="live.bin")
+    done = call(tmp_path, "replay", "recorded.scenario.yaml", "-q", HEARD="replayed.bin")
+
+    told = (tmp_path / "told.txt").read_text(encoding="utf-8")
+    assert re.search(rf"recorded: [67] interactions in cassettes/{app}.yaml", told), told
+    assert done.code == 0, done.out + done.err
+    live = (tmp_path / "live.bin").read_bytes()
+    assert live.count(b"-- over --") >= 6
+    assert (tmp_path / "replayed.bin").read_bytes() == live
+
+
+def test_a_changed_system_prompt_is_named_by_the_miss(tmp_path: Path) -> None:
+    project(tmp_path, "travel")
+    served(tmp_path, "record", "recorded.scenario.yaml", HEARD="live.bin")
+    source = (tmp_path / "travel.py").read_text(encoding="utf-8")
+    changed = source.replace("You are the flight agent.", "You are the flight agent. Be brief.")
+    (tmp_path / "travel.py").write_text(changed, encoding="utf-8")
+
+    done = call(tmp_path, "replay", "recorded.scenario.yaml", "-q", HEARD="replayed.bin")
+
+    assert done.code == 1
+    assert (
+        "recorded.scenario.yaml:16:5: turn 1 ended with error CassetteMissed: "
+        "cassettes/travel.yaml: no\n"
+        "  recording answers agent 'flights' in turn 1: POST /v1/chat/completions\n"
+        "    nothing was recorded that asks the same\n"
+        "    nearest: interactions[1], agent 'flights', turn 1, call 1, has not answered yet\n"
+        "      ~ messages[0] system\n"
+        '          - You are the flight agent. Known so far: {"destination": "Lisbon"}\n'
+        '          + You are the flight agent. Be brief. Known so far: {"destination": "Lisbon"}\n'
+        "        = 1 message\n"
+        "    if the change is meant, record again: simkit record "
+        "'recorded.scenario.yaml::specialists see\n"
+        "  what was said and what is known, and nothing of triage' --mode all\n"
+    ) in done.out
+
+
+SAID = {
+    "travel": ("I need to be in Lisbon on Friday", "And two nights near the river"),
+    "clinic": ("My head has ached for three days", "I also feel dizzy since yesterday"),
+}
+ENTRY = {"travel": ("travel:Desk", "--call", "ask"), "clinic": ("clinic:build",)}
+UNREACHABLE = 'raise ConnectionError("the airline\'s system is not reachable from here")'
+
+
+@pytest.mark.parametrize("app", ["travel", "clinic"])
+def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: str) -> None:
+    project(tmp_path, app)
+    source = (tmp_path / f"{app}.py").read_text(encoding="utf-8")
+    reachable = source.replace(UNREACHABLE, 'return [{"at": "9:40"}, {"at": "15:05"}]')
+    (tmp_path / f"{app}.py").write_text(reachable, encoding="utf-8")
+    says = [word for text in SAID[app] for word in ("--say", text)]
+
+    served(tmp_path, "record", "--new", "first_talk", "--pipeline", *ENTRY[app], *says)
+    done = call(tmp_path, "replay", "first_talk.scenario.yaml", "-q")
+
+    told = (tmp_path / "told.txt").read_text(encoding="utf-8")
+    names = {
+        "travel": "flight_agent, hotel_agent, triage_agent",
+        "clinic": "intake, nurse, pharmacist",
+    }
+    assert told == (
+        f"first_talk.scenario.yaml: 2 turns, 3 agents: {names[app]}\n"
+        "It holds: `simkit replay first_talk.scenario.yaml`. Read its claims: they say what is.\n"
+    )
+    golden = Path(__file__).parent / "first_talk" / f"{app}.yaml"
+    written = (tmp_path / "first_talk.scenario.yaml").read_text(encoding="utf-8")
+    assert written == golden.read_text(encoding="utf-8")
+    assert done.code == 0, done.out + done.err
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Provider]:
+    with provider() as found:
+        yield found
+
+
+@pytest.fixture
+def desk(project_folder: Path, server: Provider, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory: an app on plain HTTP, and its scenario."""
+    monkeypatch.setenv("PROVIDER", server.url)
+    monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
+    monkeypatch.setenv("CI", "")
+    server.asked.clear()
+    server.answer = echo
+    write(Path())
+    return project_folder
+
+
+@pytest.fixture
+def project_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    yield tmp_path
+    sys.path[:] = before
+    sys.modules.pop("desk", None)
+
+
+@pytest.fixture
+def simkit(desk: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Calls the command line in this process; times are taken out of what it prints."""
+
+    def called(*arguments: str) -> Done:
+        sys.modules.pop("desk", None)
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return Done(int(stop.value.code or 0), without_times(out), err)
+
+    return called
+
+
+def test_recording_is_refused_in_ci(
+    simkit: Call, server: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+
+    done = simkit("record", "desk.scenario.yaml")
+
+    assert done == Done(
+        2,
+        "",
+        "simkit record sends real requests and keeps what is answered, and is refused in CI "
+        "(CI is set)\n"
+        "  Record where somebody reads what is written, and commit that; --force records here.\n",
+    )
+    assert server.asked == []
+
+
+def test_recording_can_be_forced_in_ci(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+
+    assert simkit("record", "desk.scenario.yaml", "--force").code == 0
+    assert Path("cassettes/desk.yaml").exists()
+
+
+def test_replaying_is_not_refused_in_ci(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    simkit("record", "desk.scenario.yaml")
+    monkeypatch.setenv("CI", "true")
+
+    assert simkit("record", "desk.scenario.yaml", "--mode", "none").code == 0
+
+
+def test_scenarios_are_recorded_by_their_words(simkit: Call, server: Provider) -> None:
+    other = SCENARIO.replace("hears it", "hears more").replace("hello", "bye")
+    write(Path(), f"{SCENARIO}---\n{other}")
+
+    done = simkit("record", "desk.scenario.yaml", "-k", "more", "-q")
+
+    assert done == Done(0, "1 scenario: 1 held (0.00 s)\n", "")
+    assert [b"bye" in one.body for one in server.asked] == [True, True]
+
+
+def test_what_verify_finds_is_a_finding(simkit: Call, server: Provider) -> None:
+    simkit("record", "desk.scenario.yaml")
+    server.answer = lambda request: completion("boss: clerk: hello", usage={"total_tokens": 3})
+
+    done = simkit("record", "desk.scenario.yaml", "--mode", "verify", "-q")
+
+    assert done.code == 1
+    assert (
+        "desk.scenario.yaml:6:11: cassettes/desk.yaml: agent 'clerk' in turn 1 is answered "
+        "otherwise than was\n"
+        f"  recorded: POST {server.url}/v1/chat/completions\n"
+        "  + body.usage: mapping\n"
+        "  if that is how it is now, record again: simkit record "
+        "'desk.scenario.yaml::the boss hears it'\n"
+        "    --mode all\n"
+    ) in done.out
+
+
+def test_a_cassette_that_cannot_be_read_is_told_and_kept(simkit: Call) -> None:
+    Path("cassettes").mkdir()
+    Path("cassettes/desk.yaml").write_text("version: 1\n", encoding="utf-8")
+
+    done = simkit("record", "desk.scenario.yaml", "--mode", "all", "-q")
+
+    assert done.code == 2
+    assert (
+        "cassettes/desk.yaml:1: this is no cassette: it has no `interactions`\n"
+        "  restore the file, or delete it and record again; it is never overwritten\n"
+    ) in done.out
+    assert Path("cassettes/desk.yaml").read_text(encoding="utf-8") == "version: 1\n"
+
+
+NEW = ("record", "--new", "talk", "--pipeline", "desk:run", "--say", "hello")
+
+
+def test_a_first_scenario_is_written_from_a_cassette_without_a_request(
+    simkit: Call, server: Provider
+) -> None:
+    simkit("record", "desk.scenario.yaml")
+    server.asked.clear()
+
+    done = simkit(*NEW, "--cassette", "cassettes/desk.yaml")
+
+    assert done.code == 0
+    assert server.asked == []
+    assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == (
+        "version: 1\n"
+        "scenario: talk\n"
+        "pipeline: desk:run\n"
+        "app: {path: [.]}\n"
+        "agents:\n"
+        "  clerk: {system: {$starts: You are the clerk}}\n"
+        "  boss: {system: {$starts: You are the boss}}\n"
+        "turns:\n"
+        "  - user: hello\n"
+        '    replies: {clerk: "clerk: hello", boss: "boss: clerk: hello"}\n'
+        '    expect: {agents: [clerk, boss], reply: "boss: clerk: hello", handoffs: [], '
+        "tool_calls: []}\n"
+    )
+
+
+def test_a_first_scenario_is_written_over_nothing(simkit: Call, server: Provider) -> None:
+    Path("talk.scenario.yaml").write_text("mine", encoding="utf-8")
+
+    done = simkit(*NEW)
+
+    assert done == Done(
+        2, "", "talk.scenario.yaml: there is such a file, and nothing is written over it\n"
+    )
+    assert server.asked == []
+    assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_first_scenario_may_stand_in_a_folder_of_its_own(simkit: Call) -> None:
+    done = simkit("record", "--new", "scenarios/deep/talk", *NEW[3:])
+
+    again = simkit("replay", "scenarios", "-q")
+
+    assert done.code == 0
+    assert "app: {path: [../..]}\n" in Path("scenarios/deep/talk.scenario.yaml").read_text("utf-8")
+    assert again.code == 0
+
+
+def test_no_first_scenario_is_written_of_an_app_that_fails(simkit: Call, server: Provider) -> None:
+    server.answer = lambda request: HttpResponse(500, (), (b"{}",))
+
+    done = simkit(*NEW)
+
+    assert done.code == 2
+    assert done.err.startswith("the app failed in turn 1: ")
+    assert not Path("talk.scenario.yaml").exists()
+
+
+def test_no_first_scenario_is_written_of_an_app_that_calls_no_model(simkit: Call) -> None:
+    write(Path(), app=f"{APP}\n\ndef quiet(text):\n    return text\n")
+
+    done = simkit("record", "--new", "talk", "--pipeline", "desk:quiet", "--say", "hello")
+
+    assert done == Done(
+        2,
+        "",
+        "`desk:quiet` called no model that simkit knows: there is nothing to write\n"
+        "  `simkit doctor` says which client libraries are seen.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("record", "--new", "talk", "--say", "hello"), "--new needs --pipeline."),
+        (("record", "--new", "talk", "--pipeline", "desk:run"), "--new needs --say."),
+        ((*NEW, "desk.scenario.yaml"), "--new writes a scenario of its own; leave out desk."),
+        (("record", "--say", "x"), "--say is about a scenario that is to be written: --new."),
+    ],
+)
+def test_options_that_say_nothing_together_are_refused(
+    simkit: Call, words: tuple[str, ...], told: str
+) -> None:
+    done = simkit(*words)
+
+    assert done.code == 2
+    assert told in " ".join(done.err.split())

@@ -1,0 +1,207 @@
+"""Forty secrets pass through a recorded run, and none of them reaches the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simkit.cassettes import load
+from simkit.wire import sse
+from simkit.wire.http import HttpRequest, HttpResponse
+from tests.recording import completion, provider, write
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ENVIRONMENT = {
+    "OPENAI_API_KEY": "plain-words-that-look-like-nothing",
+    "AZURE_SEARCH_API_KEY": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+    "DATABASE_PASSWORD": "correct horse battery",
+    "SLACK_TOKEN": "ünïcode-token-value",
+    "SIGNING_SECRET": 'has"quotes"and\\slashes',
+    "LEDGER_ID": "listed-by-the-scenario-9",
+}
+HEADERS = {
+    "authorization": "Bearer header-bearer-0001",
+    "x-api-key": "header-key-0002",
+    "api-key": "header-azure-0003",
+    "x-goog-api-key": "header-goog-0004",
+    "cookie": "session=header-cookie-0005",
+    "proxy-authorization": "Basic aGVhZGVyLTAwMDY2",
+    "x-amz-security-token": "header-amz-0007",
+    "x-internal-signature": "header-unknown-0008",
+}
+QUERY = {
+    "key": "query-key-0001",
+    "api_key": "query-api-key-0002",
+    "sig": "query-sig-0003",
+    "access_token": "query-token-0004",
+}
+BODY = {
+    "password": "body-password-0001",
+    "client_secret": "body-client-0002",
+    "deep": [{"deeper": {"api_key": "body-deep-0003"}}, {"refresh_token": "body-refresh-0004"}],
+    "inner": json.dumps({"secret": "body-inner-0005", "list": [{"auth_token": "body-inner-0006"}]}),
+}
+SHAPES = (
+    "sk-proj-abcdEFGH0123456789ijkl",
+    "sk-ant-api03-abcdefgh0123",
+    "AIzaSyA0123456789abcdefghijklmnopqrstuv",
+    "ghp_0123456789abcdefghijABCDEFGHIJ",
+    "glpat-0123456789abcdefghij",
+    "xoxb-0123456789-abcdefghij",
+    "AKIA0123456789ABCDEF",
+    "eyJhbGciOi.eyJzdWIiOiIx.c2lnbmF0dXJl",
+    "hf_0123456789abcdefghijABCD",
+    "gsk_0123456789abcdefghijABCD",
+)
+ANSWERED = {
+    "set-cookie": "sid=answer-cookie-0001",
+    "x-request-token": "answer-unknown-0002",
+}
+ANSWER_BODY = {
+    "access_token": "answer-token-0003",
+    "nested": {"private_key": "answer-private-0004"},
+}
+ANSWER_TEXTS = (
+    "sk-live-answerABCDEFGH01234567",
+    "postgres://admin:answer-url-0006@db.example.com/x",
+)
+
+
+def planted() -> list[str]:
+    """Returns every secret."""
+    deep = ["body-deep-0003", "body-refresh-0004", "body-inner-0005", "body-inner-0006"]
+    return [
+        *ENVIRONMENT.values(),
+        *(value.split(" ")[-1].split("=", 1)[-1] for value in HEADERS.values()),
+        *QUERY.values(),
+        BODY["password"], BODY["client_secret"], *deep,
+        *SHAPES,
+        *(value.rpartition("=")[2] for value in ANSWERED.values()),
+        "answer-token-0003", "answer-private-0004",
+        ANSWER_TEXTS[0], "answer-url-0006",
+    ]  # type: ignore[list-item]  # fmt: skip
+
+
+APP = f"""\
+import json
+import os
+import urllib.request
+
+HEADERS = {HEADERS!r}
+QUERY = {QUERY!r}
+BODY = {BODY!r}
+SHAPES = {SHAPES!r}
+
+
+def run(text):
+    words = [text, json.dumps(BODY), *SHAPES, *(os.environ[n] for n in {list(ENVIRONMENT)[1:]!r})]
+    messages = [{{"role": "system", "content": "You are the clerk."}},
+                {{"role": "user", "content": " ".join(words)}}]
+    said = []
+    # A provider's own key is a dummy in replay, so it has no place in what is asked.
+    headers = {{**HEADERS, "x-provider-key": os.environ["OPENAI_API_KEY"]}}
+    for more in ({{}}, {{"stream": True}}):
+        body = {{"model": "m", "messages": messages, "max_tokens": 77, "extra": BODY, **more}}
+        query = "&".join(name + "=" + value for name, value in QUERY.items())
+        request = urllib.request.Request(
+            os.environ["PROVIDER"] + "/v1/chat/completions?" + query,
+            json.dumps(body).encode(), {{"content-type": "application/json", **headers}},
+        )
+        with urllib.request.urlopen(request) as response:
+            said.append(response.read().decode())
+    return " ".join(said)
+"""
+SCENARIO = """\
+version: 1
+scenario: nothing leaks
+pipeline: desk:run
+app: {path: [.]}
+agents: {clerk: You are the clerk.}
+record: {secrets: [LEDGER_ID]}
+cassette: desk
+turns:
+  - user: hello
+    expect: {reply: something else, context: {clerk: {messages: [{user: something else}]}}}
+"""
+
+
+def answer(request: HttpRequest) -> HttpResponse:
+    text = " ".join(ANSWER_TEXTS)
+    if json.loads(request.body).get("stream"):
+        choice = {"index": 0, "delta": {"content": text}, "finish_reason": "stop"}
+        body = sse.frame({"id": "c", "choices": [choice], **ANSWER_BODY}) + sse.frame(sse.DONE)
+        return HttpResponse(
+            200, (("content-type", "text/event-stream"), *ANSWERED.items()), (body,)
+        )
+    found = completion(text, usage={"prompt_tokens": 3}, **ANSWER_BODY)
+    return HttpResponse(200, (*found.headers, *ANSWERED.items()), found.chunks)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a run was recorded, and was replayed by pytest."""
+    found = tmp_path_factory.mktemp("leaks")
+    write(found, SCENARIO, APP)
+    with provider() as server:
+        server.answer = answer
+        run(found, server.url, "simkit", "record", "desk.scenario.yaml", "--keep-failed")
+    plugins = ("-p", "simkit.pytest_plugin", "-p", "no:cacheprovider")
+    run(found, "", "pytest", "-q", *plugins, "--junitxml=junit.xml", "desk.scenario.yaml")
+    return found
+
+
+def run(folder: Path, url: str, *words: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", *words], cwd=folder, capture_output=True, check=False, timeout=120,
+        env={
+            **os.environ, **ENVIRONMENT, "PROVIDER": url or "http://127.0.0.1:9",
+            "PYTHONPATH": str(ROOT), "CI": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "",
+        },
+    )  # fmt: skip
+
+
+def test_there_are_forty_of_them() -> None:
+    assert len(set(planted())) == 40
+
+
+@pytest.mark.parametrize("place", ["cassettes", ".simkit", "junit.xml"])
+def test_no_secret_reaches_the_disk(folder: Path, place: str) -> None:
+    forms = {secret: json.dumps(secret)[1:-1] for secret in planted()}
+
+    found = [
+        secret
+        for secret, escaped in forms.items()
+        for form in {secret, escaped}
+        if grepped(folder / place, form)
+    ]
+
+    assert (folder / place).exists()
+    assert found == []
+
+
+def grepped(place: Path, text: str) -> bool:
+    done = subprocess.run(["grep", "-rqF", "--", text, str(place)], check=False)
+    return done.returncode == 0
+
+
+def test_what_is_no_secret_is_recorded_as_it_is(folder: Path) -> None:
+    found = load(folder / "cassettes" / "desk.yaml").interactions
+
+    bodies = [json.loads(one.request.body) for one in found]
+    assert [body["max_tokens"] for body in bodies] == [77, 77]
+    assert json.loads(found[0].response.body)["usage"] == {"prompt_tokens": 3}
+    assert len(found) == 2
+
+
+def test_what_was_recorded_with_secrets_is_found_again(folder: Path) -> None:
+    junit = (folder / "junit.xml").read_text(encoding="utf-8")
+
+    assert "no recording answers" not in junit
+    assert "something else" in junit

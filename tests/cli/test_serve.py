@@ -1,0 +1,535 @@
+"""`simkit serve`, from outside: programs in processes of their own, real clients and none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.projects import Done, write
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = ROOT / "tests" / "apps"
+PYTHON = shlex.quote(sys.executable)
+CLIENTS = {
+    "matrix_openai_chat": "openai",
+    "matrix_openai_responses": "openai",
+    "matrix_anthropic": "anthropic",
+    "matrix_gemini": "google.genai",
+}
+ASKS = """\
+import asyncio, importlib, json, sys
+
+sys.path.insert(0, sys.argv[1])
+desk = importlib.import_module(sys.argv[2])
+
+
+def told(reply):
+    print(json.dumps(reply, ensure_ascii=False), flush=True)
+
+
+def attempt(ask):
+    try:
+        told(ask())
+    except Exception:
+        told("it failed")
+
+
+with asyncio.Runner() as runner:
+    told(runner.run(desk.async_streamed("How are Zürich and Bern? ☀")))
+    told(desk.sync("As data: how is Zürich?"))
+    attempt(lambda: desk.sync("How busy are you?"))
+    attempt(lambda: desk.sync_streamed("Tell me a long story"))
+    told(runner.run(desk.asynchronous("Thanks")))
+"""
+CONVERSATION = """\
+version: 1
+scenario: a whole conversation
+pipeline: weather:desk
+agents: {desk: {system: You know the weather.}}
+turns:
+  - user: How are Zürich and Bern? ☀
+    replies:
+      desk:
+        - text: One moment.
+          calls: [weather: {city: Zürich}, weather: {city: Bern}, clock: {city: Bern}]
+          chunks: 3
+        - text: Both are grey. 🌫
+          chunks: 4
+    expect:
+      reply: Both are grey. 🌫
+      agents: [desk]
+      tool_calls:
+        - {agent: desk, tool: weather, args: {city: Zürich}}
+        - {agent: desk, tool: weather, args: {city: Bern}}
+        - {agent: desk, tool: clock, args: {city: Bern}}
+      context:
+        desk:
+          messages: [{system: You know the weather.}, {user: How are Zürich and Bern? ☀}]
+          tools: [weather, clock]
+        desk[-1]: {includes: [{role: tool, tool: weather, content: {$contains: grey}}]}
+  - user: "As data: how is Zürich?"
+    replies: {desk: {json: {city: Zürich, degrees: 21}}}
+    expect: {model_calls: {desk: 1}}
+  - user: How busy are you?
+    replies: {desk: REPLIES}
+    expect: {EXPECT}
+  - user: Tell me a long story
+    replies: {desk: {error: cut_stream}}
+    expect: {error: cut_stream, model_calls: {desk: 1}}
+  - user: Thanks
+    replies: {desk: {text: Grüezi!, latency_ms: 20}}
+    expect: {reply: Grüezi!}
+"""
+
+
+def conversation(module: str) -> str:
+    """The scenario; Google's library does not try again, the others do if they are told to."""
+    if module == "matrix_gemini":
+        replies, expect = "{error: rate_limit}", "error: {type: rate_limit, status: 429}"
+    else:
+        replies = "[{error: {type: rate_limit, status: 429, retry_after: 0.01}}, Not at all.]"
+        expect = "reply: Not at all., model_calls: {desk: 2}"
+    return CONVERSATION.replace("REPLIES", replies).replace("EXPECT", expect)
+
+
+@pytest.mark.parametrize("module", CLIENTS)
+def test_a_whole_conversation_holds_with_every_provider_s_client(
+    process: Callable[..., Done], module: str
+) -> None:
+    if find_spec(CLIENTS[module]) is None:
+        pytest.skip(f"{CLIENTS[module]} is not installed")
+    write("asks.py", ASKS)
+    write("talk.scenario.yaml", conversation(module))
+
+    done = process(
+        "serve", "talk.scenario.yaml",
+        "--then", f"{PYTHON} asks.py {shlex.quote(str(APPS))} {module}",
+    )  # fmt: skip
+
+    replies = [json.loads(line) for line in done.out.splitlines()[:5]]
+    busy = "it failed" if module == "matrix_gemini" else "Not at all."
+    assert replies == [
+        "Both are grey. 🌫", {"city": "Zürich", "degrees": 21}, busy, "it failed", "Grüezi!"
+    ], done.err  # fmt: skip
+    # Google's library says that it finds a key under each of its two names.
+    told = [line for line in done.err.splitlines() if not line.startswith("Both GOOGLE_API_KEY")]
+    assert "  ok      a whole conversation" in done.out
+    assert (done.code, told) == (0, [])
+
+
+SUPERVISED = """\
+version: 1
+pipeline: office
+agents:
+  planner: {instructions: "Plan for ${state.user}. Be short.", handoffs: [writer]}
+  writer: {instructions: Write what was planned., tools: [send, note]}
+tools: {send: {}, note: {}}
+channels: {messages: {reducer: append, scope: session}, user: {}}
+flow: {handoffs: {start: planner}}
+---
+version: 1
+scenario: a plan, then a text
+pipeline: office
+turns:
+  - user: Invite Ada
+    replies:
+      planner: Write to her on Friday.
+      writer: [{calls: [send: {to: Ada}, note: {day: Friday}]}, It is sent.]
+    expect:
+      agents: [planner, writer]
+      reply: It is sent.
+      tool_calls:
+        - {agent: writer, tool: send, args: {to: Ada}, result: done}
+        - {agent: writer, tool: note, args: {day: Friday}, result: {ok: true}}
+      context:
+        writer:
+          messages:
+            - system: Write what was planned.
+            - user: "Invite Ada\\nPlan: Write to her on Friday."
+"""
+NODE = """\
+const base = process.env.OPENAI_BASE_URL;
+
+async function ask(messages, tools) {
+  const answer = await fetch(`${base}/chat/completions`, {
+    method: "POST",
+    headers: {"content-type": "application/json", authorization: "Bearer none"},
+    body: JSON.stringify({model: "gpt-5-mini", messages, ...(tools && {tools})}),
+  });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error.message);
+  return body.choices[0].message;
+}
+
+const tool = (name) => ({type: "function", function: {name, parameters: {type: "object"}}});
+const results = {send: "done", note: '{"ok": true}'};
+const plan = await ask([
+  {role: "system", content: "Plan for Bob. Be short."},
+  {role: "user", content: "Invite Ada"},
+]);
+const messages = [
+  {role: "system", content: "Write what was planned."},
+  {role: "user", content: `Invite Ada\\nPlan: ${plan.content}`},
+];
+let said = await ask(messages, [tool("send"), tool("note")]);
+while (said.tool_calls) {
+  messages.push(said);
+  for (const call of said.tool_calls)
+    messages.push({role: "tool", tool_call_id: call.id, content: results[call.function.name]});
+  said = await ask(messages, [tool("send"), tool("note")]);
+}
+console.log(said.content);
+"""
+SOCKETS = """\
+import json, os, urllib.request
+
+
+def post(path, body, **headers):
+    request = urllib.request.Request(
+        os.environ["ANTHROPIC_BASE_URL"] + path, json.dumps(body).encode(),
+        {"content-type": "application/json", **headers},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["content"]
+
+
+def ask(path, system, messages, **headers):
+    tools = [{"name": n, "input_schema": {"type": "object"}} for n in ("send", "note")]
+    body = {"model": "m", "max_tokens": 9, "system": system, "messages": messages, "tools": tools}
+    return post(path, body, **headers)
+
+
+(plan,) = ask(
+    "/v1/messages", "Anything.", [{"role": "user", "content": "Invite Ada"}],
+    **{"x-simkit-agent": "planner"},
+)
+messages = [{"role": "user", "content": "Invite Ada\\nPlan: " + plan["text"]}]
+path = "/agents/writer/v1/messages"
+calls = ask(path, "Write what was planned.", messages)
+results = {"send": "done", "note": '{"ok": true}'}
+messages += [
+    {"role": "assistant", "content": calls},
+    {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": call["id"], "content": results[call["name"]]}
+        for call in calls
+    ]},
+]
+print(ask(path, "Write what was planned.", messages)[0]["text"])
+"""
+
+
+def test_a_program_in_another_language_is_held_against_a_declared_pipeline(
+    process: Callable[..., Done],
+) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    write("office.scenario.yaml", SUPERVISED)
+    write("program.mjs", NODE)
+
+    done = process("serve", "office.scenario.yaml", "--then", "node program.mjs")
+
+    assert done.out.startswith("It is sent.\n  ok      a plan, then a text\n"), done.out + done.err
+    assert (done.code, done.err) == (0, "")
+
+
+def test_agents_are_told_by_a_header_and_by_a_path(process: Callable[..., Done]) -> None:
+    write("office.scenario.yaml", SUPERVISED)
+    write("program.py", SOCKETS)
+
+    done = process("serve", "office.scenario.yaml", "--then", f"{PYTHON} program.py")
+
+    assert done.out.startswith("It is sent.\n  ok      a plan, then a text\n"), done.out + done.err
+    assert (done.code, done.err) == (0, "")
+
+
+ECHO = """\
+version: 1
+scenario: hello
+pipeline: somewhere:else
+agents: {a: {system: Say hello.}}
+turns:
+  - {user: hi, replies: {a: hello}, expect: {reply: hello}}
+  - {user: bye, replies: {a: goodbye}, expect: {reply: goodbye}}
+"""
+CURL = """\
+curl -s "$OPENAI_BASE_URL/chat/completions" -d '{"model": "m", "messages": [
+{"role": "system", "content": "Say hello."}, {"role": "user", "content": "TEXT"}]}'
+"""
+
+
+def curl(text: str) -> str:
+    return CURL.replace("TEXT", text).rstrip()
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+@needs_curl
+def test_what_a_program_does_wrong_is_a_finding(process: Callable[..., Done]) -> None:
+    write("echo.scenario.yaml", ECHO.replace("reply: hello", "reply: hello!"))
+
+    done = process("serve", "echo.scenario.yaml", "--then", f"{curl('hi')}; {curl('bye')}")
+
+    assert "echo.scenario.yaml:6:53: reply does not match (turn 1)" in done.out
+    assert "\nreproduce: simkit serve echo.scenario.yaml::hello --then 'curl -s" in done.out
+    assert (done.code, done.err) == (1, "")
+
+
+@needs_curl
+def test_a_turn_that_the_program_does_not_come_to_is_told_once(
+    process: Callable[..., Done],
+) -> None:
+    write("echo.scenario.yaml", ECHO)
+
+    done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
+
+    told = done.out[done.out.index("echo.scenario.yaml:6") : done.out.index("reproduce")]
+    assert " ".join(told.split()) == (
+        "echo.scenario.yaml:6:3: the run ended with error ProgramEnded: the program asked nothing "
+        "of turn 2: the latest user message of no request held 'bye'. If contexts do not show it, "
+        "begin the turn with a POST to /simkit/next. turns: "
+        "- {user: hi, replies: {a: hello}, expect: {reply: hello}} "
+        "- {user: bye, replies: {a: goodbye}, expect: {reply: goodbye}} turn 2 did not run"
+    )
+    assert done.code == 1
+
+
+def test_a_program_that_fails_is_told_and_breaks(process: Callable[..., Done]) -> None:
+    write("echo.scenario.yaml", ECHO)
+
+    done = process("serve", "echo.scenario.yaml", "--then", "exit 3")
+
+    assert "ProgramEnded: the program made no model call here." in " ".join(done.out.split())
+    assert (done.code, done.err) == (2, "the command ended with exit code 3: exit 3\n")
+
+
+@needs_curl
+def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(
+    process: Callable[..., Done],
+) -> None:
+    write("echo.scenario.yaml", ECHO)
+
+    done = process("serve", "echo.scenario.yaml", "--then", f"{curl('hi')}; {curl('hi')}")
+
+    said = "agent 'a' made model call #2 in turn 1, but the scenario has 1 reply"
+    assert f'"message":"simkit: {said}' in done.out
+    assert "RUN-01: agent 'a' made model call #2 in turn 1" in done.out
+    assert "turn 2 did not run" in done.out
+    assert done.code == 1
+
+
+@needs_curl
+def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Callable[..., Done]) -> None:
+    write("echo.scenario.yaml", ECHO.replace("{a: hello}", "{a: {calls: [search: {}]}}"))
+
+    done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
+
+    said = (
+        "turns[0].replies.a[0] calls tool 'search', which agent 'a' is not offered. Offered: none."
+    )
+    assert json.loads(done.out)["error"]["message"] == f"simkit: {said}"
+    assert (done.code, done.err) == (2, f"echo.scenario.yaml:6:29: {said}\n")
+
+
+@needs_curl
+def test_a_call_that_is_nobody_s_proposes_a_rule(process: Callable[..., Done]) -> None:
+    write("echo.scenario.yaml", ECHO.replace("Say hello.", "Sing."))
+
+    done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
+
+    assert done.err.startswith(
+        "echo.scenario.yaml:3:11: a model call belongs to no agent: POST http://127.0.0.1:"
+    )
+    assert done.err.endswith('  agents:\n    name: {system: {$eq: "Say hello."}}\n')
+    assert done.code == 2
+
+
+@needs_curl
+def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done]) -> None:
+    write("echo.scenario.yaml", ECHO)
+    asks = "curl -s $OPENAI_BASE_URL/models; curl -s $OPENAI_BASE_URL/models"
+
+    done = process("serve", "echo.scenario.yaml", "--then", f"{asks}; {curl('hi')}; {curl('bye')}")
+
+    answer, _ = json.JSONDecoder().raw_decode(done.out)
+    message = answer["error"]["message"]
+    assert message.startswith(
+        "GET /v1/models is no model call. Spoken here: openai-chat, openai-responses, "
+        "anthropic, gemini, at their providers' own paths. Clients are pointed here by: "
+        "OPENAI_BASE_URL=http://127.0.0.1:"
+    )
+    assert done.err == "note: 2 × GET /v1/models: no model call, and refused\n"
+    assert done.code == 0
+
+
+@needs_curl
+def test_what_a_scenario_says_in_vain_is_told(process: Callable[..., Done]) -> None:
+    text = ECHO.replace("{user: bye", "{user: bye, tool_results: {search: [x]}")
+    app = "app: {call: ask, env: {X: y}, tools: {search: a:b}}\n"
+    write("echo.scenario.yaml", text.replace("turns:", f"{app}turns:"))
+    program = f'test "$X" = y && {curl("hi")} && {curl("bye")}'
+
+    done = process("serve", "echo.scenario.yaml", "--then", program)
+
+    assert done.err.splitlines() == [
+        "note: `tool_results` (search) are not used: the program carries its tools out itself. "
+        "What they return is seen in its next request; claim it under `tool_calls`.",
+        "note: `app` (call, tools) is not used: simkit does not run the program",
+    ]
+    assert done.code == 0
+
+
+@needs_curl
+def test_the_context_is_shown(process: Callable[..., Done]) -> None:
+    write("echo.scenario.yaml", ECHO)
+    program = f"({curl('hi')}; {curl('bye')}) > /dev/null"
+
+    done = process("serve", "echo.scenario.yaml", "--show", "context", "--then", program)
+
+    assert "Say hello." in done.out
+    assert done.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("scenarios",), "scenarios: `simkit serve` serves one scenario, and here are 3\n"
+         "  Name one: PATH::NAME.\n"),
+        (("nowhere.scenario.yaml",), "nowhere.scenario.yaml: there is no such file"),
+        (("scenarios/good.scenario.yaml::x",), "scenarios/good.scenario.yaml: there is no scenario "
+         "'x'"),
+        (("bad.scenario.yaml",), "bad.scenario.yaml:1:1: "),
+        ((), "Missing argument 'PATH[::NAME]'"),
+        (("a", "--port", "70000"), "70000 is not in the range"),
+    ],
+    ids=["several", "no file", "no name", "no scenario", "nothing", "no port"],
+)  # fmt: skip
+def test_a_wrong_call_is_broken(
+    simkit: Callable[..., Done], arguments: tuple[str, ...], said: str
+) -> None:
+    write("bad.scenario.yaml", "- 1\n")
+
+    done = simkit("serve", *arguments)
+
+    assert said in done.err
+    assert (done.code, done.out) == (2, "")
+
+
+def test_a_port_in_use_is_one_error(simkit: Callable[..., Done]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        done = simkit("serve", "scenarios/good.scenario.yaml::it holds", "--port", str(port))
+
+    assert done == (2, "", f"port {port} cannot be listened to: Address already in use\n")
+
+
+@contextmanager
+def listening(file: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Serves without a command, in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "simkit", "serve", file, *options], text=True, encoding="utf-8",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HTTPS_PROXY": "", "NO_PROXY": "a.example"},
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def post(url: str, body: Any) -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode())
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+        return json.load(answer)
+
+
+def said(url: str, text: str) -> str:
+    """Asks for a chat completion; returns what the model says."""
+    messages = [{"role": "system", "content": "Say hello."}, {"role": "user", "content": text}]
+    answer = post(f"{url}/v1/chat/completions", {"model": "m", "messages": messages})
+    content: str = answer["choices"][0]["message"]["content"]
+    return content
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_it_judges(project: Path, which: signal.Signals) -> None:
+    write("echo.scenario.yaml", ECHO)
+
+    with listening("echo.scenario.yaml", "--format", "json") as process:
+        assert process.stdout is not None
+        printed = json.loads(process.stdout.readline())
+        url = printed["url"]
+        heard = [said(url, "hi"), said(url, "bye")]
+        process.send_signal(which)
+        out, err = process.communicate(timeout=60)
+
+    assert heard == ["hello", "goodbye"]
+    assert printed["environment"]["OPENAI_BASE_URL"] == f"{url}/v1"
+    assert printed["environment"]["NO_PROXY"] == "a.example,127.0.0.1"
+    assert out.startswith("  ok      hello\n")
+    assert err == f"serving on {url}; Ctrl-C judges\n"
+    assert process.returncode == 0
+
+
+def test_without_a_command_the_environment_is_printed_for_a_shell(project: Path) -> None:
+    write("echo.scenario.yaml", ECHO)
+
+    with listening("echo.scenario.yaml") as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[2].rstrip(";")
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+
+    assert out.startswith(
+        f"export OPENAI_BASE_URL={url}/v1\nexport OPENAI_API_BASE={url}/v1\n"
+        f"export AZURE_OPENAI_ENDPOINT={url}\nexport OPENAI_API_KEY=simkit\n"
+    )
+    assert process.returncode == 1
+
+
+def test_without_a_command_a_problem_is_told_as_it_comes(project: Path) -> None:
+    write("echo.scenario.yaml", ECHO)
+
+    with listening("echo.scenario.yaml") as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split()[2].rstrip(";")
+        said(url, "hi")
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            said(url, "hi")
+        told = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+    assert told.startswith("refused from now on: agent 'a' made model call #2 in turn 1")
+    assert process.returncode == 1
+
+
+def test_a_signal_ends_the_command_too(project: Path) -> None:
+    write("echo.scenario.yaml", ECHO)
+    program = f"exec {PYTHON} -uc 'import time; print(\"here\"); time.sleep(600)'"
+
+    with listening("echo.scenario.yaml", "--then", program) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+
+    assert "FAILED  hello" in out
+    assert err == f"the command was stopped by SIGTERM: {program}\n"
+    assert process.returncode == 2

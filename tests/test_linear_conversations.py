@@ -1,0 +1,88 @@
+"""A conversation that is looked at after every turn costs what it says, not its square."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from simkit import Simulation
+from simkit.bdd.places import Places
+from simkit.bdd.telling import Story
+from simkit.bdd.vocabulary import VOCABULARIES
+from simkit.scenario.files import Library
+from tests.test_linear import GROWTH_MAX, counted
+
+SIZES = (50, 100, 200)
+PIPELINE = """
+version: 1
+pipeline: desk
+agents:
+  triage: {instructions: Choose., context: [instructions, current_message]}
+  billing: {instructions: Bill., context: [instructions, history, current_message]}
+flow: {router: {decide: triage, to: "${run.output.to}"}}
+"""
+TOLD = (
+    (1, 'the user says "Where is my order?"'),
+    (1, 'triage decides to "billing"'),
+    (1, 'billing replies "It is on its way."'),
+    (2, 'the reply contains "way"'),
+    (2, "billing was asked once"),
+)
+
+
+def simulated(turns: int) -> None:
+    desk = Simulation(PIPELINE)
+    replies = {"triage": {"json": {"to": "billing"}}, "billing": "It is on its way."}
+    for _ in range(turns):
+        run = desk.say("Where is my order?", replies=replies)
+        assert run.reply == "It is on its way."
+        # Its context holds the whole history: to read that costs what it holds.
+        assert run.agents == ["triage", "billing"]
+        assert run.findings == []
+    desk.check()
+
+
+def told(turns: int) -> None:
+    story = Story(Library(), root=Path(), folders=[Path()], seed=None)
+    story.begin(Places("desk.feature", "\n" * (turns * len(TOLD) + 2), (1, 1)), "Many turns")
+    tell(story, 0, 'the pipeline "desk"', 2)
+    for place in range(turns * len(TOLD)):
+        tell(story, *TOLD[place % len(TOLD)], place + 3)
+    assert story.end().passed
+
+
+def tell(story: Story, keyword: int, text: str, number: int) -> None:
+    said = VOCABULARIES[keyword].line(text)
+    assert said is not None, text
+    story.lines, story.whose = (number, number), said.whose
+    judgement = said.step.tell(story, said.holes)
+    assert judgement is None or judgement.passed
+
+
+def grown(costs: dict[int, float]) -> dict[int, float]:
+    """What a turn costs at each length, if it costs more at one than it may."""
+    return costs if max(costs.values()) > GROWTH_MAX * min(costs.values()) else {}
+
+
+@pytest.mark.parametrize("lead", [simulated, told])
+def test_a_turn_that_is_looked_at_costs_the_same_however_long_the_conversation_is(
+    lead: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    lead(2)  # what is compiled once is in the caches
+
+    costs = {turns: counted(partial(lead, turns))[1] / turns for turns in SIZES}
+
+    assert grown(costs) == {}
+
+
+def test_looking_at_every_turn_anew_would_be_seen() -> None:
+    # The nearest that fails: every look reads all turns again.
+    def look(turns: int) -> list[int]:
+        return [len(str(one)) for _ in range(turns) for one in range(turns)]
+
+    assert grown({n: counted(partial(look, n))[1] / n for n in (5, 10)}) != {}

@@ -1,0 +1,31 @@
+"""What a value is called in the error that refuses it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from simkit.errors import SourceError
+from simkit.scenario.model import XFail
+from simkit.shape import validated
+from simkit.source import load_text
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([], "a list"),
+        ({}, "a mapping"),
+        (None, "nothing"),
+        (Decimal(1), "a Python object (Decimal)"),
+    ],
+)
+def test_a_value_is_called_by_its_kind(value: Any, kind: str) -> None:
+    (document,) = load_text("reason: x\n", "t.yaml")
+
+    with pytest.raises(SourceError) as refused:
+        validated(XFail, document.with_data({"reason": value}))
+
+    assert str(refused.value) == f"t.yaml:1:9: must be a text, not {kind}\n  at reason"

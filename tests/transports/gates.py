@@ -1,0 +1,67 @@
+"""Gates and taps for tests: they decide the same about every request, and remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from simkit.errors import ReplyMissing, RunHalted
+from simkit.transports.gate import Decision, Forward, passing_through
+from simkit.transports.interception import intercepting
+from simkit.wire.http import Headers, HttpRequest, HttpResponse
+
+JSON: Headers = (("content-type", "application/json"),)
+EVENTS: Headers = (("content-type", "text/event-stream"),)
+HALT = RunHalted(ReplyMissing("nobody answers"))
+
+
+class Always:
+    """Decides the same about every request; raises what can be raised."""
+
+    def __init__(self, decision: Decision | BaseException) -> None:
+        self.decision = decision
+        self.taken: list[HttpRequest] = []
+
+    def take(self, request: HttpRequest) -> Decision:
+        self.taken.append(request)
+        if isinstance(self.decision, BaseException):
+            raise self.decision
+        return self.decision
+
+
+class Heard:
+    """A tap that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.headers: Headers = ()
+
+    def began(self, status: int, headers: Headers) -> None:
+        self.told.append(status)
+        self.headers = headers
+
+    def chunk(self, data: bytes) -> None:
+        self.told.append(data)
+
+    def ended(self, problem: str = "") -> None:
+        self.told.append(f"ended: {problem}")
+
+
+def json_answer(body: str) -> HttpResponse:
+    return HttpResponse(200, JSON, (body.encode(),))
+
+
+@contextmanager
+def answering(decision: Decision | BaseException) -> Iterator[Always]:
+    """Everything is answered alike here."""
+    gate = Always(decision)
+    with intercepting(), passing_through(gate):
+        yield gate
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """Everything goes to the network here, and is heard."""
+    heard = Heard()
+    with intercepting(), passing_through(Always(Forward(heard))):
+        yield heard

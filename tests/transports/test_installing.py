@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from simkit.transports.installing import Installation, Made
+
+
+class Owner:
+    def greet(self) -> str:
+        return "hello"
+
+
+class Heir(Owner):
+    """Inherits what is replaced."""
+
+
+def louder(before: Made) -> Made:
+    return lambda self: before(self).upper()
+
+
+def test_first_replaces_and_last_puts_back() -> None:
+    before = dict(vars(Owner)), dict(vars(Heir))
+    installation = Installation(lambda: [(Owner, "greet", louder), (Heir, "greet", louder)])
+    found = []
+    with installation:
+        found.append((Owner().greet(), Heir().greet()))
+        with installation:
+            found.append((Owner().greet(), Heir().greet()))
+        found.append((Owner().greet(), Heir().greet()))
+
+    assert found == [("HELLO", "HELLO")] * 3
+    assert (dict(vars(Owner)), dict(vars(Heir))) == before
+
+
+def test_attribute_is_replaced_once() -> None:
+    def again(before: Made) -> Made:
+        return lambda self: before(self) + "!"
+
+    installation = Installation(lambda: [(Owner, "greet", again)])
+    with installation:
+        installation.replace([(Owner, "greet", again)])
+
+        assert Owner().greet() == "hello!"
+        assert installation.replaced == [(Owner, "greet")]
+
+
+def test_nothing_is_replaced_outside() -> None:
+    installation = Installation()
+    installation.replace([(Owner, "greet", louder)])
+
+    assert Owner().greet() == "hello"
+
+
+def test_what_somebody_else_replaced_meanwhile_is_left_to_them() -> None:
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    def theirs(self: Mine) -> str:
+        return "theirs"
+
+    with Installation(lambda: [(Mine, "greet", louder)]):
+        Mine.greet = theirs  # type: ignore[method-assign]
+
+    assert Mine().greet() == "theirs"

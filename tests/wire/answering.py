@@ -1,0 +1,68 @@
+"""A provider behind a client library's own transport: it answers in a protocol's words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import assert_never
+
+import httpx2
+
+from simkit.messages import Fails
+from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse
+from simkit.wire.values import Asked, Protocol, Said
+
+REQUEST = httpx2.Request("POST", "http://provider.test/")
+
+
+class Arriving(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A response's body, chunk by chunk, and the lost connection if it ends so."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._response.chunks
+        if self._response.ends == "cut":
+            raise httpx2.RemoteProtocolError("peer closed connection", request=REQUEST)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self:
+            yield chunk
+
+
+class Provider:
+    """Answers every request with the same answer, and keeps what was asked."""
+
+    def __init__(self, protocol: Protocol, answer: Said | Fails) -> None:
+        self._protocol, self._answer = protocol, answer
+        self.asked: list[Asked] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        sent = HttpRequest(
+            request.method, str(request.url), tuple(request.headers.items()), request.read()
+        )
+        assert self._protocol.speaks(sent), sent.url
+        self.asked.append(self._protocol.asked(sent))
+        answer = self._answered(self.asked[-1])
+        if isinstance(answer, NoResponse):
+            kind = httpx2.ReadTimeout if answer.kind == "timeout" else httpx2.ConnectError
+            raise kind(answer.message, request=request)
+        headers = list(answer.headers)
+        return httpx2.Response(answer.status, headers=headers, stream=Arriving(answer))
+
+    def _answered(self, asked: Asked) -> HttpAnswer:
+        match self._answer:
+            case Said() as said:
+                return self._protocol.served(said, asked)
+            case Fails() as fails:
+                return self._protocol.failed(f"c{len(self.asked)}", fails, asked)
+            case other:
+                assert_never(other)
+
+    def client(self) -> httpx2.Client:
+        """A client whose every request comes here."""
+        return httpx2.Client(transport=httpx2.MockTransport(self))
+
+    def async_client(self) -> httpx2.AsyncClient:
+        """The same for coroutines."""
+        return httpx2.AsyncClient(transport=httpx2.MockTransport(self))

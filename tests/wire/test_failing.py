@@ -1,0 +1,118 @@
+"""Replies that do not come through whole, in the words of every protocol."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from simkit.failures import FAILURES
+from simkit.messages import Fails, Message, Usage
+from simkit.wire.failing import ON_THE_WAY, patience_ms
+from simkit.wire.http import HttpRequest, HttpResponse, bytewise
+from simkit.wire.protocols import PROTOCOLS
+from simkit.wire.values import Asked, Protocol, Said
+
+LONG = "Take two pills a day, but never with milk or on an empty stomach, and rest."
+
+
+@pytest.fixture(params=PROTOCOLS.values(), ids=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    found: Protocol = request.param
+    return found
+
+
+def failed(protocol: Protocol, kind: str, *, is_streamed: bool = True) -> HttpResponse:
+    asked = Asked(protocol.name, "m", (), is_streamed=is_streamed)
+    answer = protocol.failed("c1", Fails(kind, FAILURES[kind].status, LONG), asked)
+    assert isinstance(answer, HttpResponse)
+    return answer
+
+
+def whole(protocol: Protocol, *, is_streamed: bool = True) -> HttpResponse:
+    said = Said("c1", Message("assistant", LONG), Usage(0, 0))
+    return protocol.served(said, Asked(protocol.name, "m", (), is_streamed=is_streamed))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends"), [("cut_stream", "cut"), ("stall", "timeout"), ("truncated", "")]
+)
+def test_half_a_stream_comes_and_then_it_ends_as_its_kind_says(
+    protocol: Protocol, kind: str, ends: str
+) -> None:
+    answer, good = failed(protocol, kind), whole(protocol)
+
+    assert answer.ends == ends
+    assert answer.chunks == good.chunks[: len(good.chunks) // 2]
+
+
+@pytest.mark.parametrize("kind", ["cut_stream", "stall", "truncated"])
+def test_what_came_of_half_a_stream_is_the_beginning_of_the_text(
+    protocol: Protocol, kind: str
+) -> None:
+    asked = Asked(protocol.name, "m", (), is_streamed=True)
+
+    heard = protocol.heard(failed(protocol, kind), asked)
+
+    assert heard.error is not None
+    assert heard.message.content != LONG
+    assert LONG.startswith(heard.message.content)
+    assert heard.message.content
+
+
+def test_a_malformed_frame_stands_in_the_middle_and_keeps_its_name(protocol: Protocol) -> None:
+    answer, good = failed(protocol, "malformed_frame"), whole(protocol)
+    differing = [
+        (bad, sound)
+        for bad, sound in zip(answer.chunks, good.chunks, strict=True)
+        if bad != sound
+    ]  # fmt: skip
+
+    ((bad, sound),) = differing
+    name = sound[: sound.index(b"data: ")]
+    assert bad == name + b'data: {"value": }\n\n'
+
+
+@pytest.mark.parametrize("kind", ["cut_stream", "stall", "truncated", "malformed_frame"])
+def test_a_body_that_is_damaged_is_no_json(protocol: Protocol, kind: str) -> None:
+    body = failed(protocol, kind, is_streamed=False).body
+
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(body)
+
+
+LISTS = {"openai-chat": "choices", "openai-responses": "output", "anthropic": "content"}
+
+
+def test_a_reply_without_choices_has_an_empty_list_of_them(protocol: Protocol) -> None:
+    body: Any = json.loads(failed(protocol, "empty_choices", is_streamed=False).body)
+
+    assert body[LISTS.get(protocol.name, "candidates")] == []
+
+
+def test_a_stream_without_choices_says_nothing(protocol: Protocol) -> None:
+    asked = Asked(protocol.name, "m", (), is_streamed=True)
+
+    heard = protocol.heard(failed(protocol, "empty_choices"), asked)
+
+    assert heard.message == Message("assistant")
+
+
+def test_all_kinds_that_damage_a_reply_are_failures_of_the_vocabulary() -> None:
+    assert [FAILURES[kind].status for kind in ON_THE_WAY] == [200] * len(ON_THE_WAY)
+
+
+def test_a_response_may_come_byte_by_byte() -> None:
+    answer = bytewise(HttpResponse(200, (("a", "b"),), ("ü".encode(), b"x")))
+
+    assert answer == HttpResponse(200, (("a", "b"),), (b"\xc3", b"\xbc", b"x"))
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"), [("600", 600_000), ("0.5", 500), ("None", None), ("", None)]
+)
+def test_clients_say_how_long_they_wait(said: str, wanted: int | None) -> None:
+    headers = (("X-Stainless-Read-Timeout", said),) if said else ()
+
+    assert patience_ms(HttpRequest("POST", "https://a.test", headers)) == wanted

@@ -1,0 +1,475 @@
+"""OpenAI's chat completions: what requests ask, and replies there and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from simkit.errors import WireInvalid
+from simkit.failures import FAILURES
+from simkit.messages import Fails, Message, ToolCall, Usage
+from simkit.wire import sse
+from simkit.wire.http import HttpRequest, HttpResponse, NoResponse
+from simkit.wire.openai_chat import PROTOCOL
+from simkit.wire.values import Asked, Heard, Offer, Said
+
+BODIES = Path(__file__).parent / "bodies"
+URL = "https://api.test/v1/chat/completions"
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+PIXEL_DIGEST = "4c4b6a3be1314ab86138bef4314dde022e600960d8689a2c8f8631802d20dab6"
+USER = {"role": "user", "content": "Hello"}
+TOOLS = [{"type": "function", "function": {"name": "book", "parameters": {"type": "object"}}}]
+SCHEMA = {"type": "object", "properties": {"nights": {"type": "integer"}}}
+FORM = {"type": "json_schema", "json_schema": {"name": "b", "schema": SCHEMA, "strict": True}}
+REPLIES = {
+    "text": Message("assistant", "Grüezi, wie kann ich Ihnen helfen? 🏔"),
+    "call": Message("assistant", calls=(ToolCall("call_1", "book", {"city": "Zürich"}),)),
+    "parallel": Message(
+        "assistant",
+        "One moment.",
+        calls=(ToolCall("call_1", "book", {}), ToolCall("call_2", "book", {"city": "Chur"})),
+    ),
+    "structured": Message("assistant", '{"nights":2}', data={"nights": 2}),
+    "structured like an extra": Message(
+        "assistant", '{"refusal":"x","reasoning":[{}]}', data={"refusal": "x", "reasoning": [{}]}
+    ),
+    "refusal": Message("assistant", "I must not.", data={"refusal": "I must not."}),
+    "reasoned": Message(
+        "assistant",
+        "Two.",
+        data={"reasoning": [{"type": "reasoning_text", "text": "They said two nights."}]},
+    ),
+    "empty": Message("assistant"),
+}
+
+
+def asked(**body: Any) -> Asked:
+    whole = {"model": "m", "messages": [USER], **body}
+    return PROTOCOL.asked(HttpRequest("POST", URL, body=json.dumps(whole).encode()))
+
+
+def said(message: Message, **more: Any) -> Said:
+    return Said("c1", message, Usage(11, 7), **more)
+
+
+def streamed(response: HttpResponse) -> list[Any]:
+    """The data of a stream's events, with the marker at the end as a text."""
+    found = [data for _, data in sse.events(response.body)]
+    return [data if data == sse.DONE else json.loads(data) for data in found]
+
+
+def contains(whole: Any, part: Any) -> bool:
+    """Whether every field of the part stands in the whole; ids of another run may differ."""
+    if isinstance(part, dict):
+        return all(
+            key == "id" or (key in whole and contains(whole[key], value))
+            for key, value in part.items()
+        )
+    if isinstance(part, str) and part.startswith("{"):
+        return bool(json.loads(whole) == json.loads(part))
+    if isinstance(part, list):
+        return len(whole) == len(part) and all(map(contains, whole, part))
+    return bool(whole == part)
+
+
+def test_a_whole_request_is_read() -> None:
+    body = {
+        "messages": [
+            {"role": "developer", "content": "Book rooms."},
+            USER,
+            {
+                "role": "assistant",
+                "content": None,
+                "name": "desk",
+                "tool_calls": [
+                    {
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "book", "arguments": '{"city": "Zürich"}'},
+                    },
+                    {
+                        "id": "call_2",
+                        "type": "function",
+                        "function": {"name": "book", "arguments": '{"city": '},
+                    },
+                ],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": '{"free": [2]}'},
+            {"role": "tool", "tool_call_id": "call_2", "content": "no JSON"},
+        ],
+        "tools": TOOLS,
+        "tool_choice": {"type": "function", "function": {"name": "book"}},
+        "response_format": FORM,
+        "temperature": 0.5,
+        "stream": True,
+    }
+
+    assert asked(**body) == Asked(
+        protocol="openai-chat",
+        model="m",
+        messages=(
+            Message("system", "Book rooms."),
+            Message("user", "Hello"),
+            Message(
+                "assistant",
+                agent="desk",
+                calls=(
+                    ToolCall("call_1", "book", {"city": "Zürich"}),
+                    ToolCall("call_2", "book", '{"city": '),
+                ),
+            ),
+            Message("tool", '{"free": [2]}', call_id="call_1", tool="book", data={"free": [2]}),
+            Message("tool", "no JSON", call_id="call_2", tool="book"),
+        ),
+        offers=(Offer("book", {"type": "object"}),),
+        choice="book",
+        output=SCHEMA,
+        settings={"temperature": 0.5},
+        is_streamed=True,
+    )
+
+
+def test_parts_are_shown_and_kept_by_reference() -> None:
+    content = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "https://x.test/a.png", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": PIXEL}},
+        {"type": "file", "file": {"file_id": "file-1", "filename": "a.pdf"}},
+    ]
+
+    message = asked(messages=[{"role": "user", "content": content}]).messages[0]
+
+    assert message.content.splitlines() == [
+        "What is this?",
+        "[image https://x.test/a.png]",
+        f"[image sha256:{PIXEL_DIGEST[:12]}]",
+        "[file file-1]",
+    ]
+    assert message.data == {
+        "parts": [
+            {"type": "image", "url": "https://x.test/a.png", "detail": "low"},
+            {"type": "image", "sha256": PIXEL_DIGEST, "media_type": "image/png"},
+            {"type": "file", "id": "file-1", "name": "a.pdf"},
+        ]
+    }
+
+
+def test_a_refusal_said_before_is_the_messages_content() -> None:
+    refused = {"role": "assistant", "content": None, "refusal": "I must not."}
+    in_parts = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I must not."}]}
+
+    assert asked(messages=[refused, in_parts]).messages == (REPLIES["refusal"],) * 2
+
+
+def test_the_legacy_interface_is_spoken_both_ways() -> None:
+    call = {"name": "book", "arguments": '{"city":"Chur"}'}
+    legacy = asked(
+        messages=[
+            USER,
+            {"role": "assistant", "content": None, "function_call": call},
+            {"role": "function", "name": "book", "content": "done"},
+        ],
+        functions=[{"name": "book", "parameters": {"type": "object"}}],
+        function_call={"name": "book"},
+    )
+    reply = Message("assistant", calls=(ToolCall("function_call_3", "book", {"city": "Chur"}),))
+
+    assert legacy.messages[1:] == (
+        Message("assistant", calls=(ToolCall("function_call_1", "book", {"city": "Chur"}),)),
+        Message("tool", "done", call_id="function_call_1", tool="book"),
+    )
+    assert (legacy.offers, legacy.choice) == ((Offer("book", {"type": "object"}),), "book")
+    for is_streamed in (False, True):
+        way = msgspec.structs.replace(legacy, is_streamed=is_streamed)
+        response = PROTOCOL.served(said(reply), way)
+        assert b"tool_calls" not in response.body.replace(b'"finish_reason":"tool_calls"', b"")
+        assert PROTOCOL.heard(response, way).message == reply
+
+
+@pytest.mark.parametrize(
+    ("body", "choice"),
+    [
+        ({}, "auto"),
+        ({"tool_choice": "required"}, "required"),
+        ({"function_call": "none"}, "none"),
+        ({"tool_choice": {"type": "custom", "custom": {"name": "run"}}}, "run"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required"}}},
+            "required",
+        ),
+    ],
+)
+def test_which_tools_may_be_called_is_read(body: dict[str, Any], choice: str) -> None:
+    assert asked(**body).choice == choice
+
+
+def test_azures_path_names_the_model_where_the_body_does_not() -> None:
+    url = "https://x.test/openai/deployments/small/chat/completions?api-version=1"
+    request = HttpRequest("POST", url, body=b'{"messages": []}')
+
+    assert PROTOCOL.asked(request).model == "small"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"n": 2}, "n: 2 answers to one request are not supported; ask for 1"),
+        ({"model": 1}, "model: should be a text, is a whole number"),
+        ({"messages": {}}, "messages: should be a list, is an object"),
+        ({"messages": [{"content": "a"}]}, "messages[0].role: is missing"),
+        (
+            {"messages": [{"role": "usr"}]},
+            "messages[0].role: unknown role 'usr'; did you mean 'user'? "
+            "known: system, developer, user, assistant, tool, function",
+        ),
+        (
+            {"messages": [USER, {"role": "user", "content": [{"type": "txt"}]}]},
+            "messages[1].content[0].type: unknown part 'txt'; did you mean 'text'? known: ",
+        ),
+        ({"messages": [{"role": "tool"}]}, "messages[0].tool_call_id: is missing"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": {}}]}]},
+            "messages[0].tool_calls[0].function.name: is missing",
+        ),
+        ({"tools": [{"type": "function"}]}, "tools[0].function: is missing"),
+        ({"stream": "yes"}, "stream: should be true or false, is a text"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireInvalid) as refused:
+        asked(**body)
+
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize("chunks", [None, 1, 3, (2, 5)])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("reply", REPLIES)
+def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> None:
+    options = {"include_usage": True}
+    request = asked(stream=is_streamed, stream_options=options, tools=TOOLS)
+    message = REPLIES[reply]
+    finish = "refusal" if reply == "refusal" else ""
+
+    response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
+
+    assert PROTOCOL.heard(response, request) == Heard(message, Usage(11, 7), finish, "chatcmpl-c1")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("kind", [kind for kind in FAILURES if FAILURES[kind].status >= 400])
+def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
+    fails = Fails(kind, FAILURES[kind].status, "Not now.", 2.0)
+    request = asked(stream=is_streamed)
+    status = 503 if kind == "overloaded" else fails.status
+
+    response = PROTOCOL.failed("c1", fails, request)
+
+    assert isinstance(response, HttpResponse)
+    assert PROTOCOL.heard(response, request) == Heard(
+        Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
+    )
+
+
+def test_an_error_has_openais_body_and_headers() -> None:
+    assert PROTOCOL.failed("c1", Fails("rate_limit", 429, "Slow."), asked()) == HttpResponse(
+        429,
+        (
+            ("content-type", "application/json"),
+            ("x-request-id", "req_c1"),
+            ("x-should-retry", "false"),
+        ),
+        (
+            b'{"error":{"message":"Slow.","type":"requests","param":null,'
+            b'"code":"rate_limit_exceeded"}}',
+        ),
+    )
+
+
+@pytest.mark.parametrize("kind", ["timeout", "connection"])
+def test_where_no_response_comes_there_is_none(kind: str) -> None:
+    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), asked()) == NoResponse(kind, "Gone.")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
+    request = asked(stream=is_streamed, tools=TOOLS)
+    found = {}
+
+    for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
+        response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words."), request)
+        assert isinstance(response, HttpResponse)
+        heard = PROTOCOL.heard(response, request)
+        calls = [call.args for call in heard.message.calls]
+        error = heard.error.kind if heard.error else ""
+        found[kind] = (heard.message.content, calls, heard.finish, error)
+
+    assert found == {
+        "refusal": ("These are the words.", [], "refusal", ""),
+        "malformed_json": ("", ['{"value": }'], "", "malformed_json"),
+        "cut_stream": ("These are the words." if is_streamed else "", [], "", "cut_stream"),
+        "empty_reply": ("", [], "", ""),
+        "length": ("These are the words.", [], "length", ""),
+    }
+
+
+def test_a_broken_output_is_text_where_the_request_asks_for_one() -> None:
+    request = asked(tools=TOOLS, response_format=FORM)
+
+    response = PROTOCOL.failed("c1", Fails("malformed_json", 200, "?"), request)
+
+    assert isinstance(response, HttpResponse)
+    heard = PROTOCOL.heard(response, request)
+    assert (heard.message.content, heard.error) == (
+        '{"value": }',
+        Fails("malformed_json", 200, 'output: {"value": }'),
+    )
+
+
+def test_a_stream_is_the_full_sequence_of_events() -> None:
+    request = asked(stream=True, stream_options={"include_usage": True})
+    message = Message("assistant", "One moment", calls=(ToolCall("call_1", "book", {"n": 2}),))
+
+    events = streamed(PROTOCOL.served(said(message, chunks=2), request))
+
+    assert {(e["id"], e["object"], e["created"], e["model"]) for e in events[:-1]} == {
+        ("chatcmpl-c1", "chat.completion.chunk", 0, "m")
+    }
+    opened = {"index": 0, "id": "call_1", "type": "function"}
+    assert [(e["choices"][0]["delta"], e["choices"][0]["finish_reason"]) for e in events[:-2]] == [
+        ({"role": "assistant", "content": ""}, None),
+        ({"content": "One m"}, None),
+        ({"content": "oment"}, None),
+        ({"tool_calls": [{**opened, "function": {"name": "book", "arguments": ""}}]}, None),
+        ({"tool_calls": [{"index": 0, "function": {"arguments": '{"n"'}}]}, None),
+        ({"tool_calls": [{"index": 0, "function": {"arguments": ":2}"}}]}, None),
+        ({}, "tool_calls"),
+    ]
+    assert events[-2]["choices"] == []
+    assert events[-2]["usage"]["total_tokens"] == 18
+    assert events[-1] == "[DONE]"
+
+
+def test_a_body_has_all_that_openai_sends() -> None:
+    response = PROTOCOL.served(said(REPLIES["call"]), asked())
+
+    function = {"name": "book", "arguments": '{"city":"Zürich"}'}
+    assert json.loads(response.body) == {
+        "id": "chatcmpl-c1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "refusal": None,
+                    "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+                },
+                "logprobs": None,
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 11,
+            "completion_tokens": 7,
+            "total_tokens": 18,
+            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "args"), [("", {}), (" {} ", {}), ("[1]", "[1]"), ('{"a', '{"a'), ("a b", "a b")]
+)
+def test_arguments_are_an_object_or_the_text_as_it_stands(text: str, args: Any) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "book", "arguments": text}}
+    request = asked(messages=[{"role": "assistant", "tool_calls": [call]}])
+
+    assert request.messages[0].calls == (ToolCall("c1", "book", args),)
+
+
+def test_usage_is_streamed_only_where_it_is_asked_for() -> None:
+    response = PROTOCOL.served(said(REPLIES["text"]), asked(stream=True))
+
+    assert b"usage" not in response.body
+    assert PROTOCOL.heard(response, asked(stream=True)).usage is None
+
+
+def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
+    call = ToolCall("call_1", "f", {"a": 1})
+    options = {"include_usage": True}
+    body = json.loads((BODIES / "chat_completions.recommended.json").read_bytes())
+    events = json.loads((BODIES / "chat_completions.stream.json").read_bytes())
+    frames = [event["data"] for event in events]
+
+    both = Message("assistant", "hi there", calls=(call,))
+    plain = PROTOCOL.served(Said("sim", both, Usage(10, 5)), asked())
+    request = asked(stream=True, stream_options=options)
+    text = Said("sim", Message("assistant", "hi there "), Usage(10, 5), chunks=(3, 9))
+    words = streamed(PROTOCOL.served(text, request))
+    calling = Said("sim", Message("assistant", calls=(call,)), Usage(10, 5), chunks=1)
+    calls = streamed(PROTOCOL.served(calling, request))
+
+    assert contains(json.loads(plain.body), body)
+    assert contains(words[:3], frames[:3])
+    assert contains(calls[1:], frames[3:])
+
+
+def test_the_least_that_servers_send_is_heard() -> None:
+    body = (BODIES / "chat_completions.minimal.json").read_bytes()
+    stream = (BODIES / "chat_completions.stream.sse").read_bytes()
+    call = ToolCall("c1", "f", {"a": 1})
+
+    least = PROTOCOL.heard(HttpResponse(200, (), (body,)), asked())
+    other = PROTOCOL.heard(HttpResponse(200, (), (stream,)), asked(stream=True))
+
+    assert least == Heard(Message("assistant", "hi", calls=(call,)))
+    assert other.message.calls == (ToolCall("call_1", "f", {"a": 1}),)
+    assert (other.message.content, other.usage) == ("hi there ", Usage(10, 5))
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        (b'{"error": "overloaded"}', 503, Fails("unavailable", 503, "overloaded")),
+        (b'{"detail": "Not Found"}', 404, Fails("not_found", 404, "Not Found")),
+        (b"<html>Bad Gateway</html>", 502, Fails("unavailable", 502, "<html>Bad Gateway</html>")),
+        (b"", 500, Fails("server_error", 500, "HTTP status 500")),
+        (b'{"error": {"code": 429, "message": "m"}}', 200, Fails("server_error", 200, "m")),
+        (
+            b'{"error": {"code": "context_length_exceeded", "message": "m"}}',
+            400,
+            Fails("context_overflow", 400, "m"),
+        ),
+    ],
+)
+def test_errors_of_compatible_servers_are_heard(body: bytes, status: int, error: Fails) -> None:
+    response = HttpResponse(status, (("content-type", "application/json"),), (body,))
+
+    assert PROTOCOL.heard(response, asked()).error == error
+
+
+@pytest.mark.parametrize(
+    ("stream", "content", "error"),
+    [
+        (b"", "", "cut_stream"),
+        (b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', "a", "cut_stream"),
+        (b'data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n', "a", "cut_stream"),
+        (b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n', "a", ""),
+        (b'data: {"error":{"message":"x","code":"slow_down"}}\n\n', "", "overloaded"),
+    ],
+)
+def test_a_stream_without_a_finish_reason_is_cut(stream: bytes, content: str, error: str) -> None:
+    headers = (("content-type", "text/event-stream"),)
+
+    heard = PROTOCOL.heard(HttpResponse(200, headers, (stream,)), asked(stream=True))
+
+    assert (heard.message.content, heard.error.kind if heard.error else "") == (content, error)

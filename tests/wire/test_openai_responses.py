@@ -1,0 +1,423 @@
+"""OpenAI's Responses: what requests ask, and replies there and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.errors import WireInvalid
+from simkit.failures import FAILURES
+from simkit.messages import Fails, Message, ToolCall, Usage
+from simkit.wire import sse
+from simkit.wire.http import HttpRequest, HttpResponse, NoResponse
+from simkit.wire.openai_responses import PROTOCOL
+from simkit.wire.values import Asked, Heard, Offer, Said
+
+BODIES = Path(__file__).parent / "bodies"
+USER = {"role": "user", "content": "Hello"}
+TOOLS = [{"type": "function", "name": "book", "parameters": {"type": "object"}}]
+SCHEMA = {"type": "object", "properties": {"nights": {"type": "integer"}}}
+FORM = {"type": "json_schema", "name": "b", "schema": SCHEMA, "strict": True}
+THOUGHT = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "They said two nights."}],
+    "encrypted_content": "gAAAA",
+}
+SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed"}
+REPLIES = {
+    "text": Message("assistant", "Grüezi, wie kann ich Ihnen helfen? 🏔"),
+    "call": Message("assistant", calls=(ToolCall("call_1", "book", {"city": "Zürich"}),)),
+    "parallel": Message(
+        "assistant",
+        "One moment.",
+        calls=(ToolCall("call_1", "book", {}), ToolCall("call_2", "book", {"city": "Chur"})),
+    ),
+    "structured": Message("assistant", '{"nights":2}', data={"nights": 2}),
+    "structured like an extra": Message(
+        "assistant", '{"refusal":"x","reasoning":[{}]}', data={"refusal": "x", "reasoning": [{}]}
+    ),
+    "refusal": Message("assistant", "I must not.", data={"refusal": "I must not."}),
+    "reasoned": Message("assistant", "Two.", data={"reasoning": [THOUGHT], "items": [SEARCH]}),
+    "reasoned call": Message(
+        "assistant", calls=(ToolCall("call_1", "book", {}),), data={"reasoning": [THOUGHT]}
+    ),
+    "empty": Message("assistant"),
+}
+
+
+def asked(**body: Any) -> Asked:
+    whole = {"model": "m", "input": "Hello", **body}
+    url = "https://api.test/v1/responses"
+    return PROTOCOL.asked(HttpRequest("POST", url, body=json.dumps(whole).encode()))
+
+
+def said(message: Message, **more: Any) -> Said:
+    return Said("c1", message, Usage(11, 7), **more)
+
+
+def streamed(response: HttpResponse) -> list[Any]:
+    """The events of a stream; each is named as its type says, and they are numbered."""
+    found = [(event, json.loads(data)) for event, data in sse.events(response.body)]
+    assert [event for event, _ in found] == [data["type"] for _, data in found]
+    assert [data.pop("sequence_number") for _, data in found] == list(range(len(found)))
+    return [data for _, data in found]
+
+
+def contains(whole: Any, part: Any) -> bool:
+    """Whether every field of the part stands in the whole; ids of another run may differ."""
+    if isinstance(part, dict):
+        return all(
+            key in ("id", "item_id") or (key in whole and contains(whole[key], value))
+            for key, value in part.items()
+        )
+    if isinstance(part, list):
+        return len(whole) == len(part) and all(map(contains, whole, part))
+    if isinstance(part, str) and part.startswith("{"):
+        return bool(json.loads(whole) == json.loads(part))
+    return bool(whole == part)
+
+
+def test_a_text_is_what_the_user_says() -> None:
+    assert asked(instructions="Book rooms.", temperature=0.5, text={"verbosity": "low"}) == Asked(
+        protocol="openai-responses",
+        model="m",
+        messages=(
+            Message("system", "Book rooms.", section="instructions"),
+            Message("user", "Hello"),
+        ),
+        settings={"temperature": 0.5, "text": {"verbosity": "low"}},
+    )
+
+
+def test_a_whole_request_is_read() -> None:
+    items = [
+        {"role": "developer", "content": "Book rooms."},
+        {"role": "user", "content": [{"type": "input_text", "text": "Two nights."}]},
+        THOUGHT,
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "One moment."}],
+        },
+        {"type": "function_call", "call_id": "c1", "name": "book", "arguments": '{"city": "Chur"}'},
+        {"type": "function_call", "call_id": "c2", "name": "book", "arguments": '{"city": '},
+        {"type": "function_call_output", "call_id": "c1", "output": '{"free": [2]}'},
+        {
+            "type": "function_call_output",
+            "call_id": "c2",
+            "output": [{"type": "input_text", "text": "no JSON"}],
+        },
+    ]
+    body = {
+        "input": items,
+        "tools": [*TOOLS, {"type": "web_search"}, {"type": "mcp", "server_label": "crm"}],
+        "tool_choice": {"type": "function", "name": "book"},
+        "text": {"format": FORM},
+        "previous_response_id": "resp_c0",
+        "stream": True,
+    }
+
+    assert asked(**body) == Asked(
+        protocol="openai-responses",
+        model="m",
+        messages=(
+            Message("system", "Book rooms."),
+            Message("user", "Two nights."),
+            Message(
+                "assistant",
+                "One moment.",
+                calls=(
+                    ToolCall("c1", "book", {"city": "Chur"}),
+                    ToolCall("c2", "book", '{"city": '),
+                ),
+                data={"reasoning": [THOUGHT]},
+            ),
+            Message("tool", '{"free": [2]}', call_id="c1", tool="book", data={"free": [2]}),
+            Message("tool", "no JSON", call_id="c2", tool="book"),
+        ),
+        offers=(Offer("book", {"type": "object"}), Offer("web_search"), Offer("crm")),
+        choice="book",
+        output=SCHEMA,
+        is_streamed=True,
+        previous="resp_c0",
+    )
+
+
+def test_a_new_reply_is_a_new_message() -> None:
+    def text(words: str) -> dict[str, Any]:
+        return {"role": "assistant", "content": words}
+
+    call = {"type": "function_call", "call_id": "c1", "name": "book", "arguments": "{}"}
+    found = asked(input=[text("one"), text("two"), SEARCH, call, THOUGHT, text("three")]).messages
+
+    assert found == (
+        Message("assistant", "one"),
+        Message("assistant", "two", calls=(ToolCall("c1", "book", {}),), data={"items": [SEARCH]}),
+        Message("assistant", "three", data={"reasoning": [THOUGHT]}),
+    )
+
+
+def test_tools_that_the_client_runs_for_openai_are_calls() -> None:
+    action = {"commands": ["ls"]}
+    items = [
+        {"type": "shell_call", "call_id": "c1", "action": action},
+        {"type": "shell_call_output", "call_id": "c1", "output": [{"stdout": "a"}]},
+        {"type": "custom_tool_call", "call_id": "c2", "name": "run", "input": "SELECT 1"},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "1"},
+        {"type": "computer_call", "call_id": "c3", "action": {"type": "click"}},
+        {
+            "type": "computer_call_output",
+            "call_id": "c3",
+            "output": {"type": "computer_screenshot", "image_url": "https://x.test/a.png"},
+        },
+    ]
+    picture = {"type": "image", "url": "https://x.test/a.png"}
+
+    assert asked(input=items).messages == (
+        Message("assistant", calls=(ToolCall("c1", "shell", action),)),
+        Message("tool", '[{"stdout":"a"}]', call_id="c1", tool="shell", data=[{"stdout": "a"}]),
+        Message("assistant", calls=(ToolCall("c2", "run", "SELECT 1"),)),
+        Message("tool", "1", call_id="c2", tool="run"),
+        Message("assistant", calls=(ToolCall("c3", "computer", {"type": "click"}),)),
+        Message(
+            "tool",
+            "[image https://x.test/a.png]",
+            call_id="c3",
+            tool="computer",
+            data={"parts": [picture]},
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "found"),
+    [
+        (None, "auto"),
+        ("required", "required"),
+        ({"type": "custom", "name": "run"}, "run"),
+        ({"type": "allowed_tools", "mode": "required", "tools": []}, "required"),
+        ({"type": "mcp", "server_label": "crm"}, "crm"),
+        ({"type": "web_search"}, "web_search"),
+    ],
+)
+def test_which_tools_may_be_called_is_read(choice: Any, found: str) -> None:
+    assert asked(tool_choice=choice).choice == found
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"model": None}, "model: should be a text, is null"),
+        ({"input": {}}, "input: should be a list, is an object"),
+        ({"input": [{"content": "a"}]}, "input[0].role: is missing"),
+        (
+            {"input": [USER, {"role": "tool"}]},
+            "input[1].role: unknown role 'tool'; known: system, developer, user, assistant",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_txt"}]}]},
+            "input[0].content[0].type: unknown part 'input_txt'; did you mean 'input_text'?",
+        ),
+        ({"input": [{"type": "resoning"}]}, "input[0].type: unknown item 'resoning'; did you mean"),
+        (
+            {"input": [{"type": "function_call", "call_id": "c1", "name": "f"}]},
+            "input[0].arguments: is missing",
+        ),
+        ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema: is missing"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name: is missing"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireInvalid) as refused:
+        asked(**body)
+
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize("chunks", [None, 1, 3, (2, 5)])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("reply", REPLIES)
+def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> None:
+    request = asked(stream=is_streamed, tools=TOOLS)
+    message = REPLIES[reply]
+    finish = "refusal" if reply == "refusal" else ""
+
+    response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
+
+    assert PROTOCOL.heard(response, request) == Heard(message, Usage(11, 7), finish, "resp_c1")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("kind", [kind for kind in FAILURES if FAILURES[kind].status >= 400])
+def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
+    fails = Fails(kind, FAILURES[kind].status, "Not now.", 2.0)
+    request = asked(stream=is_streamed)
+    status = 503 if kind == "overloaded" else fails.status
+
+    response = PROTOCOL.failed("c1", fails, request)
+
+    assert isinstance(response, HttpResponse)
+    assert PROTOCOL.heard(response, request) == Heard(
+        Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
+    )
+
+
+@pytest.mark.parametrize("kind", ["timeout", "connection"])
+def test_where_no_response_comes_there_is_none(kind: str) -> None:
+    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), asked()) == NoResponse(kind, "Gone.")
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
+    request = asked(stream=is_streamed, tools=TOOLS)
+    found = {}
+
+    for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
+        response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words of it."), request)
+        assert isinstance(response, HttpResponse)
+        heard = PROTOCOL.heard(response, request)
+        calls = [call.args for call in heard.message.calls]
+        error = heard.error.kind if heard.error else ""
+        found[kind] = (heard.message.content, calls, heard.finish, error)
+
+    assert found == {
+        "refusal": ("These are the words of it.", [], "refusal", ""),
+        "malformed_json": ("", ['{"value": }'], "", "malformed_json"),
+        "cut_stream": ("These are the words " if is_streamed else "", [], "", "cut_stream"),
+        "empty_reply": ("", [], "", ""),
+        "length": ("These are the words of it.", [], "length", ""),
+    }
+
+
+def test_a_failure_inside_a_stream_is_heard() -> None:
+    request = asked(stream=True)
+
+    response = PROTOCOL.failed("c1", Fails("rate_limit", 200, "Slow."), request)
+
+    assert isinstance(response, HttpResponse)
+    assert [event["type"] for event in streamed(response)] == [
+        "response.created",
+        "response.in_progress",
+        "response.failed",
+    ]
+    heard = PROTOCOL.heard(response, request)
+    assert (heard.id, heard.error) == ("resp_c1", Fails("rate_limit", 200, "Slow."))
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        ({"type": "error", "message": "m", "code": "server_error"}, ("server_error", "m")),
+        ({"error": {"message": "m", "code": "slow_down"}}, ("overloaded", "m")),
+    ],
+)
+def test_an_error_event_is_an_error(event: dict[str, Any], error: tuple[str, str]) -> None:
+    response = HttpResponse(200, (), (sse.frame(event),))
+
+    heard = PROTOCOL.heard(response, asked(stream=True))
+
+    assert heard.error is not None
+    assert (heard.error.kind, heard.error.message) == error
+
+
+def test_a_text_is_streamed_as_the_full_sequence_of_events() -> None:
+    whole = streamed(PROTOCOL.served(said(REPLIES["refusal"], chunks=1), asked(stream=True)))
+    events = streamed(
+        PROTOCOL.served(said(Message("assistant", "One moment"), chunks=2), asked(stream=True))
+    )
+
+    part = {"type": "output_text", "text": "One moment", "annotations": [], "logprobs": []}
+    item = {"id": "msg_c1", "type": "message", "role": "assistant"}
+    at = {"item_id": "msg_c1", "output_index": 0, "content_index": 0}
+    started = {**item, "status": "in_progress", "content": []}
+    done = {**item, "status": "completed", "content": [part]}
+    text = "response.output_text"
+    assert events[2:-1] == [
+        {"type": "response.output_item.added", "output_index": 0, "item": started},
+        {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
+        {"type": f"{text}.delta", **at, "delta": "One m", "logprobs": []},
+        {"type": f"{text}.delta", **at, "delta": "oment", "logprobs": []},
+        {"type": f"{text}.done", **at, "text": "One moment", "logprobs": []},
+        {"type": "response.content_part.done", **at, "part": part},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+    ]
+    assert [event["type"] for event in whole[4:6]] == [
+        "response.refusal.delta",
+        "response.refusal.done",
+    ]
+
+
+def test_reasoning_and_calls_are_streamed_as_the_full_sequence_of_events() -> None:
+    response = PROTOCOL.served(said(REPLIES["reasoned call"], chunks=1), asked(stream=True))
+
+    events = streamed(response)
+
+    assert [event["type"].removeprefix("response.") for event in events] == [
+        *("created", "in_progress", "output_item.added"),
+        *("reasoning_summary_part.added", "reasoning_summary_text.delta"),
+        *("reasoning_summary_text.done", "reasoning_summary_part.done", "output_item.done"),
+        *("output_item.added", "function_call_arguments.delta", "function_call_arguments.done"),
+        *("output_item.done", "completed"),
+    ]
+    assert events[-1]["response"]["output"] == [
+        THOUGHT,
+        {
+            "id": "fc_c1_0",
+            "type": "function_call",
+            "call_id": "call_1",
+            "name": "book",
+            "arguments": "{}",
+            "status": "completed",
+        },
+    ]
+
+
+def test_a_stream_ends_with_what_is_answered_without_one() -> None:
+    for message in REPLIES.values():
+        plain = PROTOCOL.served(said(message), asked())
+
+        last = streamed(PROTOCOL.served(said(message), asked(stream=True)))[-1]
+
+        assert last["response"] == json.loads(plain.body)
+
+
+def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
+    message = Message("assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),))
+    words = Said("sim", message, Usage(10, 5), chunks=1)
+    body = json.loads((BODIES / "responses.recommended.json").read_bytes())
+    events = json.loads((BODIES / "responses.stream.json").read_bytes())
+    wanted = [event["data"] for event in events]
+
+    plain = json.loads(PROTOCOL.served(words, asked()).body)
+    stream = [json.loads(d) for _, d in sse.events(PROTOCOL.served(words, asked(stream=True)).body)]
+
+    assert contains(plain, body)
+    assert contains(stream, wanted)
+
+
+def test_the_least_that_servers_send_is_heard() -> None:
+    body = json.loads((BODIES / "responses.minimal.json").read_bytes())
+    body["output"][1]["call_id"] = "c1"
+    stream = (BODIES / "responses.stream.sse").read_bytes()
+
+    least = PROTOCOL.heard(HttpResponse(200, (), (json.dumps(body).encode(),)), asked())
+    other = PROTOCOL.heard(HttpResponse(200, (), (stream,)), asked(stream=True))
+
+    assert least == Heard(Message("assistant", "hi", calls=(ToolCall("c1", "f", {"a": 1}),)))
+    assert other.message == Message(
+        "assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),)
+    )
+
+
+def test_an_output_that_only_the_events_have_is_heard() -> None:
+    request = asked(stream=True)
+    chunks = list(PROTOCOL.served(said(REPLIES["parallel"]), request).chunks)
+    last = {"type": "response.completed", "response": {"id": "resp_c1", "status": "completed"}}
+
+    response = HttpResponse(200, (), (*chunks[:-1], sse.frame(last)))
+
+    assert PROTOCOL.heard(response, request) == Heard(REPLIES["parallel"], id="resp_c1")
