@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from simkit import messages as m
+from simkit.adapters.activations import Run
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.chains import Chains
 from simkit.adapters.hearing import Call, concluded, told
-from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.scribe import Scribe
 from simkit.context.tokens import tokens_of
 from simkit.errors import (
     CallUnattributed,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from simkit.adapters.activations import Run
 from simkit.adapters.chains import Chains
-from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.scribe import Scribe
 from simkit.cassettes.encodings import NotDecodable, decoded
 from simkit.errors import WireInvalid
 from simkit.failures import FAILURES

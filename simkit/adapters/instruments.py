@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
+from simkit.adapters.activations import Run
 from simkit.adapters.pilots import Cockpit, Pilot, Restartable, loaded_adapters
-from simkit.adapters.scribe import Run
 from simkit.errors import PipelineError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn

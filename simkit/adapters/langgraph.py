@@ -18,6 +18,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 
+from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as, is_factory
 from simkit.adapters.langgraph_calling import Calling, lost_with
 from simkit.adapters.langgraph_input import reply_of
@@ -27,7 +28,7 @@ from simkit.adapters.langgraph_taps import heard_by
 from simkit.adapters.langgraph_work import Work
 from simkit.adapters.pilots import Cockpit
 from simkit.adapters.plain import PlainPilot
-from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.scribe import Scribe
 from simkit.adapters.surroundings import forget_modules
 from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
 from simkit.events import AgentFacts, PipelineFacts

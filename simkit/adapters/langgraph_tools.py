@@ -12,10 +12,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph.types import Command
 
+from simkit.adapters.activations import Asked
 from simkit.adapters.langgraph_messages import text_of
 from simkit.adapters.langgraph_taps import current_listener
 from simkit.adapters.pilots import UseTool
-from simkit.adapters.scribe import Asked
 from simkit.transports.installing import Made, Row
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")

@@ -15,11 +15,12 @@ from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 from langgraph.types import Command, Send
 
+from simkit.adapters.activations import Run
 from simkit.adapters.langgraph_messages import plain
 from simkit.adapters.langgraph_names import agents_in, is_inner, name_of, path_of
 from simkit.adapters.langgraph_state import States
 from simkit.adapters.langgraph_taps import namespace_now
-from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.scribe import Scribe
 
 END: Final = "__end__"
 RETURNED: Final = "__return__"

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
+from simkit.adapters.activations import Run
 from simkit.adapters.langgraph_callbacks import Callbacks
 from simkit.adapters.langgraph_messages import as_message, text_of
 from simkit.adapters.langgraph_names import graphs_in, handoff_tools_in, tools_in
@@ -18,7 +19,6 @@ from simkit.adapters.langgraph_tools import calling, used
 from simkit.adapters.langgraph_tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph_watch import Watch
 from simkit.adapters.pilots import Cockpit
-from simkit.adapters.scribe import Run
 from simkit.messages import Usage
 
 

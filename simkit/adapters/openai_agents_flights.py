@@ -17,10 +17,10 @@ from agents.exceptions import (
 )
 
 from simkit import events as e
+from simkit.adapters.activations import Asked, Run
 from simkit.adapters.openai_agents_names import Names
 from simkit.adapters.pilots import Cockpit
 from simkit.adapters.plain_values import NotPlain, Snapshots, plain
-from simkit.adapters.scribe import Asked, Run
 from simkit.adapters.sync_loops import Loops
 from simkit.errors import SimkitError
 from simkit.messages import JsonValue

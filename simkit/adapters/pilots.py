@@ -16,8 +16,9 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, Final, Protocol, runtime_checkable
 
+from simkit.adapters.activations import Asked, Run
 from simkit.adapters.entry import Caller
-from simkit.adapters.scribe import Asked, Run, Scribe
+from simkit.adapters.scribe import Scribe
 from simkit.errors import RunHalted, SimkitError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn

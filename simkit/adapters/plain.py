@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from simkit import events as e
+from simkit.adapters.activations import Run
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.dice import seeded
 from simkit.adapters.entry import (
@@ -26,7 +27,7 @@ from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
 from simkit.adapters.pools import carrying_contexts
-from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.scribe import Scribe
 from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
 from simkit.adapters.surroundings import surroundings
 from simkit.adapters.tool_use import ToolUse

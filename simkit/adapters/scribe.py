@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit import events as e
+from simkit.adapters.activations import Asked, Run
 from simkit.adapters.streams import Print, SentStream
 from simkit.context.tokens import Counter, tokens_of
 from simkit.errors import LimitExceeded
@@ -25,31 +26,6 @@ from simkit.runtime.conversation import Numbers
 from simkit.trace import canonical
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
-
-
-class Run:
-    """One activation of an agent that is, or was, at work."""
-
-    __slots__ = ("agent", "final", "id", "is_over", "model_calls", "said")
-
-    def __init__(self, identity: str, agent: str) -> None:
-        self.id, self.agent = identity, agent
-        self.is_over = False
-        self.model_calls = 0
-        self.final: Message | None = None
-        """The last thing it said without calling a tool."""
-        self.said = False
-
-
-class Asked(msgspec.Struct):
-    """A tool call that a model has asked for."""
-
-    call: ToolCall
-    agent: str
-    run: Run
-    is_told: bool = False
-    """ToolCalled has been emitted."""
-    is_answered: bool = False
 
 
 class _Session:

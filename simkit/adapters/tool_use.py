@@ -6,8 +6,9 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from simkit.adapters.activations import Asked
 from simkit.adapters.gate import Answerer, ModelGate
-from simkit.adapters.scribe import Asked, Scribe
+from simkit.adapters.scribe import Scribe
 from simkit.errors import SimkitError, ToolMissing
 from simkit.marks import current_mark
 from simkit.messages import JsonValue

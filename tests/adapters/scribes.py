@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from simkit import events as e
-from simkit.adapters.scribe import Run, Scribe
+from simkit.adapters.activations import Run
+from simkit.adapters.scribe import Scribe
 from simkit.context.tokens import counter_named
 from simkit.messages import Message, ToolCall
 from simkit.pipeline.model import Limits

@@ -99,7 +99,19 @@ def _is_shown(
             tail = part.tail[max(0, part.lo - part.hi) :]
             if identity and any(message.id == identity for message in tail):
                 return True
+            if identity and _is_settled(part, number):
+                return True
     return any(text in shown for shown in _texts(parts, settled_max=0) for text in wanted)
+
+
+def _is_settled(part: ShownPart, number: int) -> bool:
+    """Whether a message is among those that are settled: where a turn was resumed, or where a
+    driver settles what it was shown before. Looks at what was said since, from the newest on."""
+    for place in range(part.hi - 1, part.lo - 1, -1):
+        entry = part.stream.entries[place]
+        if entry.number <= number:
+            return entry.number == number
+    return False
 
 
 def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[str]:

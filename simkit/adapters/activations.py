@@ -1,0 +1,32 @@
+"""What a scribe hands out: activations of agents, and the tool calls that models asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from simkit.messages import Message, ToolCall
+
+
+class Run:
+    """One activation of an agent that is, or was, at work."""
+
+    __slots__ = ("agent", "final", "id", "is_over", "model_calls", "said")
+
+    def __init__(self, identity: str, agent: str) -> None:
+        self.id, self.agent = identity, agent
+        self.is_over = False
+        self.model_calls = 0
+        self.final: Message | None = None
+        """The last thing it said without calling a tool."""
+        self.said = False
+
+
+class Asked(msgspec.Struct):
+    """A tool call that a model has asked for."""
+
+    call: ToolCall
+    agent: str
+    run: Run
+    is_told: bool = False
+    """ToolCalled has been emitted."""
+    is_answered: bool = False
