@@ -142,6 +142,13 @@ class PlainDriver:
 
     def start(self, sink: Sink) -> None:
         """Imports the pipeline in its surroundings, and begins."""
+        try:
+            self._start(sink)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, sink: Sink) -> None:
         app, script = self._app, self._script
         self._clock = VirtualClock(script.start)
         self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)

@@ -264,6 +264,8 @@ class Simulation:
         except SimkitError as problem:
             # Whoever looks again is told again.
             self._conversation = None
+            if conversation is not None:
+                conversation.close()
             raise _told(problem, self._script.places[-1]) from None
         self._ran, self._conversation = self._script, conversation
         return conversation
