@@ -16,8 +16,8 @@ import msgspec
 
 from simkit import events as e
 from simkit.adapters.attribution import AGENT_HEADER, Attribution
+from simkit.adapters.driver import Script, facts_of
 from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
-from simkit.adapters.plain import Script, facts_of
 from simkit.adapters.scribe import Scribe
 from simkit.context.tokens import counter_named
 from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid

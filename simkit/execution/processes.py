@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from simkit.adapters.driver import CodeDriver, Script
 from simkit.adapters.gate import Answerer
-from simkit.adapters.plain import PlainDriver, Script
 from simkit.events import ErrorFacts
 from simkit.messages import JsonValue
 from simkit.models.faults import FaultPlan, FaultyModel
@@ -79,7 +79,7 @@ class Here:
 
     def restart(self) -> None:
         """Builds a pipeline that is code anew; raises ScriptBroken where nothing would be left."""
-        assert isinstance(self._driver, PlainDriver)
+        assert isinstance(self._driver, CodeDriver)
         self._driver.restart()
 
     def finish(self, error: ErrorFacts | None) -> None:
@@ -115,7 +115,7 @@ class Here:
             limits_of(Limits(), scenario), self._plan(scenario),
             stubs=lambda place: self._results[place],
         )  # fmt: skip
-        return PlainDriver(app, script, task.traffic)
+        return CodeDriver(app, script, task.traffic)
 
     def _plan(self, scenario: Scenario) -> FaultPlan:
         return FaultPlan(self._faults, scenario.faults, scenario.seed)

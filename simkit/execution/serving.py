@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simkit.adapters.plain import Script
+from simkit.adapters.driver import Script
 from simkit.adapters.served import ServedRun
 from simkit.execution.processes import limits_of, shared_of, user_turn
 from simkit.execution.recorded import REPLAY, traffic_of

@@ -13,7 +13,7 @@ if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
 from simkit import events as e
-from simkit.adapters import langgraph_taps
+from simkit.adapters.langgraph import taps as langgraph_taps
 from simkit.errors import SourceError
 from simkit.session import simulate
 from tests.adapters.running import prepared, run_app
@@ -470,7 +470,7 @@ def without(modes: set[str]) -> Any:
 
 def without_callback(name: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
-        from simkit.adapters.langgraph_callbacks import Callbacks
+        from simkit.adapters.langgraph.callbacks import Callbacks
 
         monkeypatch.setattr(Callbacks, name, lambda self, *args, **kwargs: None)
 
@@ -479,7 +479,7 @@ def without_callback(name: str) -> Any:
 
 def without_rows(module: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
-        from simkit.adapters import langgraph_work
+        from simkit.adapters.langgraph import work as langgraph_work
 
         monkeypatch.setattr(langgraph_work, f"rows_for_{module}", lambda found: [])
 
@@ -487,7 +487,7 @@ def without_rows(module: str) -> Any:
 
 
 def without_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simkit.adapters import langgraph_work
+    from simkit.adapters.langgraph import work as langgraph_work
 
     monkeypatch.setattr(langgraph_work, "namespace_now", lambda: "")
 

@@ -15,9 +15,10 @@ from agents.testing import ScriptedModel, assistant_message  # noqa: E402
 from agents.tracing import get_trace_provider  # noqa: E402
 from agents.tracing.processors import BackendSpanExporter  # noqa: E402
 
-from simkit.adapters import openai_agents_hooks, openai_agents_runner  # noqa: E402
-from simkit.adapters.openai_agents_flights import FlightLog  # noqa: E402
-from simkit.adapters.openai_agents_hooks import FlightHooks  # noqa: E402
+from simkit.adapters.openai_agents import hooks as openai_agents_hooks  # noqa: E402
+from simkit.adapters.openai_agents import runner as openai_agents_runner  # noqa: E402
+from simkit.adapters.openai_agents.flights import FlightLog  # noqa: E402
+from simkit.adapters.openai_agents.hooks import FlightHooks  # noqa: E402
 from simkit.errors import SourceError  # noqa: E402
 from simkit.scenario.files import Item, Library, Prepared  # noqa: E402
 from simkit.session import simulate  # noqa: E402

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from simkit.adapters.langgraph_messages import text_of
-from simkit.adapters.langgraph_state import is_state
+from simkit.adapters.langgraph.messages import text_of
+from simkit.adapters.langgraph.state import is_state
 from simkit.errors import ScriptBroken
 from simkit.ports import UserTurn
 from simkit.references import compile as compile_references

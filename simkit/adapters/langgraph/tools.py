@@ -13,8 +13,8 @@ from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph.types import Command
 
 from simkit.adapters.activations import Asked
-from simkit.adapters.langgraph_messages import text_of
-from simkit.adapters.langgraph_taps import current_listener
+from simkit.adapters.langgraph.messages import text_of
+from simkit.adapters.langgraph.taps import current_listener
 from simkit.adapters.pilots import UseTool
 from simkit.transports.installing import Made, Row
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from langgraph.pregel import Pregel
 
 from simkit.adapters.entry import Caller
-from simkit.adapters.langgraph_input import answer_to, given_to, reply_of
-from simkit.adapters.langgraph_names import graphs_in, tools_in
+from simkit.adapters.langgraph.input import answer_to, given_to, reply_of
+from simkit.adapters.langgraph.names import graphs_in, tools_in
 from simkit.errors import ScriptBroken
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App

@@ -7,7 +7,7 @@ from typing import Any, Final
 from langgraph.store.base import GetOp, PutOp, SearchOp
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph_taps import current_listener
+from simkit.adapters.langgraph.taps import current_listener
 from simkit.adapters.scribe import Scribe
 from simkit.transports.installing import Made, Row
 

@@ -10,8 +10,8 @@ import msgspec
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
-from simkit.adapters.openai_agents_flights import Flight, FlightLog, said_by
-from simkit.adapters.openai_agents_where import current_log, installation
+from simkit.adapters.openai_agents.flights import Flight, FlightLog, said_by
+from simkit.adapters.openai_agents.where import current_log, installation
 from simkit.transports.installing import Made, Row
 
 

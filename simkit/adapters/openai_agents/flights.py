@@ -18,7 +18,7 @@ from agents.exceptions import (
 
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run
-from simkit.adapters.openai_agents_names import Names
+from simkit.adapters.openai_agents.names import Names
 from simkit.adapters.pilots import Cockpit
 from simkit.adapters.plain_values import NotPlain, Snapshots, plain
 from simkit.adapters.sync_loops import Loops

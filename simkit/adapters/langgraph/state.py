@@ -14,7 +14,7 @@ import msgspec
 from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph_messages import messages_in, plain
+from simkit.adapters.langgraph.messages import messages_in, plain
 from simkit.adapters.scribe import Scribe
 from simkit.events import ChannelFacts
 from simkit.reducers import DECLARED_RESET

@@ -7,8 +7,8 @@ from typing import Any
 from agents import FunctionTool, RunHooks
 
 from simkit.adapters.in_step import keep_in_step
-from simkit.adapters.openai_agents_flights import Flight, FlightLog
-from simkit.adapters.openai_agents_tools import answered, tool_began, tool_ended
+from simkit.adapters.openai_agents.flights import Flight, FlightLog
+from simkit.adapters.openai_agents.tools import answered, tool_began, tool_ended
 
 
 class FlightHooks(RunHooks[Any]):

@@ -18,10 +18,10 @@ from agents.result import RunResultBase
 from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as
-from simkit.adapters.openai_agents_flights import FlightLog, said_by
-from simkit.adapters.openai_agents_names import Names, reachable
-from simkit.adapters.openai_agents_runner import heard
-from simkit.adapters.openai_agents_where import flight_now
+from simkit.adapters.openai_agents.flights import FlightLog, said_by
+from simkit.adapters.openai_agents.names import Names, reachable
+from simkit.adapters.openai_agents.runner import heard
+from simkit.adapters.openai_agents.where import flight_now
 from simkit.adapters.pilots import Cockpit
 from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
 from simkit.ports import UserTurn

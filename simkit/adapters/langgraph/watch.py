@@ -16,10 +16,10 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Send
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph_messages import plain
-from simkit.adapters.langgraph_names import agents_in, is_inner, name_of, path_of
-from simkit.adapters.langgraph_state import States
-from simkit.adapters.langgraph_taps import namespace_now
+from simkit.adapters.langgraph.messages import plain
+from simkit.adapters.langgraph.names import agents_in, is_inner, name_of, path_of
+from simkit.adapters.langgraph.state import States
+from simkit.adapters.langgraph.taps import namespace_now
 from simkit.adapters.scribe import Scribe
 
 END: Final = "__end__"

@@ -17,9 +17,9 @@ from agents.lifecycle import RunHooksBase
 from agents.tracing.processors import BatchTraceProcessor
 
 from simkit.adapters.in_step import keep_in_step
-from simkit.adapters.openai_agents_flights import Flight, FlightLog
-from simkit.adapters.openai_agents_hooks import FlightHooks
-from simkit.adapters.openai_agents_where import (
+from simkit.adapters.openai_agents.flights import Flight, FlightLog
+from simkit.adapters.openai_agents.hooks import FlightHooks
+from simkit.adapters.openai_agents.where import (
     current_log,
     flight_now,
     inside,

@@ -9,15 +9,15 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph_callbacks import Callbacks
-from simkit.adapters.langgraph_messages import as_message, text_of
-from simkit.adapters.langgraph_names import graphs_in, handoff_tools_in, tools_in
-from simkit.adapters.langgraph_stores import rows_for as rows_for_store
-from simkit.adapters.langgraph_stores import tell
-from simkit.adapters.langgraph_taps import installation, namespace_now
-from simkit.adapters.langgraph_tools import calling, used
-from simkit.adapters.langgraph_tools import rows_for as rows_for_tools
-from simkit.adapters.langgraph_watch import Watch
+from simkit.adapters.langgraph.callbacks import Callbacks
+from simkit.adapters.langgraph.messages import as_message, text_of
+from simkit.adapters.langgraph.names import graphs_in, handoff_tools_in, tools_in
+from simkit.adapters.langgraph.stores import rows_for as rows_for_store
+from simkit.adapters.langgraph.stores import tell
+from simkit.adapters.langgraph.taps import installation, namespace_now
+from simkit.adapters.langgraph.tools import calling, used
+from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
+from simkit.adapters.langgraph.watch import Watch
 from simkit.adapters.pilots import Cockpit
 from simkit.messages import Usage
 

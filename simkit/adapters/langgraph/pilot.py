@@ -20,12 +20,12 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as, is_factory
-from simkit.adapters.langgraph_calling import Calling, lost_with
-from simkit.adapters.langgraph_input import reply_of
-from simkit.adapters.langgraph_names import agents_in, handoff_tools_in, is_agent, name_of
-from simkit.adapters.langgraph_state import channels_of
-from simkit.adapters.langgraph_taps import heard_by
-from simkit.adapters.langgraph_work import Work
+from simkit.adapters.langgraph.calling import Calling, lost_with
+from simkit.adapters.langgraph.input import reply_of
+from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
+from simkit.adapters.langgraph.state import channels_of
+from simkit.adapters.langgraph.taps import heard_by
+from simkit.adapters.langgraph.work import Work
 from simkit.adapters.pilots import Cockpit
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.scribe import Scribe

@@ -7,7 +7,6 @@ whatever it streams, and in every graph below. What the caller is given stays as
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
@@ -26,6 +25,7 @@ from langgraph.pregel import Pregel, _runner
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import DEFAULT_RUNTIME
 
+from simkit.adapters.ears import Ears
 from simkit.transports.installing import Installation, Made
 
 MODES: Final = frozenset(("tasks", "checkpoints", "values"))
@@ -55,23 +55,15 @@ class Listener(Protocol):
         """Operations on a long-term store are about to be carried out."""
 
 
-_listener: Final = contextvars.ContextVar[Listener | None]("simkit_graphs", default=None)
+_ears: Final = Ears[Listener]("simkit_graphs")
+current_listener = _ears.current
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
     """Lets somebody hear the graphs that are called in this context, and in what that starts."""
-    before = _listener.set(listener)
-    try:
-        with installation:
-            yield
-    finally:
-        _listener.reset(before)
-
-
-def current_listener() -> Listener | None:
-    """Returns who hears what this code does."""
-    return _listener.get()
+    with installation, _ears.lent_to(listener):
+        yield
 
 
 def namespace_now() -> str:
@@ -106,7 +98,7 @@ def _with_ears(
 
 def _heard(before: Made) -> Made:
     def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
-        listener = _listener.get()
+        listener = current_listener()
         config, within = _with_ears(self, config, listener)
         if listener is None or within is None:
             yield from before(self, input, config, **options)
@@ -123,7 +115,7 @@ def _heard(before: Made) -> Made:
 
 def _heard_async(before: Made) -> Made:
     async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
-        listener = _listener.get()
+        listener = current_listener()
         config, within = _with_ears(self, config, listener)
         try:
             async for chunk in before(self, input, config, **options):
@@ -142,7 +134,7 @@ def _first(before: Made) -> Made:
     """Of the problems of several nodes a graph raises any; here, the one that came first."""
 
     def panic_or_proceed(futs: Any, **options: Any) -> None:
-        listener = _listener.get()
+        listener = current_listener()
         ended = [one for one in futs if one.done() and not one.cancelled()]
         known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
         failed = [

@@ -1,0 +1,306 @@
+"""The driver for pipelines that are code: its surroundings, its gate, and a pilot at the helm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from simkit import events as e
+from simkit.adapters.activations import Run
+from simkit.adapters.attribution import Attribution
+from simkit.adapters.dice import seeded
+from simkit.adapters.entry import (
+    CLIENTS,
+    Caller,
+    found_as,
+    home_of,
+    is_factory,
+    made_by,
+)
+from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
+from simkit.adapters.instruments import Instrumented
+from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
+from simkit.adapters.plain import PlainPilot
+from simkit.adapters.pools import carrying_contexts
+from simkit.adapters.scribe import Scribe
+from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
+from simkit.adapters.surroundings import surroundings
+from simkit.adapters.tool_use import ToolUse
+from simkit.adapters.toolbox import Toolbox
+from simkit.adapters.whereabouts import entry_of
+from simkit.context.tokens import counter_named
+from simkit.errors import (
+    FunctionFailed,
+    ModelError,
+    PipelineError,
+    RunHalted,
+    ScriptBroken,
+    SimkitError,
+    Unsupported,
+)
+from simkit.marks import current_mark, heard_by
+from simkit.messages import JsonValue
+from simkit.models.faults import FaultPlan
+from simkit.pipeline.model import Limits
+from simkit.ports import Sink, Tools, TurnModel, UserTurn
+from simkit.runtime.clock import VirtualClock
+from simkit.scenario.apps import App
+from simkit.transports.gate import passing_through
+from simkit.transports.guards import guarded
+from simkit.transports.hosts import AllowedHosts
+from simkit.transports.interception import intercepting
+from simkit.transports.places import raised_at
+
+COUNTER: Final = "chars/4"
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What a scenario says, as far as a driver needs it."""
+
+    scenario: str
+    seed: int
+    start: str
+    model: TurnModel
+    tools: Tools
+    has_lines: Callable[[int, str], bool]
+    """Whether the turn at a place (from 0) has reply lines for an agent."""
+    limits: Limits
+    plan: FaultPlan
+    """The model calls that fail, whatever would answer them."""
+    given: Mapping[str, JsonValue] = {}
+    stubs: Callable[[int], Collection[str]] = lambda place: ()
+    """The tools for which a turn itself has results."""
+
+
+class CodeDriver:
+    """Runs somebody's pipeline in its surroundings, turn by turn, and writes down what it does."""
+
+    name = "python"
+
+    def __init__(self, app: App, script: Script, others: Answerer | None = None) -> None:
+        """``others`` answers what the script does not: a cassette, or the provider itself."""
+        self._app, self._script, self._others = app, script, others
+        self._stack = ExitStack()
+        self._caller = Caller()
+        self._allowed = AllowedHosts(app.allow_hosts)
+        self._place = 0
+
+    def start(self, sink: Sink) -> None:
+        """Imports the pipeline in its surroundings, and begins."""
+        try:
+            self._start(sink)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, sink: Sink) -> None:
+        app, script = self._app, self._script
+        self._clock = VirtualClock(script.start)
+        self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
+        scribe.handoff_tools = {
+            tool: agent for agent, rule in app.agents.items() for tool in rule.handoff
+        }
+        enter = self._stack.enter_context
+        keeps_keys = self._others is not None and self._others.is_live
+        enter(intercepting())
+        enter(carrying_contexts)
+        enter(surroundings(app, found_as, keeps_keys))
+        enter(seeded(script.seed))
+        answers = ScriptedAnswers(scribe, script.model, self._has_lines, self._is_marked)
+        self._gate = ModelGate(
+            scribe, Attribution(app.agents), answers, self._others, self._is_allowed,
+            script.plan, lambda: self._pilot.run_now(),
+        )  # fmt: skip
+        self._use = use = ToolUse(scribe, self._gate, script.tools, self._others)
+        self._pilot = self._built(Cockpit(scribe, self._caller, use, self._gate.halt))
+        self._stack.callback(self._pilot.close)
+        self.name = self._pilot.name
+        sink.emit(
+            e.RunStarted(
+                0, scenario=script.scenario, seed=script.seed, start=script.start,
+                driver=self.name, pipeline=self._pilot.facts(facts_of(app, script.limits)),
+            )
+        )  # fmt: skip
+        tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
+        self._toolbox = Toolbox(tools, use)
+        enter(self._toolbox.standing_by())
+
+    def _built(self, cockpit: Cockpit) -> Instrumented:
+        """Imports and builds the pipeline, which must reach nothing yet."""
+        try:
+            with passing_through(self._gate, self._app.allow_hosts):
+                return Instrumented(self._pilot_of(cockpit), cockpit)
+        except RunHalted as halted:
+            raise halted.cause from None
+
+    def _pilot_of(self, cockpit: Cockpit) -> Pilot:
+        """Returns who flies the pipeline's object, or what its factory makes."""
+        app = self._app
+        entry = entry_of(app)
+        found = pilot_for(entry, app, cockpit)
+        if found is not None or not is_factory(entry):
+            return found or PlainPilot(entry, app, cockpit)
+        made = made_by(app.entry, entry, self._caller.call)
+        return pilot_for(made, app, cockpit) or PlainPilot(entry, app, cockpit, made)
+
+    def _has_lines(self, agent: str) -> bool:
+        return self._script.has_lines(self._place, agent)
+
+    def _is_allowed(self, url: str) -> bool:
+        parts = urlsplit(url)
+        return self._allowed.allow(parts.hostname or "", parts.port)
+
+    def _is_marked(self, run: Run) -> bool:
+        mark = current_mark()
+        return self._pilot.ends_runs() or (mark is not None and mark.run is run)
+
+    def take(self, turn: UserTurn) -> e.ErrorFacts | None:
+        """Calls the pipeline with the user's message."""
+        script, scribe = self._script, self._scribe
+        place = self._place = scribe.turn
+        self._clock.advance_to(turn.not_before)
+        scribe.begin_turn(
+            place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
+        )
+        self._gate.halted = None  # What ended an earlier turn was claimed, or there is none now.
+        script.model.begin_turn(place)
+        script.plan.begin_turn(place)
+        script.tools.begin_turn(place)
+        reply, error = None, None
+        stubs = tuple(unnamed(script.stubs(place), self._app))
+        if not self._pilot.stands_in():
+            refuse_unreachable(stubs, self._app, scribe.turn)
+        try:
+            reply = self._called(turn)
+            refuse_unreached(stubs, self._app, scribe, self._use.reached)
+        except PipelineError as problem:
+            error = e.ErrorFacts(
+                problem.type, str(problem), status=getattr(problem, "status", 0) or 0
+            )
+        if error is None and reply is None and not scribe.waits_for:
+            last = next((run.final for run in reversed(scribe.runs) if run.final), None)
+            reply = last.content if last is not None else None
+        scribe.end_turn(reply, error, script.model.unused())
+        return error
+
+    def restart(self) -> None:
+        """Builds the pipeline anew from what outlives a process; raises ScriptBroken."""
+        try:
+            with passing_through(self._gate, self._app.allow_hosts):
+                self._pilot.restart()
+        except RunHalted as halted:
+            raise halted.cause from None
+        except Unsupported as problem:
+            raise ScriptBroken(
+                f"`{self._app.pipeline}` cannot be restarted: {problem}",
+                ("turns", self._scribe.turn, "restart"),
+            ) from problem
+
+    def _called(self, turn: UserTurn) -> Any:
+        """Returns the pipeline's reply; raises PipelineError, or what makes the run impossible."""
+        gate, app = self._gate, self._app
+        home = home_of(app.entry)
+        try:
+            with (
+                passing_through(gate, app.allow_hosts),
+                heard_by(gate),
+                self._toolbox.at_work(),
+                guarded(
+                    self._uncontrolled,
+                    home=home,
+                    allow_hosts=app.allow_hosts,
+                    slept=self._slept,
+                    trusts_libraries=True,
+                ),
+            ):
+                reply = self._pilot.fly(turn)
+        except RunHalted as halted:
+            raise halted.cause from None
+        except (Exception, SystemExit) as problem:
+            if gate.halted is not None:
+                raise gate.halted from None
+            if isinstance(problem, SimkitError):
+                raise
+            raise self._failure(problem) from problem
+        if gate.halted is not None:
+            raise gate.halted
+        return reply
+
+    def _failure(self, problem: BaseException) -> PipelineError:
+        """Returns what the pipeline failed with: the provider's failure, where it is that one."""
+        fails = self._gate.last_failure
+        if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
+            return ModelError(fails.message, fails.kind, fails.status)
+        entry, kind = self._app.entry, type(problem)
+        where = raised_at(problem, home_of(entry))
+        return FunctionFailed(
+            f"`{entry}` raised {kind.__name__}: {problem}{', at ' if where else ''}{where}"
+        )
+
+    def _uncontrolled(self, effect: str, where: str) -> None:
+        run = self._scribe.runs[-1] if self._scribe.runs else None
+        self._scribe.sink.emit(
+            e.UncontrolledEffect(
+                *self._scribe.at(run.agent if run is not None else "", run), effect, where
+            )
+        )
+
+    def _slept(self, seconds: float) -> None:
+        self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+
+    def finish(self, error: e.ErrorFacts | None = None) -> None:
+        """Ends the run."""
+        unplayed: list[str] = []
+        drifted: list[str] = []
+        if self._others is not None and error is None:
+            unplayed, drifted = self._others.unplayed(), self._others.drifted()
+        self._scribe.sink.emit(
+            e.RunFinished(
+                self._clock.now(), error=error, unplayed=tuple(unplayed), drifted=tuple(drifted)
+            )
+        )
+
+    def close(self) -> None:
+        """Ends the event loop, and takes the surroundings away."""
+        try:
+            self._caller.close()
+        finally:
+            self._stack.close()
+
+
+def _status_of(problem: BaseException) -> int | None:
+    """Returns the HTTP status that a client's exception holds, by the names they have for it."""
+    # `status` before `code`, which aiohttp's exceptions have too, and warn about.
+    held = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
+    return next((one for one in held if isinstance(one, int)), None)
+
+
+def _is_a_clients(problem: BaseException) -> bool:
+    """Whether an exception is a provider client's, or was raised on account of one."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        home = type(cause).__module__.partition(".")[0]
+        if home in CLIENTS:
+            return True
+        cause = cause.__cause__
+    return False
+
+
+def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
+    agents = {
+        name: e.AgentFacts(
+            handoffs=tuple(other for other in app.agents if other != name),
+        )
+        for name in app.agents
+    }
+    return e.PipelineFacts(
+        name=app.pipeline, agents=agents, tokens=COUNTER, observes=("runs", "handoffs"),
+        is_open=True,
+        limits={
+            "irrelevant_share": limits.irrelevant_share, "context_tokens": limits.context_tokens
+        },
+    )  # fmt: skip
