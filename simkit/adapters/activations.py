@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from simkit.events import Cut
 from simkit.messages import Message, ToolCall
 
 
 class Run:
     """One activation of an agent that is, or was, at work."""
 
-    __slots__ = ("agent", "final", "id", "is_over", "model_calls", "said")
+    __slots__ = ("agent", "cuts", "final", "id", "is_over", "lasting_cuts", "model_calls", "said")
 
     def __init__(self, identity: str, agent: str) -> None:
         self.id, self.agent = identity, agent
@@ -19,6 +20,10 @@ class Run:
         self.final: Message | None = None
         """The last thing it said without calling a tool."""
         self.said = False
+        self.cuts: tuple[Cut, ...] = ()
+        """What filters took out of the context that is sent next."""
+        self.lasting_cuts: tuple[Cut, ...] = ()
+        """What they took out of all that are sent from now on."""
 
 
 class Asked(msgspec.Struct):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run
-from simkit.adapters.streams import Print, SentStream
+from simkit.adapters.filtering import cuts_between
+from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
 from simkit.errors import LimitExceeded
 from simkit.messages import HANDOFF_PREFIX, JsonValue, Message, ToolCall, Usage
@@ -24,8 +25,6 @@ from simkit.ports import Sink
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.conversation import Numbers
 from simkit.trace import canonical
-
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class _Session:
@@ -196,7 +195,7 @@ class Scribe:
         """Adds a message to the session's log, under the next number."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
-        self._session.log.setdefault(_print(message), []).append(number)
+        self._session.log.setdefault(print_of(message), []).append(number)
         self.sink.emit(
             e.MessageAdded(
                 *self.at(message.agent or "", run), message, tokens_of(message, self.count)
@@ -207,7 +206,7 @@ class Scribe:
     def known(self, message: Message, run: Run | None = None) -> Message:
         """Returns a message as the log has it; one that nobody was heard to say joins it."""
         ours = self._ours(message)
-        numbers = self._session.log.get(_print(ours))
+        numbers = self._session.log.get(print_of(ours))
         if ours.role == "assistant" and not ours.agent and run is not None:
             ours = msgspec.structs.replace(ours, agent=run.agent)
         if numbers:
@@ -250,11 +249,13 @@ class Scribe:
         stream = self._session.streams.get(run.agent)
         if stream is None:
             stream = self._session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
-        prints = [_print(message) for message in rest]
+        prints = [print_of(message) for message in rest]
         parts: list[e.Part] = [*made]
-        if rest:
+        cuts = (*run.lasting_cuts, *run.cuts)
+        run.cuts = ()
+        if rest or cuts:
             parts.append(
-                stream.take(prints, lambda known: self._numbered(rest, prints, known, run))
+                stream.take(prints, lambda known: self._numbered(rest, prints, known, run), cuts)
             )
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
@@ -269,6 +270,27 @@ class Scribe:
         )  # fmt: skip
         self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
         return call
+
+    def filtered(
+        self, run: Run, before: Sequence[Message], after: Sequence[Message], by: str, *,
+        lasting: bool = False,
+    ) -> None:  # fmt: skip
+        """The filter ``by`` made one history out of another, for the run's next model call.
+
+        ``lasting`` says: for all its calls from now on. Filters that follow each other are told
+        one by one. System messages are no part of a history.
+        """
+        seen = [self._ours(message) for message in before if message.role != "system"]
+        numbers = self._numbered(seen, [print_of(message) for message in seen], [], run)
+        known = [
+            msgspec.structs.replace(message, id=f"m{number}")
+            for message, number in zip(seen, numbers, strict=True)
+        ]
+        cuts = cuts_between(known, [self._ours(message) for message in after], by)
+        if lasting:
+            run.lasting_cuts = (*run.lasting_cuts, *cuts)
+        else:
+            run.cuts = (*run.cuts, *cuts)
 
     def _ours(self, message: Message) -> Message:
         """Returns a message with our ids, and handoff calls under the name that they go by."""
@@ -462,11 +484,6 @@ class Scribe:
     def stored(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
         """A long-lived channel was written to its store."""
         self.sink.emit(e.StoreWritten(*self.at(agent, run), channel=channel, scope=scope))
-
-
-def _print(message: Message) -> Print:
-    calls = tuple((c.id, c.name, _encode(c.args)) for c in message.calls) if message.calls else ()
-    return message.role, message.content, calls, message.call_id
 
 
 def _value(text: str) -> JsonValue:

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from simkit import events as e
+from simkit.messages import Message
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 Print: TypeAlias = tuple[Any, ...]
 """What makes two messages the same: role, text, calls, the call that is answered."""
+
+
+def print_of(message: Message) -> Print:
+    """Returns what makes a message the same as another."""
+    calls = tuple((c.id, c.name, _encode(c.args)) for c in message.calls) if message.calls else ()
+    return message.role, message.content, calls, message.call_id
 
 
 class SentStream:
     """One agent's growing history as `Shown` events tell it.
 
     What two contexts in a row have in common at the front is settled and told once; what came
-    after stands in the tail. So a context that grows is told in proportion to what is new.
+    after stands in the tail. So a context that grows is told in proportion to what is new. The
+    same goes for what filters took out.
     """
 
-    __slots__ = ("_lo", "_prints", "_settled", "_tail", "id")
+    __slots__ = ("_cuts", "_lo", "_prints", "_settled", "_settled_cuts", "_tail", "id")
 
     def __init__(self, identity: str) -> None:
         self.id = identity
+        self._cuts: Sequence[e.Cut] = ()
+        """Those of the last context, of which the first ``_settled_cuts`` are settled."""
+        self._settled_cuts = 0
         self._lo = 0
         self._settled: list[int] = []
         self._prints: list[Print] = []
         """Of the settled messages, then of the tail."""
         self._tail: list[int] = []
 
-    def take(self, prints: Sequence[Print], numbered: Callable[[list[int]], list[int]]) -> e.Shown:
+    def take(
+        self, prints: Sequence[Print], numbered: Callable[[list[int]], list[int]],
+        cuts: Sequence[e.Cut] = (),
+    ) -> e.Shown:  # fmt: skip
         """Takes the next context, and returns how it is told.
 
         ``numbered`` gets the numbers of the messages that it shares with the last one (its first
         ones, or, where a window has moved, those from another place on), and returns all.
+        ``cuts`` are what filters took out of it.
         """
-        found = self._aligned(prints)
+        before = self._settled_cuts
+        same = _common(self._cuts, cuts)
+        self._cuts, self._settled_cuts = cuts, same
+        found = self._aligned(prints) if same >= before else None
         if found is None:
-            numbers, restarts = numbered([]), bool(self._settled)
-            self._lo, self._settled = 0, []
+            numbers, restarts = numbered([]), bool(self._settled or before)
+            self._lo, self._settled, self._settled_cuts = 0, [], 0
             self._tail, self._prints = numbers, list(prints)
-            return e.Shown("", self.id, tail=tuple(numbers), restarts=restarts)
+            return e.Shown(
+                "", self.id, tail=tuple(numbers), tail_cuts=tuple(cuts), restarts=restarts
+            )
         lo, size = found
         settled = len(self._settled) - lo
         shared = [*self._settled[lo:], *self._tail[: size - settled]]
@@ -49,7 +73,10 @@ class SentStream:
         self._lo, self._tail = lo, numbers[size:]
         self._settled += kept
         self._prints[len(self._settled) :] = prints[size:]
-        return e.Shown("", self.id, lo, tuple(kept), tail=tuple(self._tail))
+        return e.Shown(
+            "", self.id, lo, tuple(kept), tuple(cuts[before:same]), tuple(self._tail),
+            tuple(cuts[same:]),
+        )  # fmt: skip
 
     def _aligned(self, prints: Sequence[Print]) -> tuple[int, int] | None:
         """Returns from which settled place on a context goes along with the last, and how far."""
@@ -69,9 +96,14 @@ class SentStream:
         return None
 
     def _common(self, lo: int, prints: Sequence[Print]) -> int:
-        size = 0
-        for old, new in zip(islice(self._prints, lo, None), prints, strict=False):
-            if old != new:
-                break
-            size += 1
-        return size
+        return _common(islice(self._prints, lo, None), prints)
+
+
+def _common(before: Iterable[Any], after: Iterable[Any]) -> int:
+    """Returns how many of the first ones are the same."""
+    size = 0
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            break
+        size += 1
+    return size

@@ -1,0 +1,51 @@
+"""What a filter of somebody's code took out of a history, from what it was given and returned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from simkit.adapters.streams import print_of
+from simkit.events import Cut
+from simkit.messages import Message
+
+
+def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[Cut]:
+    """Returns what the filter ``by`` did to messages that have their numbers.
+
+    A message that is not among those behind the filter was dropped, or, where as many new ones of
+    its role stand there as are missing, changed into the one in its order. Linear in both.
+    """
+    left = Counter(print_of(message) for message in after)
+    gone: list[Message] = []
+    for message in reversed(before):  # Filters mostly keep what is latest.
+        mark = print_of(message)
+        if left[mark]:
+            left[mark] -= 1
+        else:
+            gone.append(message)
+    gone.reverse()
+    new: dict[str, list[Message]] = {}
+    for message in reversed(after):
+        mark = print_of(message)
+        if left[mark]:
+            left[mark] -= 1
+            new.setdefault(message.role, []).insert(0, message)
+    missing = Counter(message.role for message in gone)
+    cuts = []
+    for message in gone:
+        fresh = new.get(message.role, [])
+        is_changed = fresh and len(fresh) == missing[message.role]
+        cuts.append(_changed(message, fresh, by) if is_changed else Cut(message.number, by))
+        if is_changed:
+            missing[message.role] -= 1
+    return cuts
+
+
+def _changed(message: Message, fresh: list[Message], by: str) -> Cut:
+    becomes = fresh.pop(0)
+    if becomes.content == message.content and message.calls:
+        return Cut(message.number, by, "tool_calls", becomes=becomes)
+    return Cut(message.number, by, "content", becomes=replace(becomes, id=message.id))

@@ -1,0 +1,142 @@
+"""What filters of somebody's code took out of a context is told, once, with their names."""
+
+from __future__ import annotations
+
+from simkit import events as e
+from simkit.adapters.filtering import cuts_between
+from simkit.messages import Message, ToolCall
+from tests.adapters.scribes import Desk
+
+
+def user(text: str, number: int = 0) -> Message:
+    return Message("user", text, id=f"m{number}" if number else "")
+
+
+def said(text: str, *calls: ToolCall, number: int = 0) -> Message:
+    return Message("assistant", text, calls=calls, id=f"m{number}" if number else "")
+
+
+def dropped(desk: Desk) -> list[list[tuple[str, str, str]]]:
+    """Returns what was dropped from each context: text, how, by which filter."""
+    return [
+        [(one.message.content, one.what, one.by) for one in call.context.dropped()]
+        for call in desk.view.calls.values()
+    ]
+
+
+def shown_parts(desk: Desk) -> list[e.Shown]:
+    return [
+        part
+        for event in desk.trace.events
+        if isinstance(event, e.ContextBuilt)
+        for part in event.parts
+        if isinstance(part, e.Shown)
+    ]
+
+
+def test_a_message_that_a_filter_took_out_is_dropped_by_its_name() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    run = desk.run()
+    before, after = [user("old"), said("Yes"), user("Hi")], [user("Hi")]
+
+    desk.scribe.filtered(run, before, after, "latest_only")
+    desk.asks(after)
+
+    assert dropped(desk) == [[("old", "message", "latest_only"), ("Yes", "message", "latest_only")]]
+
+
+def test_filters_that_follow_each_other_are_told_one_by_one() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    run = desk.run()
+    one, two, three = [user("a"), user("b"), user("Hi")], [user("b"), user("Hi")], [user("Hi")]
+
+    desk.scribe.filtered(run, one, two, "first")
+    desk.scribe.filtered(run, two, three, "second")
+    desk.asks(three)
+
+    assert dropped(desk) == [[("a", "message", "first"), ("b", "message", "second")]]
+
+
+def test_a_filter_counts_for_the_next_call_alone_unless_it_lasts() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    run = desk.run()
+    desk.scribe.filtered(run, [user("once"), user("Hi")], [user("Hi")], "now", lasting=False)
+    desk.scribe.filtered(run, [user("always"), user("Hi")], [user("Hi")], "on", lasting=True)
+
+    desk.answers(desk.asks([user("Hi")]), "Hello")
+    desk.asks([user("Hi"), said("Hello")])
+
+    assert dropped(desk) == [
+        [("once", "message", "now"), ("always", "message", "on")],
+        [("always", "message", "on")],
+    ]
+
+
+def test_what_two_contexts_have_lost_alike_is_told_once() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    run = desk.run()
+    history = [user("a"), user("b"), user("Hi")]
+    for _ in range(3):
+        desk.scribe.filtered(run, history, [user("Hi")], "latest")
+        desk.answers(desk.asks([user("Hi")]), "Hello")
+
+    parts = shown_parts(desk)
+
+    assert [(len(part.cuts), len(part.tail_cuts)) for part in parts] == [(0, 2), (2, 0), (0, 0)]
+    assert dropped(desk) == [[("a", "message", "latest"), ("b", "message", "latest")]] * 3
+
+
+def test_what_is_let_through_again_is_dropped_no_longer() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    run = desk.run()
+    history = [user("a"), user("Hi")]
+    for _ in range(2):
+        desk.scribe.filtered(run, history, [user("Hi")], "latest")
+        desk.asks([user("Hi")])
+
+    desk.asks(history)
+
+    assert dropped(desk)[-1] == []
+    assert [m.content for m in list(desk.view.calls.values())[-1].context.messages] == ["a", "Hi"]
+
+
+def test_a_context_of_which_nothing_is_left_still_says_what_was_dropped() -> None:
+    desk = Desk()
+    desk.turn("Hi")
+    run = desk.run()
+
+    desk.scribe.filtered(run, [user("Hi")], [], "nothing")
+    desk.asks([])
+
+    assert dropped(desk) == [[("Hi", "message", "nothing")]]
+
+
+def test_a_changed_message_is_told_as_changed_and_one_without_its_calls_too() -> None:
+    call = ToolCall("call1", "find", {})
+    before = [user("my card is 4111", 1), said("Wait", call, number=2), user("Hi", 3)]
+    after = [user("my card is ****"), said("Wait"), user("Hi")]
+
+    cuts = cuts_between(before, after, "redact")
+
+    assert cuts == [
+        e.Cut(1, "redact", "content", becomes=user("my card is ****", 1)),
+        e.Cut(2, "redact", "tool_calls", becomes=said("Wait")),
+    ]
+
+
+def test_a_summary_in_the_place_of_several_messages_changes_none_of_them() -> None:
+    before = [user("a", 1), user("b", 2), user("Hi", 3)]
+    after = [user("Summary: a and b"), user("Hi")]
+
+    assert cuts_between(before, after, "s") == [e.Cut(1, "s"), e.Cut(2, "s")]
+
+
+def test_of_messages_that_are_the_same_the_latest_are_left() -> None:
+    before = [user("yes", 1), user("yes", 2), user("yes", 3)]
+
+    assert cuts_between(before, [user("yes")], "s") == [e.Cut(1, "s"), e.Cut(2, "s")]
