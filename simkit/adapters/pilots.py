@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Final, Protocol, runtime_checkable
 
 from simkit.adapters.activations import Asked, Run
 from simkit.adapters.entry import Caller
+from simkit.adapters.libraries import unfit
 from simkit.adapters.scribe import Scribe
 from simkit.errors import RunHalted, SimkitError, Unsupported
 from simkit.events import PipelineFacts
@@ -89,9 +90,9 @@ Make = Callable[[Any, App, Cockpit], Pilot | None]
 
 
 @lru_cache(maxsize=1)
-def _adapters() -> tuple[tuple[str, str], ...]:
-    """Name and module of every adapter that is installed."""
-    return tuple((one.name, one.value) for one in entry_points(group=GROUP))
+def _adapters() -> tuple[EntryPoint, ...]:
+    """Every adapter that is installed."""
+    return tuple(entry_points(group=GROUP))
 
 
 def pilot_for(subject: Any, app: App, cockpit: Cockpit) -> Pilot | None:
@@ -112,15 +113,24 @@ def pilot_for(subject: Any, app: App, cockpit: Cockpit) -> Pilot | None:
 
 def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
     """Yields name and module of every adapter whose framework is imported; raises Unsupported."""
-    for name, module in _adapters():
-        if name not in sys.modules:
+    for entry in _adapters():
+        if entry.name not in sys.modules:
             continue
-        try:
-            yield name, import_module(module)
-        except ImportError as problem:
-            raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
+        problem = unfit(entry)
+        if problem:
+            raise Unsupported(f"the adapter for {entry.name!r} cannot be used: {problem}.")
+        yield entry.name, _imported(entry)
+
+
+def _imported(entry: EntryPoint) -> ModuleType:
+    try:
+        return import_module(entry.value)
+    except Exception as problem:  # Of another version of the framework anything may be missing.
+        raise Unsupported(
+            f"the adapter for {entry.name!r} cannot be used: {type(problem).__name__}: {problem}"
+        ) from problem
 
 
 def known() -> Iterator[str]:
     """Yields the names of the adapters that are installed."""
-    yield from (name for name, _ in _adapters())
+    yield from (entry.name for entry in _adapters())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.adapters.entry import found_as, home_of
+from simkit.adapters.libraries import extra_for, install
 from simkit.errors import FunctionMissing
 from simkit.scenario.apps import App
 
@@ -34,6 +35,14 @@ def entry_of(app: App) -> Any:
                 entry,
             ) from None
         home = home_of(entry)
+        cause = problem.__cause__
+        extra = extra_for(cause.name or "") if isinstance(cause, ModuleNotFoundError) else ""
+        if extra:
+            raise FunctionMissing(
+                f"{problem.what}\nFor the framework of that name, with what simkit needs to see "
+                f"inside it: `{install(extra)}`.",
+                entry,
+            ) from cause
         if home in sys.modules or find_spec(home) is not None:
             raise
         raise FunctionMissing(f"{problem.what}\n{_advice(app, home)}", entry) from None

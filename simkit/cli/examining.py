@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module, metadata
 from typing import Final
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from tabulate import tabulate
 
 from simkit import __version__
+from simkit.adapters.libraries import FRAMEWORKS, PROVIDERS, adapter_of, installed
 from simkit.adapters.pilots import GROUP
 from simkit.transports.interception import intercepting, patched
 from simkit.wire.protocols import PROTOCOLS
@@ -34,16 +35,6 @@ OTHERS: Final[Mapping[str, str]] = {
 }
 """Libraries that are not patched themselves, and whether simkit sees what they send."""
 
-PROVIDERS: Final = (
-    "openai", "anthropic", "google-genai", "litellm", "langchain-openai", "langchain-anthropic",
-    "langchain-google-genai", "langchain-google-vertexai", "langchain-aws", "mistralai", "groq",
-    "cohere", "together", "ollama", "boto3", "google-generativeai", "vertexai", "xai-sdk",
-)  # fmt: skip
-FRAMEWORKS: Final = (
-    "langgraph", "langchain", "openai-agents", "pydantic-ai", "pydantic-ai-slim", "google-adk",
-    "crewai", "autogen-agentchat", "agent-framework", "semantic-kernel", "llama-index-core",
-    "smolagents", "strands-agents", "haystack-ai", "dspy", "ag2", "claude-agent-sdk",
-)  # fmt: skip
 _APART: Final = frozenset(("claude-agent-sdk",))
 """Frameworks whose model calls another process makes."""
 
@@ -101,13 +92,13 @@ def clients() -> Rows:
             (row.library, row.version, "yes" if row.what else "no", row.what.replace(", ", "\n"))
             for row in patched()
         ]
-    return [*found, *((name, at, OTHERS[name], "") for name, at in _installed(OTHERS))]
+    return [*found, *((name, at, OTHERS[name], "") for name, at in installed(OTHERS))]
 
 
 def providers() -> Rows:
     """Returns the providers' libraries that are installed, and which client each stands on."""
     known = {row[0] for row in clients()}
-    return [(name, at, _through(name, known)) for name, at in _installed(PROVIDERS)]
+    return [(name, at, _through(name, known)) for name, at in installed(PROVIDERS)]
 
 
 def _through(name: str, known: Iterable[str]) -> str:
@@ -120,14 +111,14 @@ def _through(name: str, known: Iterable[str]) -> str:
 
 def frameworks() -> Rows:
     """Returns the frameworks that are installed, and how simkit knows their agents apart."""
-    adapters = {entry.name.replace("_", "-") for entry in metadata.entry_points(group=GROUP)}
+    adapters = {adapter_of(entry) for entry in metadata.entry_points(group=GROUP)}
     found: Rows = []
-    for name, at in _installed(FRAMEWORKS):
+    for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
         if name in _APART:
             how = "another process makes its calls: `simkit serve`"
-        elif name in adapters:
-            how = f"its adapter, `{name}`"
+        elif name.removesuffix("-slim") in adapters:
+            how = f"its adapter, `{name.removesuffix('-slim')}`"
         found.append((name, at, how))
     return found
 
@@ -165,12 +156,5 @@ def _host(value: str) -> str:
 
 def plugins() -> Rows:
     """Returns pytest itself, and the plugins that get into simkit's way."""
-    found: Rows = [(name, at, "") for name, at in _installed(("pytest", "pytest-bdd"))]
-    return [*found, *((name, at, PLUGINS[name]) for name, at in _installed(PLUGINS))]
-
-
-def _installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields those distributions that are here, with their versions."""
-    for name in names:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            yield name, metadata.version(name)
+    found: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
+    return [*found, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]

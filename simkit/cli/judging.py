@@ -185,7 +185,7 @@ def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
 
 
 def _json(results: Sequence[Result]) -> str:
-    whole: dict[str, Any] = json.loads(json_text(results, __version__))
+    whole: dict[str, Any] = json.loads(json_text(results, __version__, {}))
     whole["not_judged"] = [
         {"id": lint, "reason": SECOND_RUN[lint], "scenarios": count}
         for lint, count in _unjudged_counts(results).items()

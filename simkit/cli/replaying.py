@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from simkit import __version__
+from simkit.adapters.libraries import libraries
 from simkit.cli.console import Progress, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, run_all
 from simkit.cli.selection import (
@@ -88,7 +89,7 @@ def replay(call: Call) -> int:
         results = _verify(call, selection, rans, printer)
     printer.note(record(results) or next((ran.note for ran in rans if ran.note), ""))
     if call.form == "json":
-        click.echo(json_text(results, __version__))
+        click.echo(json_text(results, __version__, libraries()))
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - began)
         _publish(call, results, printer)

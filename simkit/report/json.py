@@ -3,6 +3,7 @@
 ::
 
     {"simkit": "0.1.0",              the version that ran
+     "libraries": {NAME: VERSION},   the frameworks and providers' clients that are installed
      "scenarios": [                  in the order of files and documents
        {"id", "file", "line", "name",
         "outcome",                   held, failed, broken, skipped or xfailed
@@ -26,7 +27,7 @@ in it depends on the clock: equal runs give equal bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,10 +35,11 @@ import msgspec
 from simkit.report.results import Result, lints_off, summary_of
 
 
-def json_text(results: Sequence[Result], version: str) -> str:
+def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, str]) -> str:
     """Returns the one object, indented."""
     whole = {
         "simkit": version,
+        "libraries": dict(libraries),
         "scenarios": [scenario_object(result) for result in results],
         "lints_off": [
             {"id": lint, "reason": reason, "scenarios": count}

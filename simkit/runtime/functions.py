@@ -53,7 +53,7 @@ def object_named(name: str) -> Any:
                 "It is looked for in the working directory and on sys.path.",
                 name,
             ) from None
-        raise FunctionMissing(_import_failed(name, problem), name) from None
+        raise FunctionMissing(_import_failed(name, problem), name) from problem
     except (Exception, SystemExit) as problem:
         raise FunctionMissing(_import_failed(name, problem), name) from None
     return getattr(module, attribute, None)

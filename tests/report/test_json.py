@@ -16,10 +16,13 @@ def test_results_are_one_object_with_every_key() -> None:
     )  # fmt: skip
 
     assert (
-        json_text([result], "1.2.3")
+        json_text([result], "1.2.3", {"langgraph": "1.2.22"})
         == """\
 {
   "simkit": "1.2.3",
+  "libraries": {
+    "langgraph": "1.2.22"
+  },
   "scenarios": [
     {
       "id": "f::n",

@@ -1,0 +1,89 @@
+"""The libraries that pipelines are made of: which are here, in which versions, what adapters need.
+
+Versions belong into reports, so that a run can be told from one with other libraries; never into a
+trace, which is equal where the pipeline does the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib import metadata
+from typing import Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+PROVIDERS: Final = (
+    "openai", "anthropic", "google-genai", "litellm", "langchain-openai", "langchain-anthropic",
+    "langchain-google-genai", "langchain-google-vertexai", "langchain-aws", "mistralai", "groq",
+    "cohere", "together", "ollama", "boto3", "google-generativeai", "vertexai", "xai-sdk",
+)  # fmt: skip
+FRAMEWORKS: Final = (
+    "langgraph", "langchain", "openai-agents", "pydantic-ai", "pydantic-ai-slim", "google-adk",
+    "crewai", "autogen-agentchat", "agent-framework", "agent-framework-core", "semantic-kernel",
+    "llama-index-core", "smolagents", "strands-agents", "haystack-ai", "dspy", "ag2",
+    "claude-agent-sdk",
+)  # fmt: skip
+
+_EXTRAS: Final[Mapping[str, str]] = {
+    "agents": "openai-agents",
+    "google.adk": "google-adk",
+    "langgraph": "langgraph",
+    "pydantic_ai": "pydantic-ai",
+}
+"""What frameworks are imported as, and the extra that installs each."""
+_ADAPTED: Final = "simkit.adapters"
+
+
+def installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields those distributions that are here, with their versions."""
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
+
+
+def libraries() -> dict[str, str]:
+    """Returns the frameworks and providers' clients that are here, with their versions."""
+    return dict(installed((*FRAMEWORKS, *PROVIDERS)))
+
+
+def extra_for(module: str) -> str:
+    """Returns the extra that installs a module which cannot be found; empty for none."""
+    parts = module.split(".")
+    names = (".".join(parts[: size + 1]) for size in range(len(parts)))
+    # Where nothing of Google's is here, `google` is what is missed first.
+    missed = "google.adk" if module == "google" else next((n for n in names if n in _EXTRAS), "")
+    return _EXTRAS.get(missed, "")
+
+
+def adapter_of(entry: metadata.EntryPoint) -> str:
+    """Returns the name by which users know an adapter: that of its package."""
+    return entry.value.partition(":")[0].rpartition(".")[2].replace("_", "-")
+
+
+@lru_cache
+def unfit(entry: metadata.EntryPoint) -> str:
+    """Returns what is wrong with the version of an adapter's framework; empty where nothing is."""
+    if entry.dist is None or not entry.value.startswith(_ADAPTED):
+        return ""
+    extra = adapter_of(entry)
+    for line in entry.dist.requires or ():
+        with contextlib.suppress(InvalidRequirement, metadata.PackageNotFoundError):
+            needed = Requirement(line)
+            if needed.marker is None or not needed.marker.evaluate({"extra": extra}):
+                continue
+            if needed.marker.evaluate({"extra": ""}):
+                continue
+            version = metadata.version(needed.name)
+            if not needed.specifier.contains(version, prereleases=True):
+                return (
+                    f"{needed.name} {version} is installed, and it sees the inside of "
+                    f"{needed.name}{needed.specifier}: `{install(extra)}`"
+                )
+    return ""
+
+
+def install(extra: str) -> str:
+    """Returns the command that installs what an adapter needs."""
+    return f"pip install --upgrade 'agent-simkit[{extra}]'"
