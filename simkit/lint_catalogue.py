@@ -104,6 +104,12 @@ LINTS: Final[Mapping[str, Entry]] = {
         "the user's current message appears at most once in a context",
         "Show it in `current_message` or in the history, not through both.",
     ),
+    "CTX-17": Entry(
+        "E", "filtered-comes-back",
+        "what a filter took out of an agent's context does not come back in a later one",
+        "Go on from what the agent was shown (of the OpenAI Agents SDK: "
+        '`to_input_list(mode="normalized")`), or apply the filter to every call.',
+    ),
     "HND-01": Entry(
         "E", "payload-invalid",
         "the payload of a handoff that was made satisfies its contract",

@@ -15,6 +15,7 @@ from simkit.expect.lints.delivery import ContextIgnored, DataInQuery, RequestLos
 from simkit.expect.lints.duplicates import DuplicateMessage
 from simkit.expect.lints.engine import Lint, Watch, run_lints
 from simkit.expect.lints.facts import PrivateFactLeaked, RequiredFactMissing
+from simkit.expect.lints.filters import FilteredComesBack
 from simkit.expect.lints.flow import (
     AmbiguousRoute,
     CallAfterEnd,
@@ -69,6 +70,7 @@ def all_lints() -> Iterator[Lint]:
     yield IllegalSequence(pairing)
     yield SystemNotFirst(pairing)
     yield CurrentMessageTwice()
+    yield FilteredComesBack()
     yield PayloadInvalid()
     yield RequestLost()
     yield WrongTarget()
