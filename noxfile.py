@@ -17,6 +17,25 @@ PAIRS = {
     "newest": ("pytest", "pytest-bdd"),
 }
 
+ADK = (
+    "tests/adapters/test_google_adk.py",
+    "tests/testing/test_google_adk.py",
+    "tests/apps/google_adk_desk.scenario.yaml",
+    "tests/apps/google_adk_team.scenario.yaml",
+)
+
+# Each in an environment of its own: what they hold below today's versions differs.
+FRAMEWORKS = {
+    "agent-framework": (
+        "agent-framework-core",
+        "agent-framework-openai",
+        "agent-framework-orchestrations",
+    ),
+    "autogen": ("autogen-agentchat", "autogen-ext[openai]"),
+    "semantic-kernel": ("semantic-kernel",),
+    "strands": ("strands-agents[openai]",),
+}
+
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
@@ -53,9 +72,29 @@ def old_sdks(session: nox.Session) -> None:
 
 
 @nox.session(python="3.11")
+def google_adk(session: nox.Session) -> None:
+    """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
+    session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist")
+    session.run("python", "-m", "pytest", "-q", *ADK, *session.posargs)
+
+
+@nox.session(python="3.11")
+@nox.parametrize("framework", list(FRAMEWORKS), ids=list(FRAMEWORKS))
+def frameworks(session: nox.Session, framework: str) -> None:
+    """Frameworks without an adapter, whose agents are known by their spans."""
+    session.install("-e", ".", "hypothesis", "pytest-xdist", *FRAMEWORKS[framework])
+    # Semantic Kernel warns of itself where it is imported.
+    run = ("python", "-m", "pytest", "-q", "-W", "default", "tests/frameworks")
+    session.run(*run, *session.posargs)
+
+
+@nox.session(python="3.11")
 @nox.parametrize("pair", [PAIRS["oldest"], PAIRS["newest"]], ids=["oldest", "newest"])
 def nightly(session: nox.Session, pair: tuple[str, str]) -> None:
     """The same tests at a larger size, with the oldest and the newest pytest that are supported."""
     session.install("--upgrade", "-e", ".[dev]", *pair)
     session.run("python", "-m", "pytest", "-q", *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
     session.notify("old_sdks")
+    session.notify("google_adk")
+    for framework in FRAMEWORKS:
+        session.notify(f"frameworks({framework})")

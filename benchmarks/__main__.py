@@ -6,7 +6,7 @@ import argparse
 
 from tabulate import tabulate
 
-from benchmarks import cassettes, collecting, growth, items, native, startup, wire
+from benchmarks import cassettes, collecting, framework, growth, items, native, startup, wire
 
 TABLES = {
     "growth": growth.rows,
@@ -16,6 +16,7 @@ TABLES = {
     "cassettes": cassettes.rows,
     "startup": startup.rows,
     "wire": wire.rows,
+    "framework": framework.rows,
 }
 
 

@@ -42,6 +42,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "CodePipeline": "Pipeline that is code",
     "AppOptions": "App",
     "AgentRule": "Attribution rule",
+    "Implements": "Implements",
     "CassetteOptions": "Cassette",
     "RecordOptions": "Record",
     "Agent": "Agent",

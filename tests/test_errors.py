@@ -6,6 +6,9 @@ import importlib
 import pickle
 import pkgutil
 import re
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -48,11 +51,28 @@ ARGS: dict[type[Exception], tuple[Any, ...]] = {
 """What each is raised with; the others with one sentence."""
 
 
+def modules() -> Iterator[str]:
+    """Every module of simkit but those of adapters whose framework is not installed here."""
+    adapters = {entry.value: entry.name for entry in entry_points(group="simkit.adapters")}
+    missing = [value for value, name in adapters.items() if not is_installed(name)]
+    # A package that cannot be imported is passed over, and all that is in it.
+    for module in pkgutil.walk_packages(simkit.__path__, "simkit.", onerror=lambda name: None):
+        if not any(f"{module.name}.".startswith(f"{one}.") for one in missing):
+            yield module.name
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def own_exceptions() -> list[type[Exception]]:
-    """Every exception that a module of simkit defines."""
+    """Every exception that a module of simkit defines; of adapters, where their framework is."""
     found: dict[str, type[Exception]] = {}
-    for module in pkgutil.walk_packages(simkit.__path__, "simkit."):
-        for value in vars(importlib.import_module(module.name)).values():
+    for name in modules():
+        for value in vars(importlib.import_module(name)).values():
             if (
                 isinstance(value, type)
                 and issubclass(value, Exception)

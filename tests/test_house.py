@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"_pytest", "faker", "hypothesis", "pydantic", "pydantic_core", "pytest", "vcr"}
 PURE = {
-    *("context", "coverage", "diff", "events", "expect", "json_schema", "matching", "messages"),
-    *("paths", "reducers", "references", "trace", "views", "wire"),
+    *("context", "coverage", "diff", "events", "expect", "facts", "json_schema", "matching"),
+    *("messages", "paths", "reducers", "references", "trace", "views", "wire"),
 }
 JUDGES = {"coverage", "expect", "report"}
 MAKERS = {"adapters", "models", "runtime", "transports"}

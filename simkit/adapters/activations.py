@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from simkit.events import Cut
@@ -11,7 +13,10 @@ from simkit.messages import Message, ToolCall
 class Run:
     """One activation of an agent that is, or was, at work."""
 
-    __slots__ = ("agent", "cuts", "final", "id", "is_over", "lasting_cuts", "model_calls", "said")
+    __slots__ = (
+        "agent", "cuts", "final", "id", "is_over", "lasting_cuts", "model_calls", "output_tools",
+        "said",
+    )  # fmt: skip
 
     def __init__(self, identity: str, agent: str) -> None:
         self.id, self.agent = identity, agent
@@ -20,6 +25,8 @@ class Run:
         self.final: Message | None = None
         """The last thing it said without calling a tool."""
         self.said = False
+        self.output_tools: Sequence[str] = ()
+        """The tools by which its model gives structured output."""
         self.cuts: tuple[Cut, ...] = ()
         """What filters took out of the context that is sent next."""
         self.lasting_cuts: tuple[Cut, ...] = ()

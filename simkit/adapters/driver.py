@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import Any, Final
@@ -49,6 +50,7 @@ from simkit.pipeline.model import Limits
 from simkit.ports import Sink, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
 from simkit.scenario.apps import App
+from simkit.trace import canonical
 from simkit.transports.gate import passing_through
 from simkit.transports.guards import guarded
 from simkit.transports.hosts import AllowedHosts
@@ -105,6 +107,7 @@ class CodeDriver:
             tool: agent for agent, rule in app.agents.items() for tool in rule.handoff
         }
         enter = self._stack.enter_context
+        scribe.given = script.given if app.options.given is not None else {}
         keeps_keys = self._others is not None and self._others.is_live
         enter(intercepting())
         enter(carrying_contexts)
@@ -113,16 +116,18 @@ class CodeDriver:
         answers = ScriptedAnswers(scribe, script.model, self._has_lines, self._is_marked)
         self._gate = ModelGate(
             scribe, Attribution(app.agents), answers, self._others, self._is_allowed,
-            script.plan, lambda: self._pilot.run_now(),
+            script.plan, lambda: self._pilot.run_now(), self._caller.give_up,
         )  # fmt: skip
         self._use = use = ToolUse(scribe, self._gate, script.tools, self._others)
         self._pilot = self._built(Cockpit(scribe, self._caller, use, self._gate.halt))
         self._stack.callback(self._pilot.close)
         self.name = self._pilot.name
+        facts = _sectioned(self._pilot.facts(facts_of(app, script.limits)), app)
+        scribe.conversation = facts.conversation
         sink.emit(
             e.RunStarted(
                 0, scenario=script.scenario, seed=script.seed, start=script.start,
-                driver=self.name, pipeline=self._pilot.facts(facts_of(app, script.limits)),
+                driver=self.name, pipeline=facts,
             )
         )  # fmt: skip
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
@@ -133,7 +138,7 @@ class CodeDriver:
         """Imports and builds the pipeline, which must reach nothing yet."""
         try:
             with passing_through(self._gate, self._app.allow_hosts):
-                return Instrumented(self._pilot_of(cockpit), cockpit)
+                return Instrumented(self._pilot_of(cockpit), cockpit, home_of(self._app.entry))
         except RunHalted as halted:
             raise halted.cause from None
 
@@ -220,7 +225,7 @@ class CodeDriver:
                 reply = self._pilot.fly(turn)
         except RunHalted as halted:
             raise halted.cause from None
-        except (Exception, SystemExit) as problem:
+        except (Exception, SystemExit, CancelledError) as problem:
             if gate.halted is not None:
                 raise gate.halted from None
             if isinstance(problem, SimkitError):
@@ -290,6 +295,19 @@ def _is_a_clients(problem: BaseException) -> bool:
     return False
 
 
+def _sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
+    """Returns what is known of a pipeline with what its file says of what agents read."""
+    agents = {
+        name: msgspec.structs.replace(
+            facts.agents.get(name, e.AgentFacts()),
+            sections=canonical(rule.sections), sees=rule.sees,
+        )
+        for name, rule in app.agents.items()
+        if rule.sections is not None or rule.sees is not None
+    }  # fmt: skip
+    return msgspec.structs.replace(facts, agents={**facts.agents, **agents})
+
+
 def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
     agents = {
         name: e.AgentFacts(
@@ -299,6 +317,7 @@ def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
     }
     return e.PipelineFacts(
         name=app.pipeline, agents=agents, tokens=COUNTER, observes=("runs", "handoffs"),
+        unseen=tuple(sorted(app.implements.unseen)) if app.implements is not None else (),
         is_open=True,
         limits={
             "irrelevant_share": limits.irrelevant_share, "context_tokens": limits.context_tokens

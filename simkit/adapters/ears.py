@@ -37,6 +37,6 @@ class Ears(Generic[Listener]):
         try:
             yield
         finally:
-            self._here.reset(before)
             with self._lock:
                 self._working.remove(listener)
+            self._here.reset(before)

@@ -6,12 +6,13 @@ import asyncio
 import contextvars
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from simkit.errors import FunctionMissing, SimkitError
+from simkit.errors import FunctionMissing, RunHalted, SimkitError
 from simkit.runtime.functions import object_named
 from simkit.source import near
 from simkit.transports.places import raised_at
@@ -23,6 +24,8 @@ CLIENTS: Final = frozenset(
     ("aiohttp", "anthropic", "google", "httpx", "httpx2", "litellm", "openai", "requests")
 )
 """The top-level packages of client libraries."""
+GRACE_S: Final = 1.0
+"""How long code that cannot go on may take to end by itself."""
 Talk = Callable[..., Any]
 """Takes the user's message and returns the reply, or what becomes it."""
 
@@ -203,6 +206,19 @@ class Caller:
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
         self._pool: ThreadPoolExecutor | None = None
+        self._working: asyncio.Task[Any] | None = None
+        """What runs in the event loop now."""
+
+    def give_up(self) -> None:
+        """Cancels asynchronous code that has not ended by itself soon after; from any thread.
+
+        Frameworks that run agents in tasks of their own may wait for ever for one that was stopped.
+        """
+        working = self._working
+        if working is not None:
+            loop = working.get_loop()
+            with suppress(RuntimeError):  # It has ended meanwhile, and its loop with it.
+                loop.call_soon_threadsafe(lambda: loop.call_later(GRACE_S, working.cancel))
 
     def call(self, talk: Callable[..., Any], *args: Any) -> Any:
         """Returns what comes of a call; texts that are yielded are joined."""
@@ -218,8 +234,10 @@ class Caller:
     def _run(self, work: Any) -> Any:
         if self._runner is None:
             self._runner = asyncio.Runner()
-            self._runner.get_loop().set_default_executor(_ClientsAtOnce())
-        run = partial(self._runner.run, work, context=contextvars.copy_context())
+            loop = self._runner.get_loop()
+            loop.set_default_executor(_ClientsAtOnce())
+            loop.set_exception_handler(_told_elsewhere)
+        run = partial(self._runner.run, self._watched(work), context=contextvars.copy_context())
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -228,6 +246,13 @@ class Caller:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1)
         return self._pool.submit(contextvars.copy_context().run, run).result()
+
+    async def _watched(self, work: Awaitable[Any]) -> Any:
+        before, self._working = self._working, asyncio.current_task()
+        try:
+            return await work
+        finally:
+            self._working = before
 
     def close(self) -> None:
         """Ends the event loop, and what still runs in it."""
@@ -242,6 +267,12 @@ class Caller:
             if self._pool is not None:
                 self._pool.shutdown()
                 self._pool = None
+
+
+def _told_elsewhere(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tells what went wrong in a task that nobody awaits, but for why the run cannot go on."""
+    if not isinstance(context.get("exception"), RunHalted):
+        loop.default_exception_handler(context)
 
 
 class _ClientsAtOnce(ThreadPoolExecutor):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -27,16 +27,16 @@ def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -
         else:
             gone.append(message)
     gone.reverse()
-    new: dict[str, list[Message]] = {}
+    new: dict[str, deque[Message]] = {}
     for message in reversed(after):
         mark = print_of(message)
         if left[mark]:
             left[mark] -= 1
-            new.setdefault(message.role, []).insert(0, message)
+            new.setdefault(message.role, deque()).appendleft(message)
     missing = Counter(message.role for message in gone)
     cuts = []
     for message in gone:
-        fresh = new.get(message.role, [])
+        fresh = new.get(message.role, deque())
         is_changed = fresh and len(fresh) == missing[message.role]
         cuts.append(_changed(message, fresh, by) if is_changed else Cut(message.number, by))
         if is_changed:
@@ -44,8 +44,8 @@ def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -
     return cuts
 
 
-def _changed(message: Message, fresh: list[Message], by: str) -> Cut:
-    becomes = fresh.pop(0)
+def _changed(message: Message, fresh: deque[Message], by: str) -> Cut:
+    becomes = fresh.popleft()
     if becomes.content == message.content and message.calls:
         return Cut(message.number, by, "tool_calls", becomes=becomes)
     return Cut(message.number, by, "content", becomes=replace(becomes, id=message.id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from asyncio import CancelledError
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -13,7 +13,9 @@ from simkit import messages as m
 from simkit.adapters.activations import Run
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.chains import Chains
+from simkit.adapters.handoff_calls import agents_named, args_for, passes_to
 from simkit.adapters.hearing import Call, concluded, told
+from simkit.adapters.output_calls import args_of, output_tool
 from simkit.adapters.scribe import Scribe
 from simkit.context.tokens import tokens_of
 from simkit.errors import (
@@ -37,7 +39,7 @@ from simkit.transports.places import place, user_frame
 from simkit.wire.failing import patience_ms
 from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse, bytewise
 from simkit.wire.protocols import protocol_of
-from simkit.wire.values import Asked, Said
+from simkit.wire.values import Asked, Offer, Said
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -94,12 +96,14 @@ class ModelGate:
         host_is_allowed: Callable[[str], bool],
         plan: FaultPlan,
         run_now: Callable[[], Run | None] = lambda: None,
+        give_up: Callable[[], None] = lambda: None,
     ) -> None:
         """``run_now`` is asked which activation the calling code belongs to, where none is
-        marked."""
+        marked; ``give_up`` is called when the run cannot go on."""
         self._scribe, self._attribution = scribe, attribution
         self._script, self._others = script, others
         self._host_is_allowed, self._plan, self._run_now = host_is_allowed, plan, run_now
+        self._give_up = give_up
         self._chains = Chains()
         self._last: dict[tuple[str, str], _Sent] = {}
         """What each agent of a session asked last."""
@@ -124,6 +128,7 @@ class ModelGate:
         """Remembers why the run cannot go on; returns what says so to the pipeline's code."""
         with self.lock:
             self.halted = self.halted or problem
+        self._give_up()
         return RunHalted(problem)
 
     def _take(self, request: HttpRequest) -> Decision:
@@ -197,7 +202,7 @@ class ModelGate:
                 self.last_failure = told(call, answer, self._scribe, is_marked) or self.last_failure
             except SimkitError as problem:
                 # The code that reads the answer could take it for the provider's failure.
-                self.halted = self.halted or problem
+                self.halt(problem)
 
     def _failing(self, call: Call, fails: m.Fails) -> Decision:
         self.last_failure = fails
@@ -327,10 +332,11 @@ class ScriptedAnswers:
         if isinstance(reply, m.Text):
             return Message("assistant", reply.text), "text"
         if isinstance(reply, m.Structured):
-            forced = asked.choice if asked.output is None else ""
-            if forced in [offer.name for offer in asked.offers]:
+            tool = output_tool(asked, reply.value, call.run.output_tools)
+            if tool is not None:
                 # How structured output is asked of providers that know no schema for it.
-                made = ToolCall(self._scribe.new_call_id(), forced, reply.value)
+                args = args_of(reply.value, tool)
+                made = ToolCall(self._scribe.new_call_id(), tool.name, args)
                 return Message("assistant", calls=(made,)), "calls"
             text = _encode(reply.value).decode()
             return Message("assistant", text, data=reply.value), "json"
@@ -349,21 +355,33 @@ class ScriptedAnswers:
 
     def _handoff(self, reply: m.Handoff, call: Call) -> ToolCall:
         """Returns the call by which the offered tools pass control to an agent."""
-        offered = [offer.name for offer in call.asked.offers]
-        target_of = self._scribe.target_of
-        tool = next((name for name in offered if target_of(name) == reply.to), None)
+        routers, target_of = self._scribe.routers, self._scribe.target_of
+        offers = [
+            offer
+            for offer in call.asked.offers
+            if target_of(offer.name) == reply.to
+            or passes_to(offer.schema, routers.get(offer.name), reply.to)
+        ]
+        tool = next((one for one in offers if one.name == reply.type), next(iter(offers), None))
         if tool is None:
-            names = ", ".join(offered) or "none"
+            names = ", ".join(_shown(offer, routers) for offer in call.asked.offers) or "none"
             raise ScriptBroken(
                 f"agent {call.run.agent!r} is offered no tool that passes control to "
                 f"{reply.to!r}. Offered: {names}.\n"
                 f"Name the tool under `agents: {{{reply.to}: {{handoff: …}}}}`.",
                 ("turns", self._scribe.turn - 1, "replies", call.run.agent),
             )
-        args: Any = {} if reply.payload is None else reply.payload
-        if reply.query is not None:
-            args = {**args, "query": reply.query}
-        return ToolCall(self._scribe.new_call_id(), tool, args)
+        try:
+            args = args_for(reply, tool.schema)
+        except ValueError as problem:
+            raise ScriptBroken(
+                f"agent {call.run.agent!r} cannot hand off to {reply.to!r} by `{tool.name}`: "
+                f"{problem}. Write `payload: {{KEY: …}}`.",
+                ("turns", self._scribe.turn - 1, "replies", call.run.agent),
+            ) from problem
+        if tool.name in routers:
+            args = {routers[tool.name]: reply.to, **args}
+        return ToolCall(self._scribe.new_call_id(), tool.name, args)
 
     def _usage(self, answer: Answer, message: Message, asked: Asked) -> Usage:
         count, said = self._scribe.count, answer.usage
@@ -380,6 +398,12 @@ def _status_of(problem: BaseException | None) -> str:
     if problem is None:
         return "done"
     return "cancelled" if isinstance(problem, CancelledError) else "failed"
+
+
+def _shown(offer: Offer, routers: Mapping[str, str]) -> str:
+    """Returns a tool's name, with the agents to which it may pass control."""
+    named = agents_named(offer.schema, routers.get(offer.name))
+    return f"{offer.name} (to {', '.join(named)})" if named else offer.name
 
 
 def _sent_at() -> str:

@@ -17,7 +17,7 @@ PATIENCE_S: Final = 10.0
 """How long a loop waits for a thread; one that waits for the loop itself goes on after that."""
 
 
-class _InStep(ThreadPoolExecutor):
+class InStep(ThreadPoolExecutor):
     """A pool whose work is done when it has been submitted."""
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -35,5 +35,5 @@ def keep_in_step() -> None:
     loop: Any = asyncio.get_running_loop()
     if getattr(loop, _loops, False):
         return
-    loop.set_default_executor(_InStep(thread_name_prefix="asyncio"))
+    loop.set_default_executor(InStep(thread_name_prefix="asyncio"))
     setattr(loop, _loops, True)

@@ -7,19 +7,30 @@ makes no difference to a trace.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Protocol
 
+import msgspec
+
 from simkit.adapters.activations import Run
-from simkit.adapters.pilots import Cockpit, Pilot, Restartable, loaded_adapters
+from simkit.adapters.pilots import Cockpit, Pilot, Restartable, known, loaded_adapters
 from simkit.errors import PipelineError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn
+from simkit.transports.suspects import reaches
 
 
 class Instrument(Protocol):
-    """Sees what one framework does."""
+    """Sees what one framework does.
+
+    Who inherits from it has to write ``at_work`` and ``run_now`` alone. What it sees beyond runs
+    and handoffs (``state``, ``filters``) it may say as ``observes``. One that carries out no tools,
+    and knows whose a call is only where no other does, says ``only_attributes``.
+    """
 
     def at_work(self) -> AbstractContextManager[None]:
         """Switches it on for this context, and what that starts."""
@@ -29,9 +40,11 @@ class Instrument(Protocol):
 
     def reply(self, returned: Any) -> Any:
         """Returns what the pipeline says, where it returns a result of the framework's."""
+        return returned
 
     def failure(self, problem: Exception) -> PipelineError | None:
         """Returns what the framework failed with, where the exception is its own."""
+        return None
 
     def close(self) -> None:
         """Takes away what it made."""
@@ -40,14 +53,28 @@ class Instrument(Protocol):
 class Instrumented:
     """A pilot with the instruments of every framework that the pipeline imports."""
 
-    def __init__(self, pilot: Pilot, cockpit: Cockpit) -> None:
-        self._pilot, self._cockpit = pilot, cockpit
+    def __init__(self, pilot: Pilot, cockpit: Cockpit, home: str) -> None:
+        """``home`` is the pipeline's top-level package."""
+        self._pilot, self._cockpit, self._home = pilot, cockpit, home
         self._instruments: dict[str, Instrument] = {}
         self.name = pilot.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Says what the pilot says."""
-        return self._pilot.facts(facts)
+        """Says what the pilot says, and what instruments see beyond that (``observes``).
+
+        Only those of frameworks that the pipeline uses: others are here because somebody else in
+        this process uses them.
+        """
+        for name in known():
+            _import_ahead(name, self._home)
+        self._find()
+        found = self._pilot.facts(facts)
+        observes = dict.fromkeys(found.observes)
+        for name, one in self._instruments.items():
+            seen = getattr(one, "observes", ())
+            if seen and reaches(self._home, _package_of(name)):
+                observes.update(dict.fromkeys(seen))
+        return msgspec.structs.replace(found, observes=tuple(observes))
 
     def fly(self, turn: UserTurn) -> Any:
         """Runs one turn, with all instruments on."""
@@ -75,11 +102,14 @@ class Instrumented:
             make: Callable[[Cockpit], Instrument] | None = getattr(module, "instrument", None)
             if make is not None and name not in self._instruments:
                 self._instruments[name] = make(self._cockpit)
+        order = sorted(self._instruments.items(), key=lambda item: _only_attributes(item[1]))
+        self._instruments = dict(order)
 
     def stands_in(self) -> bool:
         """Whether anything aboard can answer a tool whose function the scenario does not name."""
         self._find()
-        return bool(self._instruments) or bool(getattr(self._pilot, "stands_in", False))
+        tools = any(not _only_attributes(one) for one in self._instruments.values())
+        return tools or bool(getattr(self._pilot, "stands_in", False))
 
     def run_now(self) -> Run | None:
         """Asks the pilot, then each instrument."""
@@ -101,6 +131,30 @@ class Instrumented:
 
     def close(self) -> None:
         """Closes the pilot and the instruments, which are off by then."""
-        self._pilot.close()
-        for one in self._instruments.values():
-            one.close()
+        with ExitStack() as stack:  # Each is closed, also where another one fails to.
+            for one in self._instruments.values():
+                stack.callback(one.close)
+            self._pilot.close()
+
+
+def _only_attributes(instrument: Instrument) -> bool:
+    """Whether an instrument tells whose a call is where no other knows, and nothing else."""
+    return bool(getattr(instrument, "only_attributes", False))
+
+
+def _import_ahead(name: str, home: str) -> None:
+    """Imports a framework that the pipeline will: what it does in its first turn is seen too."""
+    if name not in sys.modules and reaches(home, _package_of(name)):
+        with suppress(ImportError):  # A package of the same name, perhaps.
+            import_module(name)
+
+
+def _package_of(name: str) -> str:
+    """Returns the package of a framework of which one module names the adapter."""
+    top, _, rest = name.partition(".")
+    try:
+        spec = find_spec(top)
+    except ValueError:  # Somebody's stub stands for the module.
+        return top
+    is_shared = spec is not None and spec.origin is None
+    return f"{top}.{rest.partition('.')[0]}" if is_shared and rest else top

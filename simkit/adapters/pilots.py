@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -53,15 +54,28 @@ class Cockpit:
         """
         self.scribe, self.caller, self.use_tool, self.halt = scribe, caller, use_tool, halt
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Lets one thread write; where the run cannot go on, the pipeline's code must not."""
+        with self.scribe.lock:
+            try:
+                yield
+            except SimkitError as problem:
+                raise self.halt(problem) from problem
+
 
 class Pilot(Protocol):
-    """Runs the turns of a pipeline of one framework, and sees what a wire cannot show."""
+    """Runs the turns of a pipeline of one framework, and sees what a wire cannot show.
+
+    Who inherits from it has to write ``fly`` alone.
+    """
 
     name: str
     """The driver's name in traces and findings."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns what judges need to know of the pipeline, put into what is known without it."""
+        return facts
 
     def fly(self, turn: UserTurn) -> Any:
         """Runs one turn to its end; returns the reply. What it raises is the pipeline's error."""
@@ -69,9 +83,11 @@ class Pilot(Protocol):
     def run_now(self) -> Run | None:
         """Returns the activation to which a model call made by this code belongs; None where the
         framework does not know."""
+        return None
 
     def ends_runs(self) -> bool:
         """Whether it says itself when an activation is over."""
+        return False
 
     def close(self) -> None:
         """Takes away what it put into the framework."""
@@ -116,10 +132,27 @@ def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
     for entry in _adapters():
         if entry.name not in sys.modules:
             continue
+        if entry.name in _stand_ins:
+            yield entry.name, _stand_ins[entry.name]
+            continue
         problem = unfit(entry)
         if problem:
             raise Unsupported(f"the adapter for {entry.name!r} cannot be used: {problem}.")
         yield entry.name, _imported(entry)
+
+
+_stand_ins: Final[dict[str, Any]] = {}
+"""What is asked in the place of installed adapters, by their names."""
+
+
+@contextmanager
+def standing_in(name: str, adapter: Any) -> Iterator[None]:
+    """Lets another adapter be asked in the place of the one that is installed under a name."""
+    _stand_ins[name] = adapter
+    try:
+        yield
+    finally:
+        del _stand_ins[name]
 
 
 def _imported(entry: EntryPoint) -> ModuleType:

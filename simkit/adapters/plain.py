@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.adapters.entry import Talk, build
+from simkit.adapters.giving import give, object_behind
 from simkit.adapters.pilots import Cockpit
 from simkit.errors import ScriptBroken
 from simkit.events import PipelineFacts
@@ -49,6 +50,8 @@ class PlainPilot:
                 self._app.entry, self._subject, self._app.options.call, session, made,
                 self._cockpit.caller.call,
             )  # fmt: skip
+            behind = object_behind(self._talks[session])
+            give(self._app, self._cockpit.scribe, behind, session=session)
         return self._talks[session]
 
     def run_now(self) -> None:

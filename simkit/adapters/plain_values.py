@@ -30,7 +30,7 @@ def plain(value: Any, depth: int = 0) -> JsonValue:
         return {str(key): plain(one, depth + 1) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(one, depth + 1) for one in value]
-    names = _names_of(value)
+    names = names_of(value)
     if names is not None:
         return {name: plain(getattr(value, name, None), depth + 1) for name in names}
     found = canonical(value)
@@ -51,7 +51,7 @@ def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
     if thing is None:
         return
     held: Mapping[str, Any]
-    names = _names_of(thing)
+    names = names_of(thing)
     if names is not None:
         held = {name: getattr(thing, name, None) for name in names}
     elif isinstance(thing, Mapping):
@@ -69,7 +69,7 @@ def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
             continue
 
 
-def _names_of(value: Any) -> tuple[str, ...] | None:
+def names_of(value: Any) -> tuple[str, ...] | None:
     """Returns the fields of a model, a dataclass or a struct; None for anything else."""
     for place in ("model_fields", "__dataclass_fields__", "__struct_fields__"):
         names = getattr(type(value), place, None)

@@ -7,82 +7,74 @@ ranges over it.
 
 from __future__ import annotations
 
-import threading
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run
 from simkit.adapters.filtering import cuts_between
+from simkit.adapters.handoff_calls import told_by
+from simkit.adapters.pen import Pen
+from simkit.adapters.readings import Reading
 from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
-from simkit.errors import LimitExceeded
 from simkit.messages import HANDOFF_PREFIX, JsonValue, Message, ToolCall, Usage
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink
+from simkit.reducers import DECLARED_RESET
 from simkit.runtime.clock import VirtualClock
-from simkit.runtime.conversation import Numbers
+from simkit.runtime.state import as_message
 from simkit.trace import canonical
+from simkit.wire.attachments import is_failed
 
 
 class _Session:
     """What is known of one conversation."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.log: dict[Print, list[int]] = {}
         """What was said, by what makes it the same."""
+        self.latest: dict[Print, Message] = {}
+        """Of those that are the same, the one that was said last."""
         self.voices: dict[str, str] = {}
         """Who said a text, so that one of which a filter took the calls is known again."""
         self.streams: dict[str, SentStream] = {}
+        self.readings: dict[str, Reading] = {}
+        """Agent to the history that it was sent last."""
+        self.channels: dict[str, Reading] = {}
+        """Channel to the list that it held when it was told whole."""
         self.asked: dict[str, Asked] = {}
         """Tool calls by id."""
         self.ids: dict[str, str] = {}
         """Foreign ids of calls to ours."""
 
 
-class Scribe:
+class Scribe(Pen):
     """Emits the events of one scenario's run; sessions take turns."""
 
     def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
-        self.sink, self.clock, self.count, self.limits = sink, clock, count, limits
-        self.numbers = Numbers()
-        self.lock = threading.RLock()
-        """Held by whoever tells something: pipelines may do so from any thread."""
-        self.turn = 0
+        super().__init__(sink, clock, count, limits)
         self.waits_for = ""
         """The run whose question the user answers next."""
         self.runs: list[Run] = []
         """This turn's."""
-        self.failures: set[str] = set()
-        """Model calls that failed."""
         self.requested: list[e.HandoffRequested] = []
         """This turn's handoffs that were not made yet."""
         self.offered: set[str] = set()
         """The tools that models were offered so far."""
         self.handoff_tools: Mapping[str, str] = {}
         """Tool to the agent to which it passes control."""
+        self.routers: Mapping[str, str] = {}
+        """Tools that pass control to the agent that an argument names, with that argument."""
+        self.given: Mapping[str, JsonValue] = {}
+        """What the scenario puts into the state of every session before its first message."""
+        self.conversation = ""
+        """The channel that holds what was said."""
         self._sessions: dict[str, _Session] = {}
-        self._session = _Session("")
+        self._session = _Session()
         self._handoffs = 0
-
-    @property
-    def session(self) -> str:
-        """The conversation that has its turn."""
-        return self._session.name
-
-    def at(self, agent: str = "", run: Run | None = None) -> tuple[int, str, int, str, str]:
-        """What an event begins with."""
-        return self.clock.now(), self.session, self.turn, agent, run.id if run is not None else ""
-
-    def limit(self, name: str, used: int) -> None:
-        """Raises LimitExceeded, with its event, when a limit is passed."""
-        allowed = getattr(self.limits, name)
-        if allowed is not None and used > allowed:
-            self.sink.emit(e.LimitReached(*self.at()[:3], limit=name, allowed=allowed))
-            raise LimitExceeded(name, allowed)
 
     # Turns
 
@@ -95,16 +87,32 @@ class Scribe:
         self.waits_for = ""
         is_new = session not in self._sessions
         if is_new:
-            self._sessions[session] = _Session(session)
-        self._session = self._sessions[session]
+            self._sessions[session] = _Session()
+        self._session, self.session = self._sessions[session], session
         if is_new:
             self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
+            self._give()
         message = 0 if resumes else self.numbers.messages + 1
         self.sink.emit(e.TurnStarted(*self.at()[:3], message=message))
         if resumes:
             self.sink.emit(e.TurnResumed(*self.at()[:3], value=value))
         else:
             self.log(Message("user", text, data=value))
+
+    def _give(self) -> None:
+        """Tells what a session begins with; what was said before it is part of its log."""
+        if not self.given:
+            return
+        turn, self.turn = self.turn, 0
+        update: dict[str, JsonValue] = {}
+        for name, value in self.given.items():
+            if name == self.conversation and isinstance(value, list):
+                value = [canonical(self.log(as_message(one, None))) for one in value]
+            update[name] = {DECLARED_RESET: value}
+        self.sink.emit(
+            e.StateUpdated(self.clock.now(), self.session, 0, update=update, cause="given")
+        )
+        self.turn = turn
 
     def end_turn(
         self, reply: JsonValue, error: e.ErrorFacts | None, unused: tuple[e.UnusedLines, ...]
@@ -127,11 +135,12 @@ class Scribe:
 
     def begin_run(
         self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
-        outer: str = "", parent: str = "",
+        outer: str = "", parent: str = "", channels: tuple[str, ...] | None = None,
     ) -> Run:  # fmt: skip
         """An agent goes to work; if a handoff to it was asked for, that is now made.
 
         A run of a parallel ``group`` opens a branch; another is in the ``branch`` that is named.
+        ``channels`` are those that it can read, where that is not all of the state.
         """
         self.limit("agent_runs_per_turn", len(self.runs) + 1)
         self.numbers.runs += 1
@@ -142,11 +151,13 @@ class Scribe:
             self.requested.remove(asked)
             self._handoffs += 1
             handoff, source = asked.handoff, asked.from_agent
-            input = asked.payload if asked.payload is not None else asked.query
+            mode = "delegate" if parent and parent == asked.run else asked.mode
+            given = asked.payload if asked.payload is not None else asked.query
+            input = given if given is not None else input
             self.sink.emit(
                 e.HandoffMade(
                     self.clock.now(), self.session, self.turn, asked.agent, asked.run, handoff,
-                    source, agent, asked.type, asked.mode, asked.query, asked.payload,
+                    source, agent, asked.type, mode, asked.query, asked.payload,
                     self._handoffs,
                 )
             )  # fmt: skip
@@ -154,7 +165,8 @@ class Scribe:
         self.sink.emit(
             e.AgentStarted(
                 *self.at(agent, run), input=canonical(input), handoff=handoff, handoff_from=source,
-                group=group, branch=run.id if group else branch, outer=outer, parent=parent,
+                group=group, channels=channels, branch=run.id if group else branch, outer=outer,
+                parent=parent,
             )
         )  # fmt: skip
         return run
@@ -195,7 +207,9 @@ class Scribe:
         """Adds a message to the session's log, under the next number."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
-        self._session.log.setdefault(print_of(message), []).append(number)
+        mark = print_of(message)
+        self._session.log.setdefault(mark, []).append(number)
+        self._session.latest[mark] = message
         self.sink.emit(
             e.MessageAdded(
                 *self.at(message.agent or "", run), message, tokens_of(message, self.count)
@@ -212,6 +226,21 @@ class Scribe:
         if numbers:
             return msgspec.structs.replace(ours, id=f"m{numbers[-1]}")
         return self._arrived(ours, run)
+
+    def logged(
+        self, messages: Sequence[Message], run: Run | None = None, channel: str = ""
+    ) -> list[Message]:
+        """Returns messages as they stand in the log; those that nobody was heard to say join it.
+
+        ``channel`` names a list that is told again and again, and has mostly grown since.
+        """
+        session = self._session
+        reading = session.channels.setdefault(channel, Reading()) if channel else Reading()
+        reading.go_on(messages, self._ours, self._words(), self.count)
+        return [
+            session.latest.get(mark) or self.known(message, run)
+            for message, mark in zip(messages, reading.prints, strict=True)
+        ]
 
     def call_id(self, foreign: str) -> str:
         """Returns our id for a tool call's foreign one; a new one at its first sight."""
@@ -239,17 +268,19 @@ class Scribe:
         run.model_calls += 1
         self.limit("model_calls_per_run", run.model_calls)
         self.offered.update(tools)
-        seen = [self._ours(message) for message in messages]
-        front = next((k for k, m in enumerate(seen) if m.role != "system"), len(seen))
+        session = self._session
+        front = next((k for k, m in enumerate(messages) if m.role != "system"), len(messages))
         made = [
             e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
-            for m in seen[:front]
+            for m in messages[:front]
         ]
-        rest = seen[front:]
-        stream = self._session.streams.get(run.agent)
+        reading = session.readings.setdefault(run.agent, Reading())
+        reading.go_on(messages[front:], self._ours, self._words(), self.count)
+        rest, prints = reading.messages, reading.prints
+        stream = session.streams.get(run.agent)
         if stream is None:
-            stream = self._session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
-        prints = [print_of(message) for message in rest]
+            stream = session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
+        tokens = sum(m.tokens for m in made) + sum(reading.tokens)
         parts: list[e.Part] = [*made]
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
@@ -259,7 +290,6 @@ class Scribe:
             )
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
-        tokens = sum(m.tokens for m in made) + sum(tokens_of(m, self.count) for m in rest)
         self.sink.emit(
             e.ContextBuilt(
                 *self.at(run.agent, run), call, tuple(parts),
@@ -292,6 +322,10 @@ class Scribe:
         else:
             run.cuts = (*run.cuts, *cuts)
 
+    def _words(self) -> object:
+        """Returns what `_ours` depends on, as it is now: adapters may add to either in place."""
+        return {**self.handoff_tools}, {**self.routers}
+
     def _ours(self, message: Message) -> Message:
         """Returns a message with our ids, and handoff calls under the name that they go by."""
         if not message.calls and not message.call_id:
@@ -301,12 +335,19 @@ class Scribe:
         return msgspec.structs.replace(message, calls=calls, call_id=call_id)
 
     def _our_call(self, call: ToolCall) -> ToolCall:
-        target = self.target_of(call.name)
-        name = f"{HANDOFF_PREFIX}{target}" if target is not None else call.name
-        return ToolCall(self.call_id(call.id), name, call.args)
+        target, argument = self.target_of(call.name, call.args), self.routers.get(call.name)
+        name = f"{HANDOFF_PREFIX}{target}" if target else call.name
+        args = call.args
+        if argument is not None and isinstance(args, Mapping):
+            args = {name: value for name, value in args.items() if name != argument}
+        return ToolCall(self.call_id(call.id), name, args)
 
-    def target_of(self, tool: str) -> str | None:
-        """Returns the agent to which a tool passes control, if it does."""
+    def target_of(self, tool: str, args: JsonValue = None) -> str | None:
+        """Returns the agent to which a tool passes control, if it does; empty where only the
+        arguments of a call say that."""
+        if tool in self.routers:
+            named = args.get(self.routers[tool]) if isinstance(args, Mapping) else None
+            return named if isinstance(named, str) else ""
         if tool in self.handoff_tools:
             return self.handoff_tools[tool]
         return tool.removeprefix(HANDOFF_PREFIX) if tool.startswith(HANDOFF_PREFIX) else None
@@ -323,8 +364,8 @@ class Scribe:
         for place in range(len(messages) - 1, len(known) - 1, -1):
             numbers = self._session.log.get(prints[place])
             if numbers:
-                earlier = next((n for n in reversed(numbers) if n < before), None)
-                found[place - len(known)] = before = earlier or numbers[-1]
+                # Of those below `before` the last; where there is none, the last of all.
+                found[place - len(known)] = before = numbers[bisect_left(numbers, before) - 1]
         for place, number in enumerate(found):
             if number is None:
                 found[place] = self._arrived(messages[len(known) + place], run).number
@@ -339,8 +380,14 @@ class Scribe:
                 message = msgspec.structs.replace(message, agent=author)
             return self.log(message, run)
         said = msgspec.structs.replace(message, agent=asked.agent, tool=asked.call.name)
-        if not asked.call.is_handoff:
+        if is_failed(said) and not asked.call.is_handoff:
+            self.tool_answered(asked, error=said.content)
+        elif not asked.call.is_handoff:
             self.tool_answered(asked, said.data if said.data is not None else _value(said.content))
+        elif run is asked.run and not run.is_over:
+            # Who asked goes on, and has an answer instead of a successor.
+            for one in [one for one in self.requested if one.call_id == asked.call.id]:
+                self.refused(one, said.content)
         return self.log(said, asked.run)
 
     def replied(
@@ -358,38 +405,16 @@ class Scribe:
         for one in said.calls:
             self._session.asked[one.id] = Asked(one, run.agent, run)
             if one.is_handoff:
+                told = told_by(one.args)
                 self.hand_over(
-                    run.agent, one.name.removeprefix(HANDOFF_PREFIX), one.args or None,
-                    run=run, call_id=one.id,
+                    run.agent, one.name.removeprefix(HANDOFF_PREFIX), told.payload,
+                    type=told.type, query=told.query, run=run, call_id=one.id,
                 )  # fmt: skip
         if not said.calls:
             run.final = said
         return said
 
-    def failed(
-        self, run: Run, call: str, error: str, status: int, message: str,
-        retry_after: float | None = None, partial: str = "",
-    ) -> None:  # fmt: skip
-        """The model did not answer, or broke off behind ``partial``."""
-        self.failures.add(call)
-        wait_ms = round((retry_after or 0) * 1_000)
-        self.sink.emit(
-            e.ModelFailed(*self.at(run.agent, run), call, error, status, message, wait_ms, partial)
-        )
-
-    def disturbed(self, run: Run, fault: str) -> None:
-        """A planned fault takes the place of an answer."""
-        self.sink.emit(e.FaultInjected(*self.at(run.agent, run), fault))
-
-    def retried(self, run: Run, call: str, attempt: int) -> None:
-        """A call that failed is made again."""
-        self.sink.emit(e.ModelRetried(*self.at(run.agent, run), call, attempt))
-
     # Tools
-
-    def asked_as(self, foreign: str) -> Asked | None:
-        """Returns the model's request that goes by a call's foreign id, if one does."""
-        return self._session.asked.get(self._session.ids.get(foreign, ""))
 
     def asked(self, foreign: str) -> Asked | None:
         """Returns the tool call that a model asked for under a foreign id."""
@@ -435,7 +460,7 @@ class Scribe:
         call = ToolCall(f"call{self.numbers.calls}", tool, canonical(args))
         return Asked(call, run.agent if run is not None else "", run or Run("", ""))
 
-    # Handoffs and state
+    # Handoffs
 
     def hand_over(
         self, source: str, to: str, payload: JsonValue = None, *, type: str | None = None,
@@ -451,39 +476,15 @@ class Scribe:
         self.sink.emit(event)
         self.requested.append(event)
 
-    def wrote(
-        self, update: Mapping[str, Any], agent: str = "", run: Run | None = None, *,
-        values: Mapping[str, Any] | None = None, cause: str = "writes", group: str = "",
-        branch: str = "",
-    ) -> None:  # fmt: skip
-        """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
+    def refused(self, asked: e.HandoffRequested, reason: str) -> None:
+        """A handoff that was asked for is not made."""
+        self.requested.remove(asked)
         self.sink.emit(
-            e.StateUpdated(
-                *self.at(agent, run), {name: canonical(value) for name, value in update.items()},
-                values={n: canonical(v) for n, v in values.items()} if values else None,
-                cause=cause, group=group, branch=branch,
+            e.HandoffRejected(
+                *self.at()[:3], asked.agent, asked.run, asked.handoff, asked.from_agent,
+                asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
             )
         )  # fmt: skip
-
-    # What outlives a turn
-
-    def saved(self) -> None:
-        """A session's state was saved."""
-        self.numbers.checkpoints += 1
-        self.sink.emit(e.CheckpointSaved(*self.at()[:3], checkpoint=f"k{self.numbers.checkpoints}"))
-
-    def restored(self) -> None:
-        """A session's state is read back: the last that was saved."""
-        checkpoint = f"k{self.numbers.checkpoints}"
-        self.sink.emit(e.CheckpointRestored(*self.at()[:3], checkpoint=checkpoint))
-
-    def read(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
-        """A long-lived channel was read from its store."""
-        self.sink.emit(e.StoreRead(*self.at(agent, run), channel=channel, scope=scope))
-
-    def stored(self, channel: str, scope: str, agent: str = "", run: Run | None = None) -> None:
-        """A long-lived channel was written to its store."""
-        self.sink.emit(e.StoreWritten(*self.at(agent, run), channel=channel, scope=scope))
 
 
 def _value(text: str) -> JsonValue:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -55,7 +55,7 @@ class SentStream:
         ``cuts`` are what filters took out of it.
         """
         before = self._settled_cuts
-        same = _common(self._cuts, cuts)
+        same = leading_equal(self._cuts, cuts)
         self._cuts, self._settled_cuts = cuts, same
         found = self._aligned(prints) if same >= before else None
         if found is None:
@@ -96,14 +96,25 @@ class SentStream:
         return None
 
     def _common(self, lo: int, prints: Sequence[Print]) -> int:
-        return _common(islice(self._prints, lo, None), prints)
+        return leading_equal(self._prints[lo:] if lo else self._prints, prints)
 
 
-def _common(before: Iterable[Any], after: Iterable[Any]) -> int:
-    """Returns how many of the first ones are the same."""
-    size = 0
-    for old, new in zip(before, after, strict=False):
-        if old != new:
-            break
-        size += 1
-    return size
+def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """Returns how many of the first ones are equal; both are lists."""
+    if before == after[: len(before)]:
+        return len(before)
+    start = leading_same(before, after)
+    pairs = enumerate(zip(before[start:], after[start:], strict=False), start)
+    return next((n for n, (old, new) in pairs if old != new), min(len(before), len(after)))
+
+
+def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """Returns how many of the first ones are the same objects; both are lists.
+
+    An equal one that stands between such counts too.
+    """
+    size = len(before)
+    # Lists that share their objects are compared without a look at any of these.
+    if size and size <= len(after) and before[-1] is after[size - 1] and before == after[:size]:
+        return size
+    return [*map(is_, before, after), False].index(False)

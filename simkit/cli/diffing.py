@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from simkit import __version__
 from simkit.cli.console import paint_for, wants_color
-from simkit.cli.other_pipelines import named_for, on_pipeline
+from simkit.cli.other_pipelines import named_for, other_pipeline
 from simkit.cli.selection import parted, select
 from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
-from simkit.diff import trace_diff
+from simkit.diff import TraceDiff, trace_diff, without
 from simkit.errors import SimkitError, SourceError, TraceError
 from simkit.ledger import FOLDER
 from simkit.report.diff_lines import Sides
@@ -29,9 +30,12 @@ from simkit.report.diffs import (
     summary_line,
 )
 from simkit.report.results import Result
+from simkit.scenario.apps import App
 from simkit.scenario.files import Library, Prepared
+from simkit.scenario.implementing import scenarios_of
 from simkit.scenario.items import Item
 from simkit.session import run
+from simkit.source import Document
 
 
 def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
@@ -122,33 +126,73 @@ def _compared(one: str, other: str, identities: Identities) -> Compared:
 def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Sides]:
     """Yields scenarios run on their own pipeline and on another; nothing is kept.
 
-    Raises SourceError if there is no scenario at the path.
+    Where the other implements theirs, what it declares to differ is taken out, and what it declares
+    and no scenario shows is broken. Raises SourceError if there is no scenario at the path.
     """
     entries = select([path]).entries
     if not entries:
         raise SourceError(path, "there is no `*.scenario.yaml` file with a scenario")
-    library = Library()
-    return (_on_both(entry, pipeline, library) for entry in entries), Sides(
-        "its own pipeline", pipeline
-    )
+    return _Pairs(pipeline).of(entries), Sides("its own pipeline", pipeline)
 
 
-def _on_both(entry: Item | Result, pipeline: str, library: Library) -> Compared:
-    if isinstance(entry, Result):
-        return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
-    named = named_for(entry.file, pipeline)
-    try:
-        own = library.prepared(entry)
-    except SimkitError as problem:
-        return Compared(entry.id, ("", ""), None, str(problem), entry.file, entry.line)
-    try:
-        other = on_pipeline(entry, named, library)
-        mine, its = (_ran(prepared, entry.id) for prepared in (own, other))
-    except SimkitError as problem:
-        error = f"with --pipeline {pipeline}\n{problem}"
-        return Compared(entry.id, ("", ""), None, error, entry.file, entry.line)
-    diff = trace_diff(mine.view, its.view)
-    return Compared(entry.id, (_source(own), _source(other)), diff, "", entry.file, entry.line)
+class _Pairs:
+    """Runs scenarios on two pipelines."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._library = Library()
+        self._others: dict[str, tuple[Document, App, set[str]]] = {}
+        """File of a pipeline that implements others to it, and what it declared and was met."""
+
+    def of(self, entries: Sequence[Item | Result]) -> Iterator[Compared]:
+        """Yields every scenario's two runs, then what was declared and did not occur."""
+        for entry in entries:
+            yield self._pair(entry)
+        compared = {os.path.realpath(one.file) + one.name for one in entries}
+        for document, app, met in self._others.values():
+            yield from _stale(document, app, met, compared)
+
+    def _pair(self, entry: Item | Result) -> Compared:
+        if isinstance(entry, Result):
+            return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
+        told = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
+        named = named_for(entry.file, self._pipeline)
+        try:
+            own = self._library.prepared(entry)
+        except SimkitError as problem:
+            return replace(told, error=str(problem))
+        try:
+            other = other_pipeline(entry, named, self._library)
+            reason = other.standing.other or other.standing.left_out
+            if reason or other.prepared is None:
+                return replace(told, left_out=reason)
+            mine, its = (_ran(prepared, entry.id) for prepared in (own, other.prepared))
+        except SimkitError as problem:
+            return replace(told, error=f"with --pipeline {self._pipeline}\n{problem}")
+        diff = self._undeclared(trace_diff(mine.view, its.view), other.prepared)
+        return replace(told, sources=(_source(own), _source(other.prepared)), diff=diff)
+
+    def _undeclared(self, diff: TraceDiff, other: Prepared) -> TraceDiff:
+        app, document = other.pipeline, other.pipeline_document
+        if not isinstance(app, App) or app.implements is None:
+            return diff
+        _, _, met = self._others.setdefault(document.file, (document, app, set()))
+        rest, found = without(diff, app.implements.differs)
+        met.update(found)
+        return rest
+
+
+def _stale(document: Document, app: App, met: set[str], compared: set[str]) -> Iterator[Compared]:
+    """Yields the declared differences that no scenario shows, where all were compared."""
+    assert app.implements is not None
+    every = {os.path.realpath(one.file) + one.name for one in scenarios_of(app).values()}
+    if not every <= compared:
+        return
+    for at in app.implements.differs:
+        if at not in met:
+            where = document.position(("implements", "differs", at), key=True)
+            error = f"{where}: `{at}` is declared to differ, and does not in any scenario"
+            yield Compared(document.file, ("", ""), None, error, document.file)
 
 
 def _ran(prepared: Prepared, name: str) -> Stored:

@@ -37,6 +37,17 @@ OTHERS: Final[Mapping[str, str]] = {
 
 _APART: Final = frozenset(("claude-agent-sdk",))
 """Frameworks whose model calls another process makes."""
+_TOLD_BY_SPANS: Final[Mapping[str, str]] = {
+    "agent-framework": "its OpenTelemetry spans",
+    "agent-framework-core": "its OpenTelemetry spans",
+    "autogen-agentchat": "its OpenTelemetry spans",
+    "semantic-kernel": (
+        "its OpenTelemetry spans, with\n"
+        "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS=true"
+    ),
+    "strands-agents": "its OpenTelemetry spans",
+}
+"""Frameworks whose agents are told by the spans that they emit."""
 
 PLUGINS: Final[Mapping[str, str]] = {
     "pytest-httpx": "replaces the same methods of httpx: a test uses `httpx_mock` or simkit",
@@ -119,6 +130,8 @@ def frameworks() -> Rows:
             how = "another process makes its calls: `simkit serve`"
         elif name.removesuffix("-slim") in adapters:
             how = f"its adapter, `{name.removesuffix('-slim')}`"
+        elif name in _TOLD_BY_SPANS:
+            how = _TOLD_BY_SPANS[name]
         found.append((name, at, how))
     return found
 

@@ -5,10 +5,73 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
+
 from simkit.errors import SourceError
+from simkit.expect.findings import CLAIM, Finding
+from simkit.report.results import Result
+from simkit.scenario.apps import App
 from simkit.scenario.files import Library, Prepared
+from simkit.scenario.implementing import HOLDS, Standing, standing
 from simkit.scenario.items import PIPELINE_SUFFIX, Item
-from simkit.source import heads, near, text_of
+from simkit.scenario.known import Subject
+from simkit.source import Document, heads, near, text_of
+
+
+class Other(msgspec.Struct, frozen=True):
+    """A scenario on another pipeline than its own."""
+
+    prepared: Prepared | None
+    """None where it cannot be put together there, which `leaves_out` says, or is not asked."""
+    standing: Standing = HOLDS
+
+
+def other_pipeline(item: Item, named: str, library: Library) -> Other:
+    """Returns a scenario as it is on the pipeline that it would name so.
+
+    Raises SourceError for what is wrong with it there.
+    """
+    found = _standing(item, named, library)
+    if found.other:
+        return Other(None, found)
+    try:
+        return Other(on_pipeline(item, named, library), found)
+    except SourceError:
+        if not found.left_out:
+            raise
+        return Other(None, found)
+
+
+def _standing(item: Item, named: str, library: Library) -> Standing:
+    """Returns what a scenario is to the pipeline that it would name so."""
+    if not named.endswith(PIPELINE_SUFFIX):
+        return HOLDS
+    subject, _ = pipeline_in(str(Path(item.file).parent / named), library)
+    return standing(item, subject) if isinstance(subject, App) else HOLDS
+
+
+def pipeline_in(file: str, library: Library) -> tuple[Subject, Document]:
+    """Returns what a file's only pipeline is, with its document; raises SourceError."""
+    documents = library.documents(file)
+    if len(documents) != 1:
+        raise SourceError(file, f"holds {len(documents)} documents, but must hold one pipeline")
+    return library.subject(documents[0]), documents[0]
+
+
+def turned(result: Result, standing: Standing, pipeline: str) -> Result:
+    """Returns the result of a scenario that a pipeline leaves out: that it fails is expected."""
+    result = msgspec.structs.replace(result, on=pipeline)
+    if standing.left_out and result.failed:
+        return msgspec.structs.replace(
+            result, outcome="xfailed", findings=(), error="", reason=standing.left_out
+        )
+    if not standing.left_out or result.outcome != "held":
+        return result
+    finding = Finding(
+        CLAIM, "E", f"the scenario holds on {pipeline}, which leaves it out: {standing.left_out}",
+        f"{result.file}:{result.line}:1", (), fix="Take it out of `leaves_out`.",
+    )  # fmt: skip
+    return msgspec.structs.replace(result, outcome="failed", findings=(finding,))
 
 
 def on_pipeline(item: Item, named: str, library: Library) -> Prepared:

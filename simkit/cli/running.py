@@ -20,7 +20,7 @@ import msgspec
 from simkit.accepting import Proposal, fixes
 from simkit.cli import bug_text
 from simkit.cli.console import paint_for
-from simkit.cli.other_pipelines import named_for, on_pipeline
+from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import Entry
 from simkit.errors import SimkitError
 from simkit.execution.recorded import Recording
@@ -34,6 +34,7 @@ from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import result_text, title_line, warning_lines
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.scenario.files import Library, Prepared
+from simkit.scenario.implementing import HOLDS, Standing
 from simkit.scenario.items import Item
 from simkit.session import Outcome, record, simulate
 from simkit.views import view_of
@@ -166,19 +167,25 @@ class Runner:
         """Runs one scenario. Whatever goes wrong with it is its result, and stops no other."""
         if isinstance(entry, Result):
             return self._told(entry, None)
+        standing = HOLDS
         try:
-            prepared = self._prepared(entry)
+            prepared, standing = self._prepared(entry)
+            if standing.other:
+                return self._told(not_run(entry, "skipped", reason=standing.other), None)
+            if prepared is None:
+                return self._told(not_run(entry, "xfailed", reason=standing.left_out), None)
             if prepared.skip is not None:
                 return self._told(self._left_out(entry, prepared, prepared.skip), None)
             # What a user's function prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome, note = self._outcome(prepared)
         except SimkitError as problem:
-            return self._told(not_run(entry, "broken", error=str(problem)), None)
+            return self._told(self._turned(not_run(entry, "broken", error=str(problem)), standing))
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._told(not_run(entry, "broken", error=bug_text(problem, again)), None)
-        ran = self.kept(prepared, outcome)
+        result = judged(prepared, outcome, self._job.seed)
+        ran = self.kept(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
             proposal = fixes(prepared, outcome.trace, outcome.judgement)
             ran = msgspec.structs.replace(ran, proposal=proposal)
@@ -186,11 +193,15 @@ class Runner:
             ran = msgspec.structs.replace(ran, text=f"{ran.text}\n    {note}")
         return ran
 
-    def _prepared(self, item: Item) -> Prepared:
+    def _prepared(self, item: Item) -> tuple[Prepared | None, Standing]:
         if self._job.pipeline:
             named = named_for(item.file, self._job.pipeline)
-            return on_pipeline(item, named, self._library)
-        return self._library.prepared(item)
+            other = other_pipeline(item, named, self._library)
+            return other.prepared, other.standing
+        return self._library.prepared(item), HOLDS
+
+    def _turned(self, result: Result, standing: Standing) -> Result:
+        return turned(result, standing, self._job.pipeline)
 
     def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
         """Runs a scenario; returns what came of it, and what became of its traffic."""
@@ -222,7 +233,7 @@ class Runner:
         ran = self._told(result, outcome)
         return msgspec.structs.replace(ran, lines=lines, note=note)
 
-    def _told(self, result: Result, outcome: Outcome | None) -> Ran:
+    def _told(self, result: Result, outcome: Outcome | None = None) -> Ran:
         details = self._job.details
         is_long = details == "all" or (details == "failing" and result.failed)
         blocks = []

@@ -9,7 +9,9 @@ from pathlib import Path
 from simkit.errors import SourceError
 from simkit.pipeline.model import Pipeline
 from simkit.runtime.parsing import parsed
+from simkit.scenario.apps import App
 from simkit.scenario.files import Library
+from simkit.scenario.implementing import check_left_out
 from simkit.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
@@ -102,6 +104,8 @@ class _Checking:
     def _pipeline(self, document: Document) -> None:
         try:
             pipeline = self._library.subject(document)
+            if isinstance(pipeline, App):
+                check_left_out(document, pipeline)
         except SourceError as problem:
             self._refuse(problem)
         else:

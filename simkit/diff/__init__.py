@@ -5,12 +5,14 @@ numbers of everything after it, and changes nothing else.
 """
 
 from simkit.diff.aligning import Span, aligned
+from simkit.diff.allowing import KINDS, without
 from simkit.diff.calls import CallDiff, Came, Changed, MessageEdit, Same, Went
 from simkit.diff.parting import Parting, first_parting
 from simkit.diff.traces import FirstDifference, TraceDiff, TurnDiff, trace_diff
 from simkit.diff.values import Edit, ItemEdit
 
 __all__ = [
+    "KINDS",
     "CallDiff",
     "Came",
     "Changed",
@@ -27,4 +29,5 @@ __all__ = [
     "aligned",
     "first_parting",
     "trace_diff",
+    "without",
 ]

@@ -226,7 +226,8 @@ def _dropped(context: ContextView) -> dict[int, str]:
 
 
 def _kind(message: Message) -> tuple[str, str, str]:
-    return message.role, message.agent or "", message.section
+    speaker = message.agent if message.role != "system" else None
+    return message.role, speaker or "", message.section
 
 
 def _folded(found: Sequence[MessageEdit]) -> Iterator[MessageEdit]:

@@ -54,6 +54,7 @@ class TraceDiff(msgspec.Struct, frozen=True, gc=False):
     declared: tuple[Edit, ...]
     """What the pipelines and the scenarios say of themselves; it makes no two runs different."""
     first: FirstDifference | None
+    """None also where two drivers made the runs: each tells the same in events of its own."""
     calls: tuple[CallDiff, ...] = ()
     more_calls: int = 0
     """Calls that differ, too, and were not compared message by message."""
@@ -64,15 +65,17 @@ class TraceDiff(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_equal(self) -> bool:
         """Whether the same happened in both runs."""
-        return self.first is None
+        return not (self.first or self.calls or self.more_calls or self.turns or self.at_end)
 
 
 def trace_diff(one: View, other: View) -> TraceDiff:
     """Returns in what two runs differ; near-linear in their sizes."""
     declared = tuple(edits(_declared(one), _declared(other)))
-    first = _first_difference(one.events, other.events)
-    if first is None:
-        return TraceDiff(declared, None)
+    first = None
+    if _driver(one) == _driver(other):
+        first = _first_difference(one.events, other.events)
+        if first is None:
+            return TraceDiff(declared, None)
     calls = Calls()
     turns = [_start(one, other)]
     for mine, its in _paired(one, other):
@@ -85,6 +88,10 @@ def trace_diff(one: View, other: View) -> TraceDiff:
         tuple(turn for turn in turns if _differs(turn)),
         tuple(edit for edit in _at_end(one, other) if edit.at not in told),
     )  # fmt: skip
+
+
+def _driver(view: View) -> str:
+    return view.started.driver if view.started is not None else ""
 
 
 def _declared(view: View) -> dict[str, Any]:

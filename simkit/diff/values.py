@@ -33,7 +33,7 @@ class ItemEdit(msgspec.Struct, frozen=True, gc=False):
 def said(message: Message) -> dict[str, Any]:
     """Returns what a message says, without its ids, its turn and the section that shows it."""
     shown: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.agent:
+    if message.agent and message.role != "system":  # Instructions are nobody's words.
         shown["agent"] = message.agent
     if message.tool:
         shown["tool"] = message.tool

@@ -105,14 +105,14 @@ class Here:
 
     def _plain(self, task: Task, app: App) -> Driver:
         scenario = task.prepared.scenario
-        shared_results, _ = shared_of(task.prepared)
+        shared_results, given = shared_of(task.prepared)
         script = Script(
             task.prepared.item.name, scenario.seed, scenario.start,
             ScriptedModel(self._replies, {}, {}, function_named),
             # A tool without a result runs for real, where the pipeline itself calls it.
             ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
             lambda place, agent: agent in self._replies[place],
-            limits_of(Limits(), scenario), self._plan(scenario),
+            limits_of(Limits(), scenario), self._plan(scenario), given,
             stubs=lambda place: self._results[place],
         )  # fmt: skip
         return CodeDriver(app, script, task.traffic)

@@ -37,10 +37,10 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
         agent, which = selected(key)
         observable: list[tuple[str, Any]] = []
         for name, matcher in claims.claimed().items():
-            need = unobservable_in_context(scope, name, matcher)
+            need = unobservable_in_context(scope, agent, name, matcher)
             if need:
                 what = f"context.{key}.{name}"
-                yield not_observable(scope, writer, (*path, name), what, need, agent)
+                yield from not_observable(scope, writer, (*path, name), what, need, agent)
             else:
                 observable.append((name, matcher))
         calls = _calls(scope, key, agent, which)
@@ -155,7 +155,8 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
         if not len(value) and name != RUN_SECTION:
             yield from circumstances(claim.call, claim.scope)
     if name == "dropped":
-        yield from message_lines(f"{len(value) or 'nothing'} were left out", value)
+        verb = "were" if len(value) > 1 else "was"
+        yield from message_lines(f"{len(value) or 'nothing'} {verb} left out", value)
     elif name == "left_out":
         yield from unshown_lines(value)
     elif name in ("messages", "sections") or name in histories(context):
@@ -197,9 +198,14 @@ def _check_excludes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
             continue
         yield writer.finding(
             (*claim.path, place), f"{claim.what}[{place}] matches a message", **claim.who,
-            context=[f"section {found.section} shows {around(found, unwanted)}"],
+            context=[f"{_shower(found.section)} shows {around(found, unwanted)}"],
             fix=_keep_out(claim, found.section),
         )  # fmt: skip
+
+
+def _shower(section: str) -> str:
+    """Names what shows a message; contexts of code have no sections unless they are told."""
+    return f"section {section}" if section else "the context"
 
 
 def _keep_out(claim: _Claim, section: str) -> str:

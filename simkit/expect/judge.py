@@ -151,6 +151,6 @@ def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
             continue
         need = unobservable(scope, name)
         if need:
-            yield not_observable(scope, writer, (*scope.path, name), name, need)
+            yield from not_observable(scope, writer, (*scope.path, name), name, need)
         else:
             yield from check(scope, writer)

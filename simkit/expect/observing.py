@@ -13,6 +13,8 @@ from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
 CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs"}
 CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
 """Claims on contexts that speak of sections, beside those that are named after one."""
+_NEVER_NAMED: Final = ("dropped", "left_out", "share")
+"""What nobody can say of code's contexts by naming their sections."""
 STATE_OF_RUNS: Final = ("received", "update")
 EVENTS: Final[Mapping[str, str]] = {
     "AgentStarted": "runs",
@@ -27,6 +29,7 @@ WORDS: Final[Mapping[str, str]] = {
     "state": "the state",
     "runs": "runs of agents",
     "handoffs": "handoffs",
+    "filters": "what filters drop",
 }
 
 
@@ -42,8 +45,13 @@ def unobservable(scope: Scope, name: str) -> str:
     return ""
 
 
-def unobservable_in_context(scope: Scope, name: str, matcher: Any) -> str:
+def unobservable_in_context(scope: Scope, agent: str, name: str, matcher: Any) -> str:
     """The same for a claim under ``context``: without sections none of them can be told apart."""
+    if _is_named(scope, agent) and name not in _NEVER_NAMED and not _names_section(matcher):
+        return ""
+    if name == "dropped":
+        seen = scope.can_observe("filters") or scope.can_observe("sections")
+        return "" if seen else "filters"
     needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or _names_section(matcher)
     return "sections" if needs and not scope.can_observe("sections") else ""
 
@@ -65,13 +73,21 @@ def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
 
 def not_observable(
     scope: Scope, writer: Writer, path: Path, what: str, need: str, agent: str = ""
-) -> Finding:
-    """Returns the finding that a claim can neither hold nor fail."""
+) -> Iterator[Finding]:
+    """Yields the finding that a claim can neither hold nor fail; none where that was declared."""
+    if need in scope.pipeline.unseen:
+        return
     driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
-    return writer.finding(
+    yield writer.finding(
         path, f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
         turn=scope.turn, agent=agent, fix="Remove the claim, or run a driver that sees them.",
     )  # fmt: skip
+
+
+def _is_named(scope: Scope, agent: str) -> bool:
+    """Whether the pipeline's file says which message of an agent is of which section."""
+    facts = scope.pipeline.agents.get(agent)
+    return facts is not None and facts.sections is not None
 
 
 def _says(matcher: Any, key: str, text: str) -> bool:

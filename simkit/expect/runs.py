@@ -150,7 +150,7 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
             need = unobservable_in_run(scope, name)
             if need:
                 what = f"runs.{key}.{name}"
-                yield not_observable(scope, writer, (*path, name), what, need, named)
+                yield from not_observable(scope, writer, (*path, name), what, need, named)
             else:
                 observable.append((name, matcher))
         found = _selected(scope, key, agent, which) if observable else []

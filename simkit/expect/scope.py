@@ -45,6 +45,8 @@ class Scope(msgspec.Struct, frozen=True):
 
     def can_observe(self, what: str) -> bool:
         """Whether the driver sees ``sections``, ``state``, ``runs`` or ``handoffs``."""
+        if what in self.pipeline.unseen:
+            return False
         if what == "state" and self.state and not self.pipeline.channels:
             return True  # The code itself has told some.
         return what in self.pipeline.observes

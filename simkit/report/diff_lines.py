@@ -50,9 +50,10 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
     """Yields what differs, a block at a time: events, contexts, turns, handoffs, state."""
     if diff.declared:
         yield wrapped(declared_text(diff), "", "  ", WIDTH - 2)
-    if diff.first is None:
+    if diff.is_equal:
         return
-    yield list(_first_lines(diff, sides, paint))
+    if diff.first is not None:
+        yield list(_first_lines(diff, sides, paint))
     told: set[tuple[Any, ...]] = set()
     for call in diff.calls[:CALLS_MAX]:
         yield list(_call_lines(call, sides, told, paint))

@@ -70,12 +70,16 @@ class Compared(msgspec.Struct, frozen=True):
     file: str = ""
     """The scenario's file, where it is known."""
     line: int = 0
+    left_out: str = ""
+    """Why it was not compared."""
 
     @property
-    def outcome(self) -> Literal["equal", "different", "one", "other", "broken"]:
+    def outcome(self) -> Literal["equal", "different", "one", "other", "left_out", "broken"]:
         """``one`` and ``other``: only that side has the scenario."""
         if self.error:
             return "broken"
+        if self.left_out:
+            return "left_out"
         if self.diff is None:
             return "one" if self.sources[0] else "other"
         return "equal" if self.diff.is_equal else "different"
@@ -84,7 +88,7 @@ class Compared(msgspec.Struct, frozen=True):
 def exit_code(pairs: Iterable[Compared]) -> int:
     """Returns 0 if all are equal, 1 if some differ, 2 if one is broken."""
     outcomes = {pair.outcome for pair in pairs}
-    return 2 if "broken" in outcomes else int(bool(outcomes - {"equal"}))
+    return 2 if "broken" in outcomes else int(bool(outcomes - {"equal", "left_out"}))
 
 
 def diff_text(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
@@ -101,6 +105,7 @@ def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) 
         (outcomes.count("different"), "different"),
         (outcomes.count("one"), f"only in {sides.one}"),
         (outcomes.count("other"), f"only in {sides.other}"),
+        (outcomes.count("left_out"), "left out"),
         (outcomes.count("broken"), "broken"),
     )
     parts = [f"{count} {word}" for count, word in counts if count]
@@ -115,7 +120,7 @@ def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[s
         if pair.diff is not None and pair.diff.declared:
             yield from wrapped(f"{pair.name}: equal, {declared_text(pair.diff)}", "", "  ")
         return
-    if outcome in ("one", "other"):
+    if outcome in ("one", "other", "left_out"):
         yield f"{paint(pair.name, 'strong')}: {_outcome_words(pair, sides)}"
         return
     yield paint(pair.name, "strong")
@@ -136,16 +141,16 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
     """Returns one object, indented::
 
         {"simkit", "sides": [one, other],
-         "scenarios": [{"name", "file", "line", "outcome", "one", "other", "error",
+         "scenarios": [{"name", "file", "line", "outcome", "one", "other", "left_out", "error",
                         "declared", "first", "calls", "more_calls", "turns", "at_end"}],
-         "summary": {"equal", "different", "one", "other", "broken", "exit_code"}}
+         "summary": {"equal", "different", "one", "other", "left_out", "broken", "exit_code"}}
 
     ``outcome`` is one of the summary's words: ``one`` and ``other`` say that only that side has
     the scenario. A difference is ``{"at", "one", "other"}``, of which the side that has nothing
     there is missing. Equal runs give equal bytes.
     """
     outcomes: list[str] = [pair.outcome for pair in pairs]
-    words = ("equal", "different", "one", "other", "broken")
+    words = ("equal", "different", "one", "other", "left_out", "broken")
     whole = {
         "simkit": version,
         "sides": [sides.one, sides.other],
@@ -160,7 +165,8 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
 def _pair_object(pair: Compared) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": pair.name, "file": pair.file, "line": pair.line, "outcome": pair.outcome,
-        "one": pair.sources[0], "other": pair.sources[1], "error": pair.error,
+        "one": pair.sources[0], "other": pair.sources[1], "left_out": pair.left_out,
+        "error": pair.error,
     }  # fmt: skip
     return told if pair.diff is None else {**told, **_object(pair.diff)}
 
@@ -183,7 +189,7 @@ def _object(value: Any) -> Any:
 def diff_annotations(pairs: Sequence[Compared], sides: Sides) -> Iterator[str]:
     """Yields a workflow command for each scenario that is not equal."""
     for pair in pairs:
-        if pair.outcome == "equal":
+        if pair.outcome in ("equal", "left_out"):
             continue
         lines = list(pair_lines(pair, sides))
         title = f"{_short_name(pair)}: {_outcome_words(pair, sides)}"
@@ -205,6 +211,7 @@ def _outcome_words(pair: Compared, sides: Sides) -> str:
         "different": f"{sides.other} differs from {sides.one}",
         "one": f"only in {sides.one}",
         "other": f"only in {sides.other}",
+        "left_out": f"left out: {pair.left_out}",
         "broken": "broken",
     }[pair.outcome]
 
@@ -221,7 +228,7 @@ def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
         blocks.append("\n".join([head, *rows[:ROWS_MAX]]))
     if len(rows) > ROWS_MAX:
         blocks.append(f"… and {counted(len(rows) - ROWS_MAX, 'more row')}")
-    blocks += [_details(pair, sides) for pair in pairs if pair.outcome != "equal"]
+    blocks += [_details(pair, sides) for pair in pairs if pair.outcome not in ("equal", "left_out")]
     return "\n\n".join(blocks)
 
 

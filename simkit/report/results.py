@@ -46,6 +46,8 @@ class Result(msgspec.Struct, frozen=True):
     """Why it is skipped or expected to fail."""
     trace: str = ""
     """The file that holds its trace; empty if none was kept."""
+    on: str = ""
+    """The pipeline that it ran on, where the call named another than its own."""
 
     @property
     def failed(self) -> bool:
@@ -56,7 +58,8 @@ class Result(msgspec.Struct, frozen=True):
     def reproduce(self) -> str:
         """The command that runs this again, quoted for the shell."""
         seed = "" if self.seed is None else f" --seed {self.seed}"
-        return f"simkit replay {shlex.quote(self.id)}{seed}"
+        other = f" --pipeline {shlex.quote(self.on)}" if self.on else ""
+        return f"simkit replay {shlex.quote(self.id)}{other}{seed}"
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -30,6 +30,10 @@ class AppOptions(Written):
     """Environment variables while it runs; API keys have a dummy value unless said here."""
     setup: FunctionName | None = None
     """Called before the first turn; a generator function goes on after the last one."""
+    given: FunctionName | None = None
+    """Called for each session before its first message, with the pipeline's object and what
+    `given: {state: …}` says: puts the one into the other. It is told the `session`, the `start`
+    of virtual time and a graph's `config`, as far as it takes them."""
     call: str | None = None
     """The method that takes the user's message, where the object has several."""
     run_options: FunctionName | None = None
@@ -42,7 +46,8 @@ class AppOptions(Written):
     input: FunctionName | dict[str, Any] | None = None
     """What a graph is given: a function of the user's message, or keys with `${user}` in values."""
     output: str | None = None
-    """The key of a graph's state that is its reply; else it is the last message's text."""
+    """The key of a graph's state that is its reply, or `module:function` of the state; else it is
+    the last message's text."""
     config: dict[str, Any] = Field(default_factory=dict)
     """How a graph is called: `configurable`, `recursion_limit`, `context`, …"""
 
@@ -72,12 +77,21 @@ class AgentRule(Written):
     """Matched against the request's headers, by their names in small letters."""
     node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
     """The nodes of a graph whose work is this agent's, where they have other names."""
+    routes: Flag = False
+    """Where the code of its node sends control is a route; only its model makes handoffs."""
     handoff: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
     """The tools that pass control to this agent, beside `transfer_to_<its name>`."""
 
+    sees: tuple[str, ...] | None = None
+    """The agents whose messages are its business; a context that holds many others is noted."""
+    sections: dict[str, MatcherValue] | None = None
+    """Which messages of its contexts are of which section: the first whose matcher fits. Of the
+    rest, what it said and heard itself is `run`, system messages at the front are `instructions`,
+    all others `history`."""
+
     def matchers(self) -> dict[str, Any]:
         """What must hold of the request."""
-        given = self.model_fields_set - {"handoff", "node"}
+        given = self.model_fields_set - {"handoff", "node", "routes", "sections", "sees"}
         return {key: getattr(self, key) for key in type(self).model_fields if key in given}
 
 
@@ -119,6 +133,22 @@ class RecordOptions(Written):
     """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
 
 
+class Implements(Written):
+    """The declared pipelines that code carries out: their scenarios hold on it too."""
+
+    noun: ClassVar[str] = "key of what is implemented"
+    designs: Annotated[
+        tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES), Field(min_length=1)
+    ]
+    """Files beside this one, each of which holds one declared pipeline."""
+    differs: dict[str, TextValue] = Field(default_factory=dict)
+    """Where runs of the code may differ from runs of a design, each with the reason."""
+    leaves_out: dict[str, TextValue] = Field(default_factory=dict)
+    """`file::scenario` that cannot hold on the code, each with the reason."""
+    unseen: dict[Literal["sections", "filters"], TextValue] = Field(default_factory=dict)
+    """What the code does not show, each with the reason: claims that need it are passed over."""
+
+
 class CodePipeline(Written):
     """A pipeline that is code, in a file of its own, for all scenarios that are about it."""
 
@@ -134,6 +164,8 @@ class CodePipeline(Written):
     """Which model calls are whose, where the code does not say it."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that may be reached."""
+    implements: Implements | None = None
+    """The declared pipelines whose scenarios hold on it too."""
 
 
 class App(msgspec.Struct, frozen=True):
@@ -148,3 +180,4 @@ class App(msgspec.Struct, frozen=True):
     options: AppOptions
     agents: Mapping[str, AgentRule]
     allow_hosts: tuple[str, ...] = ()
+    implements: Implements | None = None

@@ -18,6 +18,7 @@ from simkit.references import compile as compile_references
 from simkit.references import references_in
 from simkit.scenario.apps import App, CodePipeline
 from simkit.scenario.fakes import Fakes
+from simkit.scenario.implementing import check_implements
 from simkit.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,
@@ -134,7 +135,9 @@ class Library:
         """
         data = document.data
         if isinstance(data, dict) and "code" in data and "scenario" not in data:
-            return _in_file(validated(CodePipeline, document), document, scenario)
+            code = validated(CodePipeline, document)
+            check_implements(code, document)
+            return _in_file(code, document, scenario)
         if scenario is not None and isinstance(data, dict) and "scenario" in data:
             return _app(scenario, document)
         return self.pipeline(document)
@@ -242,7 +245,9 @@ def _app(scenario: Scenario, document: Document) -> App:
 def _in_file(code: CodePipeline, document: Document, scenario: Scenario | None) -> App:
     """Returns a pipeline that a file names as code, with what a scenario adds to it."""
     folder = str(Path(document.file).parent)
-    app = App(code.pipeline, code.code, folder, code.app, code.agents, code.allow_hosts)
+    app = App(
+        code.pipeline, code.code, folder, code.app, code.agents, code.allow_hosts, code.implements
+    )  # fmt: skip
     if scenario is None:
         return app
     given = scenario.model_fields_set

@@ -34,6 +34,8 @@ class Item(msgspec.Struct, frozen=True):
     """Why it is not run."""
     needs: tuple[str, ...] = ()
     """Distributions without which it is skipped, as they are written here and under ``use``."""
+    pipeline: str = ""
+    """What it names as its pipeline, as it is written."""
 
     @property
     def id(self) -> str:
@@ -120,10 +122,11 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
     written = head.values.get("tags")
     tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
     skip = text_of(head.values.get("skip"))
+    pipeline = text_of(head.values.get("pipeline")) or ""
     needs = tuple(_needs(file, head.values, {file}, read))
     rows = head.values.get("examples")
     if not isinstance(rows, list) or not rows:
-        yield Item(file, name, head.index, head.line, None, tags, skip, needs)
+        yield Item(file, name, head.index, head.line, None, tags, skip, needs, pipeline)
         return
     try:
         template = compile_references(name) if "${" in name else None
@@ -133,7 +136,7 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
         row_name = f"{name} [{number + 1}]"
         if template is not None and isinstance(row, dict):
             row_name = str(template.resolve({"column": row}))
-        yield Item(file, row_name, head.index, head.line, number, tags, skip, needs)
+        yield Item(file, row_name, head.index, head.line, number, tags, skip, needs, pipeline)
 
 
 def _needs(file: str, values: Mapping[str, Any], seen: set[str], read: Heads) -> Iterator[str]:

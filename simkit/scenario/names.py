@@ -81,10 +81,10 @@ def _check_declared(scenario: Scenario, document: Document) -> None:
 
 def _check_app(scenario: Scenario, document: Document, app: App) -> None:
     """Refuses what code that simkit did not write cannot do."""
-    if scenario.given.state:
+    if scenario.given.state and app.options.given is None:
         raise document.error(
             ("given", "state"), f"the state of `{app.pipeline}` is its own: nothing can be given",
-            advice="Prepare it in a function, `app: {setup: module:function}`.", key=True,
+            advice="Name a function that puts it in: `app: {given: module:function}`.", key=True,
         )  # fmt: skip
 
 

@@ -28,7 +28,8 @@ class Installation:
         """``rows`` is asked by the first who enters; the others are told before and after."""
         self._rows, self._started, self._stopped = rows, started, stopped
         self._lock = threading.RLock()
-        self._saved: list[tuple[Any, str, Any, Any]] = []
+        self._saved: dict[tuple[int, str], tuple[Any, Any, Any]] = {}
+        """By the owner's identity and the name: the owner, what was there, what is there now."""
         self._entered = 0
 
     def __enter__(self) -> None:
@@ -36,7 +37,11 @@ class Installation:
             self._entered += 1
             if self._entered == 1:
                 self._started()
-                self.replace(self._rows())
+                try:
+                    self.replace(self._rows())
+                except BaseException:
+                    self.__exit__()
+                    raise
 
     def __exit__(self, *problem: object) -> None:
         with self._lock:
@@ -49,7 +54,7 @@ class Installation:
     def replaced(self) -> list[tuple[Any, str]]:
         """What is replaced now: owners and names."""
         with self._lock:
-            return [(owner, name) for owner, name, _, _ in self._saved]
+            return [(owner, name) for (_, name), (owner, _, _) in self._saved.items()]
 
     def replace(self, rows: Iterable[Row]) -> None:
         """Replaces more while somebody is inside, each attribute once."""
@@ -57,15 +62,16 @@ class Installation:
             if not self._entered:
                 return
             for owner, name, made in rows:
-                if any(owner is other and name == what for other, what, _, _ in self._saved):
+                if (id(owner), name) in self._saved:
                     continue
                 replacement = made(getattr(owner, name))
-                self._saved.append((owner, name, vars(owner).get(name, _ABSENT), replacement))
+                before = vars(owner).get(name, _ABSENT)
+                self._saved[id(owner), name] = owner, before, replacement
                 setattr(owner, name, replacement)
 
     def _restore(self) -> None:
         while self._saved:
-            owner, name, before, replacement = self._saved.pop()
+            (_, name), (owner, before, replacement) = self._saved.popitem()
             if vars(owner).get(name) is not replacement:
                 continue
             if before is _ABSENT:

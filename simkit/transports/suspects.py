@@ -74,29 +74,49 @@ _told: Final[dict[str, tuple[int, int, bool]]] = {}
 
 
 def _is_any_suspect(home: str) -> bool:
-    waiting = [name for name in list(sys.modules) if name == home or name.startswith(f"{home}.")]
-    seen = set(waiting)
     is_known = False
-    while waiting:
-        name = waiting.pop()
-        module = sys.modules.get(name)
+    for name, module in _reached(home):
         if module is None:
             if _would_be_users(name):
                 return True
+        elif _is_of(home, name, module):
+            is_known = True
+            if _reading(module).is_suspect or any(map(_is_an_effect, list(vars(module).values()))):
+                return True
+    return not is_known
+
+
+def reaches(home: str, package: str) -> bool:
+    """Whether code of a top-level package, or user code that it uses, uses another package."""
+    return any(f"{name}.".startswith(f"{package}.") for name, _ in _reached(home))
+
+
+def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
+    """Yields the modules of a top-level package, and all that user code from there on uses; None
+    for what is not imported."""
+    waiting = [name for name in list(sys.modules) if name == home or name.startswith(f"{home}.")]
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        yield name, module
+        if module is None or not _is_of(home, name, module):
             continue
-        if not (_is_users(module) or name.partition(".")[0] == home):
-            continue
-        is_known = True
-        found = _read.get(module)
-        if found is None:
-            found = _read[module] = _Read(module)
-        if found.is_suspect or any(map(_is_an_effect, list(vars(module).values()))):
-            return True
-        for other in _used_by(module, found):
+        for other in _used_by(module, _reading(module)):
             if other not in seen:
                 seen.add(other)
                 waiting.append(other)
-    return not is_known
+
+
+def _is_of(home: str, name: str, module: ModuleType) -> bool:
+    return name.partition(".")[0] == home or _is_users(module)
+
+
+def _reading(module: ModuleType) -> _Read:
+    found = _read.get(module)
+    if found is None:
+        found = _read[module] = _Read(module)
+    return found
 
 
 def _names_an_effect(names: set[str]) -> bool:

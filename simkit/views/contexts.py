@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 from msgspec.structs import replace
@@ -202,7 +202,7 @@ class ContextView:
     """Exactly what one model call received."""
 
     __slots__ = (
-        "budget", "parts", "said", "said_tokens", "settings", "tokens", "tools", "unshown",
+        "budget", "named", "parts", "said", "said_tokens", "settings", "tokens", "tools", "unshown",
     )  # fmt: skip
 
     def __init__(
@@ -212,6 +212,8 @@ class ContextView:
         unshown: UnshownView | None = None,
     ) -> None:
         self.parts = parts
+        self.named: Callable[[Sequence[Message]], list[Message]] | None = None
+        """Says which message is of which section, where no driver has."""
         self.unshown = UnshownView() if unshown is None else unshown
         self.said: list[Message] = []
         self.said_tokens: list[int] = []
@@ -227,6 +229,8 @@ class ContextView:
     def sections(self) -> list[str]:
         """The names of the sections that made something, in order, each once."""
         names: dict[str, None] = {}
+        if self.named is not None:
+            return list(dict.fromkeys(m.section for m in self.named(self.messages)))
         for part in self.parts:
             if isinstance(part, MadePart):
                 for piece in part.pieces:
@@ -242,6 +246,8 @@ class ContextView:
     def section(self, name: str) -> Messages:
         """The messages that one section made; its own piece of a message that several share."""
         found: list[MadePart | ShownPart | list[Message]] = []
+        if self.named is not None:
+            return Messages([[m for m in self.named(self.messages) if m.section == name]])
         for part in self.parts:
             if isinstance(part, ShownPart):
                 if part.section == name:
@@ -260,14 +266,16 @@ class ContextView:
         for part in self._histories():
             originals = part.stream_messages
             cuts = [*part.stream.cuts[: part.cuts_hi], *part.tail_cuts]
+            gone = {cut.message for cut in cuts if cut.what == "message"}
             for order, cut in enumerate(cuts):
                 message = originals[cut.message]
                 out.append((cut.message, order, Dropped(message, cut.what, cut.by)))
             for place in range(min(part.lo, part.hi + len(part.tail))):
                 shown = part.entry(place)
                 number = shown.number
-                entry = Dropped(originals[number], "message", "window")
-                out.append((number, len(cuts), entry))
+                if number not in gone:
+                    entry = Dropped(originals[number], "message", "window")
+                    out.append((number, len(cuts), entry))
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
 
     def left_out(self) -> list[dict[str, Any]]:

@@ -13,11 +13,13 @@ from simkit.views.contexts import ContextView
 class HandoffView:
     """One request to pass control, and what became of it."""
 
-    __slots__ = ("depth", "event", "id", "outcome", "reason", "turn")
+    __slots__ = ("depth", "event", "id", "mode", "outcome", "reason", "turn")
 
     def __init__(self, event: e.HandoffRequested) -> None:
         self.id, self.event, self.turn = event.handoff, event, event.turn
         self.outcome, self.reason, self.depth = "requested", "", 0
+        self.mode = event.mode
+        """What is known of it by now: code shows only when it is made whether it comes back."""
 
     def fields(self) -> dict[str, JsonValue]:
         """What a claim sees."""
@@ -26,7 +28,7 @@ class HandoffView:
             "from": event.from_agent,
             "to": event.to_agent,
             "type": event.type,
-            "mode": event.mode,
+            "mode": self.mode,
             "query": event.query,
             "payload": event.payload,
             "outcome": self.outcome,

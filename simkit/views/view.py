@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from simkit.messages import JsonValue, Message
 from simkit.reducers import BUILT_IN, Reducer, empty_value, reducer_of
 from simkit.views.contexts import ContextView, MadePart, ShownPart, StreamView, UnshownView
 from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView
+from simkit.views.naming import Naming
 
 
 class View:
@@ -49,6 +51,8 @@ class View:
         """Parallel branch to the updates that its runs made and none has seen yet."""
         self._interrupted: dict[str, TurnView] = {}
         """Session to its last turn, where that waits for the user."""
+        self._namings: dict[str, Naming] = {}
+        """Agents of whose contexts the pipeline's file says which message is of which section."""
         self._questions: dict[str, JsonValue] = {}
         """Run to what it has asked the user."""
 
@@ -92,6 +96,11 @@ class View:
 
     def _run_started(self, event: e.RunStarted) -> None:
         self.started, self.pipeline = event, event.pipeline
+        self._namings = {
+            name: Naming(agent.sections)
+            for name, agent in event.pipeline.agents.items()
+            if agent.sections is not None
+        }
         for name, channel in event.pipeline.channels.items():
             if channel.scope == "agent_run":
                 continue
@@ -162,6 +171,9 @@ class View:
             parts = [self._part(part) for part in event.parts]
             unshown = UnshownView(event.left_out, run.received if run is not None else {})
         context = ContextView(event, parts, unshown)
+        naming = self._namings.get(event.agent)
+        if naming is not None and run is not None:
+            context.named = partial(_named, naming, run)
         for number in event.said:
             context.said.append(self.messages[number])
             context.said_tokens.append(self.tokens[number])
@@ -240,7 +252,7 @@ class View:
 
     def _handoff_made(self, event: e.HandoffMade) -> None:
         handoff = self.handoffs[event.handoff]
-        handoff.outcome, handoff.depth = "made", event.depth
+        handoff.outcome, handoff.depth, handoff.mode = "made", event.depth, event.mode
 
     def _state_updated(self, event: e.StateUpdated) -> None:
         before = self.states.get(event.session)
@@ -338,6 +350,10 @@ class View:
 
 
 _NO_EDITS: Mapping[int, list[e.Cut]] = {}
+
+
+def _named(naming: Naming, run: RunView, messages: Sequence[Message]) -> list[Message]:
+    return naming.named(messages, {message.number for message in run.messages})
 
 
 def _last(_: Any, value: Any) -> Any:

@@ -81,6 +81,13 @@ def data_of(text: str, extras: Extras) -> JsonValue:
     return {"value": value, **extras}
 
 
+def is_failed(message: Message) -> bool:
+    """Whether a tool's message tells a failure, as its provider's words for that say."""
+    data = message.data
+    is_marked = isinstance(data, dict) and data.get(IS_ERROR) is True
+    return is_marked and data != value_of(message.content)
+
+
 def value_of(text: str) -> JsonValue:
     """Returns the object or list that a text is in JSON, or None."""
     if text[:1] not in ("{", "["):

@@ -121,4 +121,5 @@ PROTOCOL: Final = Protocol(
     served=served,
     failed=failed,
     heard=heard,
+    keeps_conversations=True,
 )

@@ -6,12 +6,16 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from simkit.adapters import entry
 from simkit.adapters.entry import Caller, build, found_as
 from simkit.errors import FunctionMissing
+from tests.adapters.running import run_app
 
 
 def function(text: str) -> str:
@@ -234,3 +238,72 @@ def test_tasks_that_are_left_over_are_cancelled_at_the_end() -> None:
     caller.close()
 
     assert ended == ["ended"]
+
+
+@pytest.mark.parametrize("is_inside", [False, True], ids=["alone", "inside an event loop"])
+def test_code_that_waits_for_ever_is_given_up(
+    is_inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 0.01)
+    caller = Caller()
+
+    async def talk(text: str) -> None:
+        caller.give_up()
+        await asyncio.Event().wait()
+
+    async def inside() -> None:
+        caller.call(talk, "a")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(inside()) if is_inside else caller.call(talk, "a")
+    caller.close()
+
+
+def test_code_that_ends_by_itself_is_not_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 0.01)
+    caller = Caller()
+
+    async def stops(text: str) -> str:
+        caller.give_up()
+        return "stopped"
+
+    async def goes_on(text: str) -> str:
+        await asyncio.sleep(0.05)
+        return "went on"
+
+    said = [caller.call(stops, "a"), caller.call(goes_on, "b")]
+    caller.close()
+
+    assert said == ["stopped", "went on"]
+
+
+def test_a_pipeline_that_waits_for_an_agent_that_was_stopped_is_told_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 0.01)
+    (tmp_path / "waiting_team.py").write_text(
+        dedent(
+            """
+            import asyncio
+            import openai
+            import simkit
+
+            async def work(done):
+                with simkit.agent("worker"):
+                    client = openai.AsyncOpenAI()
+                    said = [{"role": "user", "content": "Hi"}]
+                    await client.chat.completions.create(model="m", messages=said)
+                done.set()
+
+            async def ask(text):
+                done = asyncio.Event()
+                task = asyncio.create_task(work(done))
+                await done.wait()
+            """
+        )
+    )
+
+    ran = run_app("waiting_team:ask", "turns: [{user: Hi, expect: {reply: Hi}}]", tmp_path)
+
+    assert "agent 'worker' made a model call in turn 1" in ran.judgement.findings[0].what
+    assert caplog.text == ""

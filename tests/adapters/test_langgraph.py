@@ -87,6 +87,24 @@ def test_ten_runs_are_one(name: str) -> None:
     assert len({simulate(scenario).trace.digest() for _ in range(10)}) == 1
 
 
+@pytest.mark.parametrize("name", ["undeterred", "undeterred_async"])
+def test_a_limit_ends_the_run_of_code_that_goes_on_after_any_exception(
+    name: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    held(
+        name,
+        """
+        limits: {agent_runs_per_turn: 1}
+        turns:
+          - user: Hello
+            replies: {first: One.}
+            expect: {agents: [first], error: {type: LimitExceeded}}
+        """,
+    )
+
+    assert (capsys.readouterr().err, caplog.text) == ("", "")
+
+
 # Who works
 
 
@@ -165,9 +183,54 @@ def test_what_parallel_nodes_write_is_told_with_its_reducer() -> None:
         "log": e.ChannelFacts("append", "turn"),
         "count": e.ChannelFacts("add", "turn"),
         "seen": e.ChannelFacts("merge", "turn"),
-        "loud": e.ChannelFacts("langgraph_cases:merged", "turn"),
+        "loud": e.ChannelFacts("langgraph_cases:merged", "turn", {}),
         "last": e.ChannelFacts("replace", "turn"),
     }
+
+
+def updates_of(ran: Ran) -> list[tuple[str, Any]]:
+    """Returns who wrote what; the empty name is the user's."""
+    return [(one.agent, one.update) for one in ran.trace.events if isinstance(one, e.StateUpdated)]
+
+
+def test_graphs_that_run_beside_each_other_have_a_state_each() -> None:
+    ran = held(
+        "side_by_side",
+        """
+        turns:
+          - user: go
+            replies: {count_purrs: Purr., count_barks: Woof!}
+            expect:
+              reply: "{'text': 'a cat', 'purrs': ['Prr.', 'Purr.']} {'text': 'a dog', 'barks': 5}"
+        """,
+    )
+
+    assert updates_of(ran) == [
+        ("", {"text": "a cat", "purrs": ["Prr."]}),
+        ("", {"text": "a dog", "barks": {"$set": 0}}),
+        ("count_purrs", {"purrs": ["Purr."]}),
+        ("count_barks", {"barks": 5}),
+    ]
+
+
+def test_one_graph_that_is_called_twice_at_a_time_has_two_states() -> None:
+    ran = held(
+        "same_side_by_side",
+        """
+        turns:
+          - user: go
+            replies: {count_purrs: [Purr., Roar.]}
+            expect:
+              reply: "['Purr.'] ['Rrr.', 'Roar.']"
+        """,
+    )
+
+    assert updates_of(ran) == [
+        ("", {"text": "a cat"}),
+        ("", {"text": "a lion", "purrs": ["Rrr."]}),
+        ("count_purrs", {"purrs": ["Purr."]}),
+        ("count_purrs", {"purrs": ["Roar."]}),
+    ]
 
 
 def test_messages_that_are_removed_are_a_declared_reset() -> None:
@@ -342,6 +405,25 @@ def test_several_questions_are_answered_by_who_asked() -> None:
             expect: {reply: {$unordered: ["Name?: Ada", "Age?: 36"]}}
         """,
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("call: strem", "a graph is run by invoke, stream, ainvoke, astream: not by `strem`"),
+        ("output: answr", "the graph's state has no `answr`. Did you mean `answer`?"),
+        ("output: reply", "the graph's state has no `reply`. It has question, language, answer."),
+    ],
+)
+def test_a_way_or_a_channel_that_there_is_not_is_refused_where_it_is_named(
+    option: str, says: str
+) -> None:
+    with pytest.raises(SourceError) as caught:
+        run("two_texts", f"app: {{path: [.], {option}}}\nturns: [{{user: Why}}]")
+
+    where, _, what = str(caught.value).partition(": ")
+    column = len("app: {path: [.], ") + option.index(" ") + 2
+    assert (where.endswith(f":4:{column}"), what) == (True, says)
 
 
 def test_an_answer_to_no_question_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
@@ -34,11 +35,12 @@ class Simkit(Distribution):
 
 
 @pytest.fixture
-def entry(monkeypatch: pytest.MonkeyPatch) -> EntryPoint:
+def entry() -> Iterator[EntryPoint]:
     found = EntryPoint(ENTRY.name, ENTRY.value, ENTRY.group)
     vars(found).update(dist=Simkit())
     libraries.unfit.cache_clear()
-    return found
+    yield found
+    libraries.unfit.cache_clear()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,22 @@ def test_a_context_that_grows_is_told_as_what_is_new() -> None:
         e.Shown("", "s1/a", 0, (1,), tail=(2, 3)),
         e.Shown("", "s1/a", 0, (2, 3), tail=(4, 5)),
     ]
+
+
+def test_a_tool_that_is_found_to_pass_control_later_is_read_as_such_from_then_on() -> None:
+    tools = {"ask_boss": "boss"}
+    desk = Desk(tools)
+    desk.turn("one")
+    history = [user("one"), assistant("", ToolCall("toolu_1", "pass_on", {}))]
+    desk.asks(history)
+    tools["pass_on"] = "expert"
+    desk.asks(history)
+
+    names = [
+        [call.name for message in call.context.messages for call in message.calls]
+        for call in desk.view.calls.values()
+    ]
+    assert names == [["pass_on"], ["transfer_to_expert"]]
 
 
 def test_a_window_that_moves_shows_what_is_left() -> None:
@@ -298,6 +315,32 @@ def test_a_trace_grows_with_what_is_said_and_not_with_what_is_sent() -> None:
 
     assert (half[1], whole[1]) == (8 * 250 - 4, 8 * 500 - 4)
     assert whole[0] < 2.05 * half[0]
+
+
+def test_a_tool_that_is_told_to_whom_control_passes_asks_for_a_handoff_to_that_agent() -> None:
+    desk = Desk()
+    desk.scribe.routers = {"transfer_to_agent": "agent_name"}
+    desk.turn("one")
+    call = desk.asks([user("one")])
+
+    desk.answers(call, "", ToolCall("x", "transfer_to_agent", {"agent_name": "b", "why": "age"}))
+
+    (asked,) = events_of(desk.trace, e.HandoffRequested)
+    assert (asked.to_agent, asked.payload) == ("b", {"why": "age"})
+    assert desk.scribe.target_of("transfer_to_agent") == ""
+
+
+def test_a_tool_whose_message_tells_a_failure_has_failed() -> None:
+    desk = Desk()
+    desk.turn("one")
+    desk.answers(desk.asks([user("one")]), "", LOOK)
+    told = tool("no sky", "toolu_9")
+
+    desk.asks([user("one"), msgspec.structs.replace(told, data={"is_error": True})])
+
+    (failed,) = events_of(desk.trace, e.ToolFailed)
+    assert (failed.tool, failed.error) == ("look", "no sky")
+    assert events_of(desk.trace, e.ToolReturned) == []
 
 
 class Counting(str):

@@ -16,6 +16,7 @@ from agents import (
     handoff,
 )
 from agents.extensions import handoff_filters
+from agents.run import CallModelData, ModelInputData
 from pydantic import BaseModel
 
 
@@ -113,3 +114,38 @@ async def ask_nested(text: str) -> Any:
     """The same; whoever takes over reads what was said in one message."""
     config = RunConfig(nest_handoff_history=True)
     return (await Runner.run(triage, text, context=Passenger(), run_config=config)).final_output
+
+
+def latest(data: CallModelData[Any]) -> ModelInputData:
+    """Shows a model the latest of what was said."""
+    return ModelInputData(input=data.model_data.input[-1:], instructions="Be brief.")
+
+
+async def two_filters(text: str) -> Any:
+    """Answers; what is handed over, and what models are sent, the run's configuration filters."""
+    config = RunConfig(handoff_input_filter=awaited, call_model_input_filter=latest)
+    history: Any = [{"role": "user", "content": "Hello"}, {"role": "user", "content": text}]
+    return (await Runner.run(seats, history, context=Passenger(), run_config=config)).final_output
+
+
+async def awaited(data: HandoffInputData) -> HandoffInputData:
+    """Leaves tool calls behind, in its own time."""
+    return handoff_filters.remove_all_tools(data)
+
+
+@function_tool
+async def seat_beside(context: RunContextWrapper[Passenger], seat: str) -> str:
+    """Keeps a seat, and asks who has the one beside it."""
+    context.context.seat = seat
+    result = await Runner.run(faq, f"Who sits beside {seat}?", context=context.context)
+    return str(result.final_output)
+
+
+companions = Agent[Passenger](
+    name="Companions", instructions="You seat people together.", tools=[seat_beside]
+)
+
+
+async def ask_together(text: str) -> Any:
+    """Answers."""
+    return (await Runner.run(companions, text, context=Passenger())).final_output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import operator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, TypedDict
@@ -129,6 +130,62 @@ async def wrapped_async(text: str) -> str:
     ]
     assert [list(one) for one in updates] == [["first"], ["second"]]
     return str(updates[-1]["second"]["messages"][-1].content)
+
+
+def undeterred(text: str) -> str:
+    for _ in range(3):
+        try:
+            compiled.invoke({"messages": [HumanMessage(text)]})
+        except Exception:
+            continue
+    return "I went on."
+
+
+async def undeterred_async(text: str) -> str:
+    for _ in range(3):
+        try:
+            await asynchronous.ainvoke({"messages": [HumanMessage(text)]})
+        except Exception:
+            continue
+    return "I went on."
+
+
+class Cats(TypedDict, total=False):
+    text: str
+    purrs: Annotated[list[str], operator.add]
+
+
+class Dogs(TypedDict, total=False):
+    text: str
+    barks: Annotated[int, operator.add]
+
+
+async def count_purrs(state: Cats) -> dict[str, Any]:
+    said = await async_node("count_purrs")({"messages": [HumanMessage(state["text"])]})
+    return {"purrs": [said["messages"][0].content]}
+
+
+async def count_barks(state: Dogs) -> dict[str, Any]:
+    said = await async_node("count_barks")({"messages": [HumanMessage(state["text"])]})
+    return {"barks": len(said["messages"][0].content)}
+
+
+cats = line(schema=Cats, count_purrs=count_purrs).compile()
+dogs = line(schema=Dogs, count_barks=count_barks).compile()
+
+
+async def side_by_side(text: str) -> str:
+    one, other = await asyncio.gather(
+        cats.ainvoke({"text": "a cat", "purrs": ["Prr."]}), dogs.ainvoke({"text": "a dog"})
+    )
+    return f"{one} {other}"
+
+
+async def same_side_by_side(text: str) -> str:
+    one, other = await asyncio.gather(
+        cats.ainvoke({"text": "a cat"}), cats.ainvoke({"text": "a lion", "purrs": ["Rrr."]})
+    )
+    return f"{one['purrs']} {other['purrs']}"
 
 
 # The Functional API

@@ -198,7 +198,8 @@ def test_the_other_formats_speak_of_the_same(based: Call) -> None:
     shown = based("diff", "--base", "base", "--format", "markdown").out.splitlines()
 
     assert said["summary"] == {
-        "equal": 0, "different": 3, "one": 0, "other": 0, "broken": 0, "exit_code": 1,
+        "equal": 0, "different": 3, "one": 0, "other": 0, "left_out": 0, "broken": 0,
+        "exit_code": 1,
     }  # fmt: skip
     assert [pair["name"] for pair in said["scenarios"]][:1] == [GOOD_ID]
     assert [line.partition("::scenarios")[0] for line in told] == [

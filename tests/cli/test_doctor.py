@@ -263,10 +263,11 @@ def test_a_provider_s_library_says_through_which_client_it_sends(
 
 
 def test_a_framework_says_how_its_agents_are_told(installed: dict[str, list[str]]) -> None:
-    installed |= {"crewai": [], "claude-agent-sdk": []}
+    installed |= {"crewai": [], "strands-agents": [], "claude-agent-sdk": []}
 
     assert frameworks() == [
         ("crewai", "1.0", "rules under `agents`, or `with simkit.agent(…)`"),
+        ("strands-agents", "1.0", "its OpenTelemetry spans"),
         ("claude-agent-sdk", "1.0", "another process makes its calls: `simkit serve`"),
     ]
 

@@ -640,6 +640,16 @@ def test_what_sections_left_out_is_claimed_as_a_whole_list(claim: str) -> None:
     assert recalled(claim) == ""
 
 
+@pytest.mark.parametrize(
+    ("agent", "says"),
+    [("router", "nothing was left out"), ("nutrition", "4 were left out:")],
+)
+def test_how_many_messages_were_left_out_is_said(agent: str, says: str) -> None:
+    found = told(MEALS, f"context: {{{agent}: {{dropped: {{$len: 3}}}}}}")
+
+    assert f"| {says}" in found.splitlines()
+
+
 def test_another_list_of_what_was_left_out_is_told_with_all_that_was() -> None:
     assert (
         recalled("left_out: [{text: Untagged, by: max}]")

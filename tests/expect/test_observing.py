@@ -31,7 +31,6 @@ def blind_to(*what: str) -> Callable[[e.AnyEvent], list[e.AnyEvent]]:
     [
         "context: {nutrition: {history: {$len: 2}}}",
         "context: {nutrition: {sections: {$has: history}}}",
-        "context: {nutrition: {dropped: {$len: 4}}}",
         "context: {nutrition: {share: {history: {$gt: 0.1}}}}",
         "context: {nutrition: {includes: [{section: history}]}}",
         "context: {nutrition: {excludes: [{section: run}]}}",
@@ -45,6 +44,27 @@ def test_without_sections_no_claim_on_them_holds(claim: str) -> None:
     assert held == ""
     assert "is not observable by driver 'wire', which does not see sections of contexts" in found
     assert found.count("claim E") == 1
+
+
+def test_without_sections_and_filters_nothing_is_known_to_be_dropped() -> None:
+    claim = "context: {nutrition: {dropped: {$len: 4}}}"
+
+    assert told(MEALS, claim) == ""
+    assert "does not see what filters drop" in told(MEALS, claim, edit=blind_to("sections"))
+
+
+def seeing_filters(event: e.AnyEvent) -> list[e.AnyEvent]:
+    """Edits a trace so that its driver saw filters, and no sections."""
+    if isinstance(event, e.RunStarted):
+        return [replace(event, pipeline=replace(event.pipeline, observes=("filters",)))]
+    return [event]
+
+
+def test_who_sees_filters_sees_what_they_drop_without_sections() -> None:
+    assert told(MEALS, "context: {nutrition: {dropped: {$len: 4}}}", edit=seeing_filters) == ""
+    assert "dropped does not match" in told(
+        MEALS, "context: {nutrition: {dropped: {$len: 3}}}", edit=seeing_filters
+    )
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,7 @@ def test_json_holds_everything_and_leaves_out_what_is_absent() -> None:
                 "outcome": "different",
                 "one": "base/two-turns.jsonl",
                 "other": ".simkit/traces/two-turns.jsonl",
+                "left_out": "",
                 "error": "",
                 "declared": [],
                 "calls": [],
@@ -354,7 +355,15 @@ def test_json_holds_everything_and_leaves_out_what_is_absent() -> None:
                 "at_end": [],
             }
         ],
-        "summary": {"equal": 0, "different": 1, "one": 0, "other": 0, "broken": 0, "exit_code": 1},
+        "summary": {
+            "equal": 0,
+            "different": 1,
+            "one": 0,
+            "other": 0,
+            "left_out": 0,
+            "broken": 0,
+            "exit_code": 1,
+        },
     }
 
 

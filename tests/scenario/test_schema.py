@@ -22,7 +22,9 @@ VALIDATORS: Final = {kind: Draft202012Validator(schema) for kind, schema in SCHE
 
 def kind_of(document: Document) -> str:
     """The kind of document that a document is."""
-    return "scenario" if "turns" in document.data else "pipeline"
+    if "turns" in document.data:
+        return "scenario"
+    return "code" if "code" in document.data else "pipeline"
 
 
 def errors_in(documents: list[Document]) -> list[str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from simkit.transports.installing import Installation, Made
 
 
@@ -61,3 +63,12 @@ def test_what_somebody_else_replaced_meanwhile_is_left_to_them() -> None:
         Mine.greet = theirs  # type: ignore[method-assign]
 
     assert Mine().greet() == "theirs"
+
+
+def test_what_cannot_be_replaced_leaves_nothing_replaced() -> None:
+    installation = Installation(lambda: [(Owner, "greet", louder), (Owner, "absent", louder)])
+
+    with pytest.raises(AttributeError), installation:
+        raise AssertionError("it was entered")
+
+    assert (installation.replaced, Owner().greet()) == ([], "hello")

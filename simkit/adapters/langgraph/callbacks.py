@@ -8,6 +8,9 @@ from typing import Any, Final, Protocol
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
+from langgraph.errors import GraphBubbleUp
+
+from simkit.adapters.langgraph.filters import NAMES
 
 NODE: Final = "langgraph_node"
 NAMESPACE: Final = "langgraph_checkpoint_ns"
@@ -22,6 +25,12 @@ class Hearer(Protocol):
     def returned(self, namespace: str, value: Any) -> None:
         """It returned."""
 
+    def wrote(self, namespace: str, node: str, given: Any, result: Any) -> None:
+        """The same, with what it was given."""
+
+    def narrowed(self, before: Any, after: Any, by: str) -> None:
+        """A filter has made less out of messages."""
+
     def raised(self, namespace: str, problem: BaseException) -> None:
         """It raised."""
 
@@ -31,13 +40,16 @@ class Hearer(Protocol):
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """It is done, or has failed."""
 
-    def model_began(self, identity: Any, namespace: str) -> None:
+    def model_began(self, identity: Any, namespace: str, sent: Sequence[BaseMessage]) -> None:
         """A model is asked."""
 
     def model_answered(
         self, identity: Any, sent: Sequence[BaseMessage], said: BaseMessage, tools: Sequence[str]
     ) -> None:
         """It answered."""
+
+    def model_failed(self, identity: Any) -> None:
+        """It gave no answer."""
 
 
 class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
@@ -50,8 +62,10 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
 
     def __init__(self, hearer: Hearer) -> None:
         self._hearer = hearer
-        self._nodes: dict[Any, str] = {}
-        """LangChain's run to the namespace of the node whose code it is."""
+        self._nodes: dict[Any, tuple[str, str, Any]] = {}
+        """LangChain's run to the node whose code it is: namespace, name, and what it is given."""
+        self._filters: dict[Any, tuple[str, Any]] = {}
+        """LangChain's run to the filter that it is, and what that is given."""
         self._tools: dict[Any, str] = {}
         self._asked: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
 
@@ -62,20 +76,27 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         """Tells of a node's code."""
         if metadata and name and metadata.get(NODE) == name:
             namespace = metadata.get(NAMESPACE, "")
-            self._nodes[run_id] = namespace
+            self._nodes[run_id] = namespace, name, inputs
             self._hearer.began_work(namespace, not _is_in_a_loop())
+        elif name is not None and name in NAMES:
+            self._filters[run_id] = name, inputs
 
     def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
         """Tells what a node's code returned."""
-        namespace = self._nodes.pop(run_id, None)
-        if namespace is not None:
-            self._hearer.returned(namespace, outputs)
+        node = self._nodes.pop(run_id, None)
+        if node is not None:
+            self._hearer.wrote(*node, outputs)
+            self._hearer.returned(node[0], outputs)
+        elif run_id in self._filters:
+            name, given = self._filters.pop(run_id)
+            self._hearer.narrowed(given, outputs, name)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
         """Tells what it raised."""
-        namespace = self._nodes.pop(run_id, None)
-        if namespace is not None:
-            self._hearer.raised(namespace, error)
+        node = self._nodes.pop(run_id, None)
+        self._filters.pop(run_id, None)
+        if node is not None:
+            self._hearer.raised(node[0], error)
 
     def on_tool_start(
         self, serialized: Any, input_str: str, *, run_id: Any, tool_call_id: str | None = None,
@@ -93,9 +114,9 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._hearer.tool_ended(call_id, output, "")
 
     def on_tool_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """Tells what it raised."""
+        """Tells what it raised; one that asks the user, or passes control, has not failed."""
         call_id = self._tools.pop(run_id, "")
-        if call_id:
+        if call_id and not isinstance(error, GraphBubbleUp):
             self._hearer.tool_ended(call_id, None, str(error) or type(error).__name__)
 
     def on_chat_model_start(
@@ -104,7 +125,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         """Remembers what a model is asked."""
         offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
         self._asked[run_id] = messages[0], [_tool_name(offer) for offer in offers]
-        self._hearer.model_began(run_id, (metadata or {}).get(NAMESPACE, ""))
+        self._hearer.model_began(run_id, (metadata or {}).get(NAMESPACE, ""), messages[0])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
         """Tells what it said."""
@@ -112,6 +133,11 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         said = getattr(response.generations[0][0], "message", None)
         if sent is not None and said is not None:
             self._hearer.model_answered(run_id, sent, said, tools)
+
+    def on_llm_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
+        """Tells that it gave no answer."""
+        self._asked.pop(run_id, None)
+        self._hearer.model_failed(run_id)
 
 
 def _tool_name(offer: Any) -> str:

@@ -7,26 +7,41 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
 from simkit.adapters.entry import Caller
+from simkit.adapters.giving import give
 from simkit.adapters.langgraph.input import answer_to, given_to, reply_of
 from simkit.adapters.langgraph.names import graphs_in, tools_in
-from simkit.errors import ScriptBroken
+from simkit.adapters.run_options import way_of
+from simkit.adapters.scribe import Scribe
+from simkit.errors import FunctionMissing, ScriptBroken
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
+from simkit.source import near
 
 _ASYNC: Final = ("ainvoke", "astream")
+_WAYS: Final = ("invoke", "stream", *_ASYNC)
 
 
 class Calling:
     """Calls one graph, turn by turn."""
 
-    def __init__(self, graph: Pregel, app: App, caller: Caller) -> None:
+    def __init__(
+        self, graph: Pregel, app: App, caller: Caller, context: Mapping[str, Any] | None = None
+    ) -> None:
+        """``context`` is what the graph is called with where the scenario names none.
+
+        Raises FunctionMissing for a way to run graphs that there is not, or a reply's channel.
+        """
         self._graph, self._app, self._caller = graph, app, caller
+        self._context = context
         self._threads: dict[str, str] = {}
         """Session to the thread that is its own."""
-        self._method = app.options.call or ("ainvoke" if needs_a_loop(graph) else "invoke")
+        way = way_of(app, _WAYS, "a graph")
+        self._method = "ainvoke" if app.options.call is None and needs_a_loop(graph) else way
+        _check_output(graph, app.options.output)
 
     def take_over(self, graph: Pregel) -> None:
         """Calls another graph from now on, in the same threads."""
@@ -37,20 +52,26 @@ class Calling:
         if not turn.resumes:
             return given_to(self._graph, self._app, turn)
         if not waiting:
-            raise ScriptBroken(
-                f"turn {number} answers an interrupt, but session {turn.session!r} of "
-                f"`{self._app.pipeline}` waits for nothing.",
-                ("turns", number - 1, "resume"),
-            )
+            raise asked_nothing(turn.session, self._app.pipeline, number)
         return answer_to(waiting, turn.value)
+
+    def prepare(self, session: str, scribe: Scribe) -> None:
+        """Has the graph's state prepared for a session that has not begun."""
+        if session not in self._threads:
+            config = self._config(session)
+            give(self._app, scribe, self._graph, session=session, config=config)
+
+    def _config(self, session: str) -> dict[str, Any]:
+        config = {k: v for k, v in self._app.options.config.items() if k != "context"}
+        own = config.get("configurable") or {}
+        config["configurable"] = {"thread_id": self._thread(session, own), **own}
+        return config
 
     def call(self, given: Any, session: str) -> None:
         """Runs the graph until it is done, or asks; its stream is heard elsewhere."""
-        config = dict(self._app.options.config)
-        context = config.pop("context", None)
+        context = self._app.options.config.get("context", self._context)
         options = {} if context is None else {"context": context}
-        own = config.get("configurable") or {}
-        config["configurable"] = {"thread_id": self._thread(session, own), **own}
+        config = self._config(session)
         method = getattr(self._graph, self._method)
         if self._method in _ASYNC:
             self._caller.call(_in_a_loop, method, given, config, options)
@@ -82,6 +103,26 @@ class Calling:
         if _is_async(saver):
             return self._caller.call(saver.aget_tuple, config) is not None
         return saver.get_tuple(config) is not None
+
+
+def _check_output(graph: Pregel, output: str | None) -> None:
+    """Raises FunctionMissing for a channel that the graph's state does not have."""
+    if output is None or ":" in output or not isinstance(graph, CompiledStateGraph):
+        return
+    known = [name for name in graph.channels if name in graph.builder.channels]
+    if output not in known:
+        nearest = near(output, known)
+        hint = f". Did you mean `{nearest}`?" if nearest else f". It has {', '.join(known)}."
+        raise FunctionMissing(f"the graph's state has no `{output}`{hint}", output)
+
+
+def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptBroken:
+    """Returns what is wrong with an answer to no question."""
+    return ScriptBroken(
+        f"turn {turn} answers an interrupt, but session {session!r} of `{pipeline}` waits for "
+        "nothing.",
+        ("turns", turn - 1, "resume"),
+    )
 
 
 async def _in_a_loop(method: Any, given: Any, config: Any, options: Mapping[str, Any]) -> None:

@@ -9,12 +9,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
+from simkit.adapters.entry import found_as
 from simkit.adapters.langgraph.messages import text_of
 from simkit.adapters.langgraph.state import is_state
 from simkit.errors import ScriptBroken
 from simkit.ports import UserTurn
 from simkit.references import compile as compile_references
-from simkit.runtime.functions import function_named
 from simkit.scenario.apps import App
 
 MESSAGES: Final = "messages"
@@ -31,7 +31,7 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
         return dict(turn.value)
     said, wanted = turn.text if turn.value is None else turn.value, app.options.input
     if isinstance(wanted, str):
-        return function_named(wanted)(said)
+        return found_as(wanted)(said)
     if wanted is not None:
         return compile_references(wanted).resolve({"user": said})
     keys = _keys(graph)
@@ -77,7 +77,10 @@ def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any]:
 
 
 def reply_of(state: Any, key: str | None) -> Any:
-    """Returns a graph's reply: the state's value under a key, else its last message's text."""
+    """Returns a graph's reply: the state's value under a key, or what a function makes of the
+    state; else its last message's text, or the one value that it holds."""
+    if key is not None and ":" in key:
+        return found_as(key)(state)
     if isinstance(state, BaseMessage):
         return text_of(state)
     if not isinstance(state, Mapping):
@@ -85,5 +88,7 @@ def reply_of(state: Any, key: str | None) -> Any:
     if key is not None:
         value = state.get(key)
         return text_of(value) if isinstance(value, BaseMessage) else value
+    if MESSAGES not in state and len(state) == 1:
+        return reply_of(state, next(iter(state)))
     said = [one for one in state.get(MESSAGES) or () if isinstance(one, AIMessage)]
     return text_of(said[-1]) if said else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from langgraph.pregel import Pregel
@@ -25,18 +26,49 @@ NAMELESS: Final = "LangGraph"
 """What a graph is called to which nobody gave a name."""
 DESTINATION: Final = "__handoff_destination"
 """Where langgraph-supervisor and langgraph-swarm write to which agent a tool passes control."""
-_HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent")
+HOOKS: Final = (".before_agent", ".before_model", ".after_model", ".after_agent")
 
 
 def is_inner(node: str) -> bool:
     """Whether a node is a part of a prebuilt agent."""
-    return node in PREBUILT or node.endswith(_HOOKS)
+    return node in PREBUILT or node.endswith(HOOKS)
 
 
 def is_agent(graph: Pregel) -> bool:
     """Whether a graph is one prebuilt agent."""
     nodes = [name for name in graph.nodes if not name.startswith("__")]
     return bool(nodes) and all(map(is_inner, nodes)) and not {"agent", "model"}.isdisjoint(nodes)
+
+
+def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
+    """Whether a node of a graph is a part of an agent, and no agent itself.
+
+    People name nodes as prebuilt agents do (``call_model``, ``tools``): in a graph of their own
+    those are agents like others, unless another graph holds it (``is_held``) as one node. Of a
+    graph that cannot be found (None), the name decides.
+    """
+    if not is_inner(node) or graph is None or is_agent(graph):
+        return is_inner(node)
+    names = [name for name in graph.nodes if not name.startswith("__")]
+    return is_held and "call_model" in names and all(map(is_inner, names))
+
+
+def graph_below(graph: Pregel | None, holder: str, node: str) -> Pregel | None:
+    """Returns the graph with a node that the node ``holder`` of another is, or calls."""
+    held = graph.nodes.get(holder) if graph is not None else None
+    inner = _graphs_in(held) if held is not None else iter(())
+    return next((one for one in inner if node in one.nodes), None)
+
+
+def is_workflow(graph: Pregel | None) -> bool:
+    """Whether a graph is a function: an `@entrypoint`, which is its one node."""
+    return graph is not None and len(graph.nodes) == 1 and not hasattr(graph, "builder")
+
+
+def has_tools(graph: Pregel | None, node: str) -> bool:
+    """Whether a node carries out the tools that models call."""
+    held = graph.nodes.get(node) if graph is not None else None
+    return hasattr(getattr(held, "bound", None), "tools_by_name")
 
 
 def name_of(graph: Pregel) -> str:
@@ -108,6 +140,7 @@ def graphs_in(graph: Pregel) -> Iterator[Pregel]:
             yield from graphs_in(inner)
 
 
+@lru_cache(maxsize=1_024)
 def path_of(namespace: str) -> tuple[str, ...]:
     """Returns the ids of the tasks in which code runs, outermost first.
 

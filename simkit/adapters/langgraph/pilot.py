@@ -20,9 +20,11 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as, is_factory
-from simkit.adapters.langgraph.calling import Calling, lost_with
+from simkit.adapters.langgraph.calling import Calling, asked_nothing, lost_with
 from simkit.adapters.langgraph.input import reply_of
 from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
+from simkit.adapters.langgraph.routes import edges_of, starts_of
+from simkit.adapters.langgraph.serving import Server, context_of, server_for
 from simkit.adapters.langgraph.state import channels_of
 from simkit.adapters.langgraph.taps import heard_by
 from simkit.adapters.langgraph.work import Work
@@ -42,7 +44,7 @@ def pilot(subject: Any, app: App, cockpit: Cockpit) -> LangGraphPilot | WrappedP
     """Returns who flies a graph, or code whose module uses graphs; None for all else."""
     graph = _graph_of(subject, app, cockpit)
     if graph is not None:
-        return LangGraphPilot(graph, app, cockpit)
+        return LangGraphPilot(graph, app, cockpit, server_for(subject, app.entry))
     if is_factory(subject) or not callable(subject) or not _uses_graphs(subject):
         return None
     return WrappedPilot(subject, app, cockpit)
@@ -95,6 +97,8 @@ def instrument(cockpit: Cockpit) -> GraphInstrument:
 class GraphInstrument:
     """Sees every graph that is called, and what comes of it."""
 
+    observes = ("filters",)
+
     def __init__(self, work: Work) -> None:
         self._work = work
 
@@ -130,9 +134,14 @@ def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
     named = [work.watch.named.get(name, name) for name in names]
     passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
     channels = work.watch.states.declared = channels_of(graph)
+    agents = {**agents_in(graph), **work.watch.named}
+    edges = [(agents.get(one, one), agents.get(to, to)) for one, to in edges_of(graph)]
+    starts = [agents.get(one, one) for one in starts_of(graph)]
     return msgspec.structs.replace(
         facts, agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
         channels=channels, observes=(*facts.observes, "state"),
+        edges=() if is_agent(graph) else tuple(edges),
+        starts=() if is_agent(graph) else tuple(starts),
         conversation="messages" if "messages" in channels else "",
     )  # fmt: skip
 
@@ -142,14 +151,21 @@ class LangGraphPilot:
 
     name = "langgraph"
 
-    def __init__(self, graph: Pregel, app: App, cockpit: Cockpit) -> None:
+    def __init__(self, graph: Pregel, app: App, cockpit: Cockpit, server: Server | None) -> None:
+        self._server = server
+        if server is not None:
+            graph = server.serving(graph)
         self._graph, self._app, self._cockpit = graph, app, cockpit
         self._work = _work_of(cockpit)
         self._work.watch.named = {n: agent for agent, rule in app.agents.items() for n in rule.node}
+        self._work.watch.routers = frozenset(n for n, rule in app.agents.items() if rule.routes)
         self._work.look_at(graph)
-        self._calling = Calling(graph, app, cockpit.caller)
-        self._is_back = False
-        """It was restarted, and has had no turn since."""
+        context = context_of(graph) if server is not None else None
+        self._calling = Calling(graph, app, cockpit.caller, context)
+        self._sessions: set[str] = set()
+        """The conversations that have begun."""
+        self._left: set[str] = set()
+        """Those of before a restart that have had no turn since."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns its agents and channels."""
@@ -158,11 +174,13 @@ class LangGraphPilot:
     def fly(self, turn: UserTurn) -> Any:
         """Runs the graph with the user's message, or with the answer to what it asked."""
         watch = self._work.watch
+        self._calling.prepare(turn.session, self._cockpit.scribe)
         waiting = watch.asks.pop(turn.session, [])
         given = self._calling.given(turn, waiting, self._cockpit.scribe.turn)
-        if self._is_back:
+        if turn.session in self._left:
+            self._left.remove(turn.session)
             self._cockpit.scribe.restored()
-            self._is_back = False
+        self._sessions.add(turn.session)
         self._calling.call(given, turn.session)
         if self._cockpit.scribe.waits_for:
             return None
@@ -175,6 +193,8 @@ class LangGraphPilot:
         graph = _graph_of(subject, self._app, self._cockpit)
         if graph is None:
             graph = _graph_of(self._cockpit.caller.call(subject), self._app, self._cockpit)
+        if graph is not None and self._server is not None:
+            graph = self._server.serving(graph)
         lost = lost_with(self._graph.checkpointer, graph.checkpointer if graph else None)
         if graph is None or lost:
             raise ScriptBroken(
@@ -186,7 +206,7 @@ class LangGraphPilot:
         self._graph = graph
         self._work.look_at(graph)
         self._calling.take_over(graph)
-        self._is_back = True
+        self._left = set(self._sessions)
 
     def run_now(self) -> None:
         """The instrument says it."""
@@ -207,6 +227,15 @@ class WrappedPilot(PlainPilot):
     def __init__(self, subject: Any, app: App, cockpit: Cockpit) -> None:
         super().__init__(subject, app, cockpit)
         self._work = _work_of(cockpit)
+
+    def fly(self, turn: UserTurn) -> Any:
+        """Calls the function with the user's message, or with the answer to what a graph asked:
+        how the graph goes on is the function's to say."""
+        waiting = self._work.watch.asks.pop(turn.session, [])
+        if turn.resumes and not waiting:
+            raise asked_nothing(turn.session, self._app.pipeline, self._cockpit.scribe.turn)
+        said = turn.text if turn.value is None else turn.value
+        return self._cockpit.caller.call(self._talk(turn.session), said)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns the agents and channels of the module's graph, where it has one."""

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
+from langchain_core.messages import BaseMessage
 from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph.messages import messages_in, plain
+from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
+from simkit.adapters.langgraph.overwriting import is_reset, keeps_the_newer, told_write
 from simkit.adapters.scribe import Scribe
+from simkit.adapters.streams import leading_same
 from simkit.events import ChannelFacts
 from simkit.reducers import DECLARED_RESET
+from simkit.trace import canonical
 
 _MESSAGES: Final = "langgraph.graph.message"
 _ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}
+_EMPTY_AT_FIRST: Final = frozenset(_ADDED.values())
 _OPERATORS: Final = {operator.add: ("append", "add"), operator.or_: ("merge", "union")}
 
 
@@ -47,6 +53,8 @@ def reducer_of(channel: Any) -> str:
     known = _ADDED.get(held, "")
     if known in _OPERATORS.get(function, ()):
         return known
+    if keeps_the_newer(function):
+        return "replace"
     return f"{function.__module__}:{function.__qualname__}"
 
 
@@ -54,10 +62,19 @@ def channels_of(graph: Pregel) -> dict[str, ChannelFacts]:
     """Returns a graph's channels as judges know them; without a checkpointer they last a turn."""
     scope = "session" if graph.checkpointer else "turn"
     return {
-        name: ChannelFacts(reducer_of(channel), scope)
+        name: ChannelFacts(reducer_of(channel), scope, default_of(channel))
         for name, channel in graph.channels.items()
         if is_state(name)
     }
+
+
+def default_of(channel: Any) -> Any:
+    """Returns what a channel with a reducer of the user's holds before anything is written; None
+    where judges know it, or there is nothing."""
+    is_known = reducer_of(channel) in _EMPTY_AT_FIRST
+    if is_known or not hasattr(channel, "operator") or not channel.is_available():
+        return None
+    return canonical(channel.get())
 
 
 def is_state(name: str) -> bool:
@@ -72,37 +89,48 @@ class States:
         self._scribe = scribe
         self.declared: Mapping[str, ChannelFacts] = {}
         """The channels that judges know."""
-        self.conversation: frozenset[str] = frozenset()
-        """The channels that hold messages."""
-        self._told: dict[str, dict[str, Any]] = {}
-        """Session to channel to the value that is told."""
-        self._writes: list[_Write] = []
-        self._has_begun = False
-        self._facts: Mapping[str, ChannelFacts] = {}
+        self.told: dict[str, dict[str, Any]] = {}
+        """Session to channel to the value that is told, by the call that ended last."""
+        self.conversions = Conversions()
         self.last: Any = None
         """The state as it was seen last."""
 
-    def begin(self, graph: Pregel) -> None:
-        """A graph is called: what it holds first is what it was given."""
+    def of(self, graph: Pregel) -> State:
+        """Returns the state of a call of a graph, which is its own until the call is over."""
+        return State(graph, self._scribe, self)
+
+
+class State:
+    """The state of one call of a graph: what it holds first is what it was given."""
+
+    def __init__(self, graph: Pregel, scribe: Scribe, states: States) -> None:
+        self._scribe, self._states, self._session = scribe, states, scribe.session
         self._facts = channels_of(graph)
-        self._writes.clear()
-        self._has_begun, self.last = False, None
-        if not graph.checkpointer:
-            self._told.pop(self._scribe.session, None)
         found = (n for n, c in graph.channels.items() if _holds_messages(c))
         self.conversation = frozenset(("messages", *found))
+        """The channels that hold messages."""
+        before = states.told.get(self._session) if graph.checkpointer else None
+        self._told = None if before is None else dict(before)
+        """Channel to the value that is told; None before anything is known of it."""
+        self._writes: list[_Write] = []
+        self._has_begun = False
+
+    def end(self) -> None:
+        """The call is over: the session's next one goes on with what it left."""
+        if self._told is not None:
+            self._states.told[self._session] = self._told
 
     def wrote(
         self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
     ) -> None:
         """A node has returned something; it holds when its step is over."""
-        found = {name: value for name, value in update.items() if is_state(name)}
+        found = {name: told_write(value) for name, value in update.items() if is_state(name)}
         if found:
             self._writes.append(_Write(found, agent, run, group, branch))
 
     def became(self, values: Any) -> None:
         """The step is over, and the state is this; the first time, it is what was given."""
-        self.last = values
+        self._states.last = values
         if not isinstance(values, Mapping):
             self._writes.clear()
             return
@@ -110,12 +138,15 @@ class States:
             self._settle(values)
             return
         self._has_begun = True
-        told = self._told.setdefault(self._scribe.session, {})
+        if self._told is None:
+            given = self._scribe.given
+            self._told = {name: _as_held(one, values.get(name)) for name, one in given.items()}
+        told = self._told
         update: dict[str, Any] = {}
         now: dict[str, Any] = {}
         for name, value in values.items():
             facts = self._facts.get(name)
-            if facts is None or _is_same(value, told.get(name)):
+            if facts is None or _is_same(value, told.get(name, facts.default)):
                 continue
             if facts.reducer == "append":
                 added, _ = _appended(told.get(name), None, value)
@@ -127,7 +158,10 @@ class States:
             told[name] = value
             if not self._is_ours(name, facts):
                 now[name] = value
-        self._tell(_Write({}, "", None, "", ""), update, now, "user")
+        if update:
+            self._scribe.wrote(
+                self._plain_given(update), values=self._plain_given(now), cause="user"
+            )
 
     def settle(self) -> None:
         """What was written now holds, where no channel that is put out was."""
@@ -136,7 +170,7 @@ class States:
     def _settle(self, values: Mapping[str, Any]) -> None:
         """Tells each write, the last one of a channel with what it holds now."""
         writes, self._writes = self._writes, []
-        told = self._told.setdefault(self._scribe.session, {})
+        told = self._told = {} if self._told is None else self._told
         last = {name: place for place, write in enumerate(writes) for name in write.update}
         for place, write in enumerate(writes):
             update: dict[str, Any] = {}
@@ -147,34 +181,39 @@ class States:
                     continue
                 is_last = last[name] == place
                 after = values.get(name, _UNKNOWN) if is_last else _UNKNOWN
-                if facts.reducer == "append":
+                if is_reset(given):
+                    update[name], told[name] = given, given[DECLARED_RESET]
+                elif facts.reducer == "append":
                     update[name], told[name] = _appended(told.get(name), given, after)
                 elif _is_several(given):
                     update[name] = {DECLARED_RESET: given["$writes"][-1]}
+                elif _is_override(given, after):
+                    update[name] = {DECLARED_RESET: after}
                 else:
                     update[name] = given
                 if after is not _UNKNOWN:
                     told[name] = after
                     if not self._is_ours(name, facts):
                         now[name] = after
-            self._tell(write, update, now, "writes")
-
-    def _tell(
-        self, write: _Write, update: Mapping[str, Any], values: Mapping[str, Any], cause: str
-    ) -> None:
-        if update:
-            self._scribe.wrote(
-                self._plain(update, write.run), write.agent, write.run,
-                values=self._plain(values, write.run), cause=cause, group=write.group,
-                branch=write.branch,
-            )  # fmt: skip
+            if update:
+                self._scribe.wrote(
+                    self._plain(update, write.run), write.agent, write.run,
+                    values=self._plain(now, write.run), group=write.group, branch=write.branch,
+                )  # fmt: skip
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
         """Whether judges make a channel's new value from the update alone."""
-        return ":" not in facts.reducer and self.declared.get(name) == facts
+        return ":" not in facts.reducer and self._states.declared.get(name) == facts
 
     def _plain(self, value: Any, run: Run | None) -> Any:
-        return plain(value, lambda message: self._scribe.known(message, run))
+        return plain(value, lambda said: self._scribe.logged([*map(as_message, said)], run))
+
+    def _plain_given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Does the same for what a graph is given: mostly, most of it is what it was given last."""
+        return {name: plain(value, partial(self._given, name)) for name, value in values.items()}
+
+    def _given(self, channel: str, said: Sequence[BaseMessage]) -> list[Any]:
+        return self._scribe.logged(self._states.conversions.of(channel, said), channel=channel)
 
 
 _UNKNOWN: Final = object()
@@ -185,9 +224,20 @@ def _holds_messages(channel: Any) -> bool:
     return function is not None and function.__module__ == _MESSAGES
 
 
+def _as_held(given: Any, held: Any) -> Any:
+    """Returns what a scenario gives as the channel holds it: messages are the graph's."""
+    return held[: len(given)] if isinstance(given, list) and messages_in(held) else given
+
+
 def _is_several(given: Any) -> bool:
     """Whether a node wrote a channel several times in one step."""
     return isinstance(given, Mapping) and list(given) == ["$writes"]
+
+
+def _is_override(given: Any, after: Any) -> bool:
+    """Whether a write says, in the words of a reducer of the user's, to take its ``value``."""
+    is_said = isinstance(given, Mapping) and "value" in given and isinstance(after, list)
+    return is_said and given["value"] == after
 
 
 def _is_same(value: Any, before: Any) -> bool:
@@ -209,9 +259,10 @@ def _appended(before: Any, given: Any, after: Any) -> tuple[Any, Any]:
         return added, [*held, *added]
     if not isinstance(after, Sequence):
         return {DECLARED_RESET: after}, after
+    start = leading_same(held, after)
     same = len(after) >= len(held) and all(
-        old is new or _identity(old) == _identity(new)
-        for old, new in zip(held, after, strict=False)
+        _identity(old) == _identity(new)
+        for old, new in zip(held[start:], after[start:], strict=False)
     )
     return (list(after[len(held) :]) if same else {DECLARED_RESET: list(after)}), after
 

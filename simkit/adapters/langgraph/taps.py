@@ -7,9 +7,9 @@ whatever it streams, and in every graph below. What the caller is given stays as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables.config import merge_configs, var_child_runnable_config
@@ -21,14 +21,22 @@ from langgraph._internal._constants import (
     CONFIG_KEY_STREAM,
 )
 from langgraph.errors import GraphInterrupt
+from langgraph.graph._branch import BranchSpec
 from langgraph.pregel import Pregel, _runner
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import DEFAULT_RUNTIME
 
 from simkit.adapters.ears import Ears
+from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
+from simkit.adapters.langgraph.routes import routed
 from simkit.transports.installing import Installation, Made
 
 MODES: Final = frozenset(("tasks", "checkpoints", "values"))
+
+Hear: TypeAlias = Callable[[Any], None]
+"""Hears what a graph's stream says."""
+End: TypeAlias = Callable[[BaseException | None], None]
+"""Hears that a graph is done, or why it has failed."""
 
 
 class Listener(Protocol):
@@ -36,17 +44,20 @@ class Listener(Protocol):
 
     callbacks: BaseCallbackHandler
 
-    def began(self, graph: Pregel, within: tuple[str, ...]) -> Callable[[Any], None]:
-        """A graph that no other runs was called; returns what hears its stream.
+    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
+        """A graph that no other runs was called; returns what hears its stream, and of its end.
 
         ``within`` is the namespace of the code that calls it, if that is a node's.
         """
 
-    def ended(self, within: tuple[str, ...], problem: BaseException | None) -> None:
-        """It is done, or has failed."""
-
     def place_of(self, problem: BaseException) -> int:
         """Returns the how manieth of the problems of nodes it is."""
+
+    def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
+        """A conditional edge behind the node of a namespace has named who is next."""
+
+    def narrowed(self, before: Any, after: Any, by: str) -> None:
+        """A filter has made less out of messages; nameless, it is middleware."""
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
         """Returns what comes of a tool's call, or an awaitable of it."""
@@ -75,16 +86,15 @@ def namespace_now() -> str:
     return str(found or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
-def _with_ears(
-    graph: Any, config: Any, listener: Listener | None
-) -> tuple[Any, tuple[str, ...] | None]:
-    """Returns a call's configuration with our ears in it, and where it is made from; None for a
+def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any, End | None]:
+    """Returns a call's configuration with our ears in it, and what is told of its end; None for a
     graph whose caller is heard already."""
     if listener is None or CONFIG_KEY_STREAM in ensure_config(graph.config, config)[CONF]:
         return config, None
     now = namespace_now()
     within = tuple(now.split("|")) if now else ()
-    ears = StreamProtocol(listener.began(graph, within), set(MODES))
+    hear, end = listener.began(graph, within)
+    ears = StreamProtocol(hear, set(MODES))
     more = {
         # Whoever finds a stream there expects the runtime beside it, with the store in it.
         CONF: {
@@ -93,39 +103,37 @@ def _with_ears(
         },
         "callbacks": [listener.callbacks],
     }
-    return merge_configs(config, more), within
+    return merge_configs(config, more), end
 
 
 def _heard(before: Made) -> Made:
     def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
-        listener = current_listener()
-        config, within = _with_ears(self, config, listener)
-        if listener is None or within is None:
+        config, end = _with_ears(self, config, current_listener())
+        if end is None:
             yield from before(self, input, config, **options)
             return
         try:
             yield from before(self, input, config, **options)
         except BaseException as problem:
-            listener.ended(within, problem)
+            end(problem)
             raise
-        listener.ended(within, None)
+        end(None)
 
     return stream
 
 
 def _heard_async(before: Made) -> Made:
     async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
-        listener = current_listener()
-        config, within = _with_ears(self, config, listener)
+        config, end = _with_ears(self, config, current_listener())
         try:
             async for chunk in before(self, input, config, **options):
                 yield chunk
         except BaseException as problem:
-            if listener is not None and within is not None:
-                listener.ended(within, problem)
+            if end is not None:
+                end(problem)
             raise
-        if listener is not None and within is not None:
-            listener.ended(within, None)
+        if end is not None:
+            end(None)
 
     return astream
 
@@ -153,10 +161,17 @@ def _first(before: Made) -> Made:
     return panic_or_proceed
 
 
+def _narrowed() -> Callable[[Any, Any, str], None] | None:
+    listener = current_listener()
+    return listener.narrowed if listener is not None else None
+
+
 installation: Final = Installation(
     lambda: [
         (Pregel, "stream", _heard), (Pregel, "astream", _heard_async),
         (_runner, "_panic_or_proceed", _first),
+        (BranchSpec, "_finish", routed(current_listener)),
+        *rows_for_filters(_narrowed),
     ]
 )  # fmt: skip
 """What is replaced in the framework for as long as a turn of some scenario lasts."""

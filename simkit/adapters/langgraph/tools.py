@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextvars
 import functools
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool, Tool
+from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from simkit.adapters.activations import Asked
@@ -33,6 +35,22 @@ def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
     for kind in kinds:
         found += [(kind, "_run", _stood_in_for), (kind, "_arun", _stood_in_for_async)]
     return found
+
+
+class _Suspended(BaseException):
+    """A tool asks the user, or passes control by an exception: it has not failed."""
+
+    def __init__(self, by: GraphBubbleUp) -> None:
+        super().__init__(by)
+        self.by = by
+
+
+@contextmanager
+def _no_failure() -> Iterator[None]:
+    try:
+        yield
+    except GraphBubbleUp as bubble:
+        raise _Suspended(bubble) from bubble
 
 
 def _stood_in_for(before: Made) -> Made:
@@ -70,14 +88,16 @@ def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, 
     made: list[Any] = []
 
     def shown() -> Any:
-        value = real()
+        with _no_failure():
+            value = real()
         if inspect.isawaitable(value):
             return _awaited(value)
         made.append(value)
         return _shown(value, tool)
 
     async def _awaited(value: Any) -> Any:
-        made.append(await value)
+        with _no_failure():
+            made.append(await value)
         return _shown(made[0], tool)
 
     def answer(value: Any) -> Any:
@@ -86,11 +106,17 @@ def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, 
         return (value, None) if tool.response_format == "content_and_artifact" else value
 
     async def _later(value: Any) -> Any:
-        return answer(await value)
+        try:
+            return answer(await value)
+        except _Suspended as suspended:
+            raise suspended.by from None
 
     plain = {key: value for key, value in args.items() if key not in _INNER}
     given = plain if asked is None or not isinstance(asked.call.args, dict) else asked.call.args
-    found = use(tool.name, given, shown, asked)
+    try:
+        found = use(tool.name, given, shown, asked)
+    except _Suspended as suspended:
+        raise suspended.by from None
     return _later(found) if inspect.isawaitable(found) else answer(found)
 
 

@@ -7,7 +7,8 @@ waits for those that were started before it, so that a run is the same every tim
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from asyncio import CancelledError
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,11 +17,21 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command, Send
 
 from simkit.adapters.activations import Run
-from simkit.adapters.langgraph.messages import plain
-from simkit.adapters.langgraph.names import agents_in, is_inner, name_of, path_of
-from simkit.adapters.langgraph.state import States
-from simkit.adapters.langgraph.taps import namespace_now
-from simkit.adapters.scribe import Scribe
+from simkit.adapters.langgraph.filters import Filters, wrapping
+from simkit.adapters.langgraph.messages import as_message, plain
+from simkit.adapters.langgraph.names import (
+    agents_in,
+    graph_below,
+    has_tools,
+    is_part,
+    is_workflow,
+    name_of,
+    path_of,
+)
+from simkit.adapters.langgraph.routes import Routes
+from simkit.adapters.langgraph.state import State, States
+from simkit.adapters.langgraph.taps import End, Hear, namespace_now
+from simkit.adapters.pilots import Cockpit
 
 END: Final = "__end__"
 RETURNED: Final = "__return__"
@@ -29,17 +40,33 @@ PATIENCE_S: Final = 10.0
 """How long a task waits for its turn before it runs beside the others."""
 
 
+class Root:
+    """One call of a graph that no other graph runs."""
+
+    __slots__ = ("graph", "parts", "state", "steps")
+
+    def __init__(self, graph: Pregel, state: State) -> None:
+        self.graph, self.state = graph, state
+        self.steps: list[Run] = []
+        """Activations that are over and after which nothing was saved yet."""
+        self.parts: dict[tuple[tuple[str, ...], str], Run] = {}
+        """Activations of agents that are no node's: prebuilt ones that code calls."""
+
+
 class Task:
     """One execution of a node."""
 
     __slots__ = (
-        "agent", "before", "branch", "group", "id", "is_own", "node", "over", "parent", "path",
-        "run", "sent",
+        "agent", "before", "branch", "graph", "group", "id", "is_own", "node", "over", "parent",
+        "path", "root", "run", "sent",
     )  # fmt: skip
 
-    def __init__(self, payload: Mapping[str, Any], path: tuple[str, ...], agent: str) -> None:
+    def __init__(
+        self, payload: Mapping[str, Any], path: tuple[str, ...], graph: Pregel | None, root: Root
+    ) -> None:
         self.id, self.node = payload["id"], payload["name"]
-        self.path, self.agent = path, agent
+        self.path, self.graph, self.root = path, graph, root
+        self.agent = self.node
         self.is_own = True
         """It is an activation of its agent; else a part of one."""
         is_sent = path or "__pregel_push" in payload["triggers"]
@@ -52,32 +79,47 @@ class Task:
         self.over = threading.Event()
 
 
-def _is_same(one: Command[Any], other: Command[Any]) -> bool:
-    """Whether a command is one that was seen: a graph passes on a copy."""
-    return one.goto is other.goto and one.update is other.update
+def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> bool:
+    """Whether a command is another, seen before: a graph passes on a copy to the one around it.
+
+    Nodes of one graph that go to the same node and write nothing are one way to go, too.
+    """
+    if one.goto is not other.goto or one.update is not other.update:
+        return False
+    is_beside = where.rpartition("|")[0] == there.rpartition("|")[0] and not one.update
+    return there.startswith(where) or is_beside
+
+
+def _ending(problem: BaseException | None) -> str:
+    """Returns how work ended that a problem ended."""
+    if problem is None:
+        return "done"
+    return "cancelled" if isinstance(problem, (CancelledError, GeneratorExit)) else "failed"
 
 
 class Watch:
     """Tells a scribe what happens in graphs; is entered from any thread."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
+    def __init__(self, cockpit: Cockpit) -> None:
+        self._scribe = scribe = cockpit.scribe
+        self._writing = cockpit.writing
         self.named: Mapping[str, str] = {}
         """Nodes to the agents that the scenario says they are."""
+        self.routers: frozenset[str] = frozenset()
+        """The agents of which it says that their commands are routes."""
+        self._routes = Routes(scribe)
         self.states = States(scribe)
         self._tasks: dict[str, Task] = {}
         self._starting: list[Task] = []
         """Tasks of one step whose start is not told yet."""
         self._pushed: dict[tuple[str, ...], Task] = {}
         """The last task that code of a task has called, by that task's path."""
-        self._parts: dict[tuple[tuple[str, ...], str], Run] = {}
-        """Activations of agents that are no node's: prebuilt ones that code calls."""
+        self.filters = Filters(scribe)
         self._problems: list[BaseException] = []
         """What nodes raised, in the order in which they did."""
-        self._moved: list[Command[Any]] = []
-        """Commands that were seen: they pass through several graphs."""
+        self._moved: list[tuple[str, Command[Any]]] = []
+        """Commands that were seen, and where: they pass through several graphs."""
         self._known: dict[int, Mapping[str, str]] = {}
-        self._roots: list[Pregel] = []
         self.asks: dict[str, list[Mapping[str, Any]]] = {}
         """Session to the interrupts that wait for an answer."""
 
@@ -86,69 +128,94 @@ class Watch:
         self._tasks.clear()
         self._starting.clear()
         self._pushed.clear()
-        self._parts.clear()
         self._problems.clear()
         self._moved.clear()
+        self.filters.forget()
+        self._routes.forget()
 
     # A graph that is called
 
-    def began(self, graph: Pregel, within: tuple[str, ...]) -> Callable[[Any], None]:
-        """Returns what hears the stream of a graph that no other graph runs."""
-        with self._scribe.lock:
+    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
+        """Returns what hears the stream of a graph that is called, and what hears of its end."""
+        with self._writing():
+            path = path_of("|".join(within))
+            outer = self._tasks.get(path[-1]) if path else None
+            root = outer.root if outer is not None else Root(graph, self.states.of(graph))
             if not within:
-                self._roots.append(graph)
-                self.states.begin(graph)
-        return partial(self._heard, graph, within)
+                self.states.last = None
+                if not graph.checkpointer:
+                    self.filters.restart()
+        return partial(self._heard, root, graph, within), partial(self._ended, root, within)
 
-    def ended(self, within: tuple[str, ...], problem: BaseException | None) -> None:
-        """The graph is done, or has failed."""
-        with self._scribe.lock:
+    def _ended(self, root: Root, within: tuple[str, ...], problem: BaseException | None) -> None:
+        with self._writing():
             self._start_all()
             if within:
                 return
-            self._roots.pop()
             if problem is None:
-                self.states.settle()
-            for task in self._tasks.values():
+                root.state.settle()
+            root.state.end()
+            tasks = [task for task in self._tasks.values() if task.root is root]
+            for task in tasks:
                 task.over.set()
-            for run in self._parts.values():
-                self._scribe.end_run(run, "done" if problem is None else "failed")
-            self._parts.clear()
+            status = _ending(problem)
+            for run in root.parts.values():
+                self._scribe.end_run(run, status)
+            root.parts.clear()
+            if status == "cancelled":  # A step that is cancelled tells of no task that it is over.
+                for task in reversed(tasks):
+                    if task.run is not None:
+                        self._scribe.end_run(task.run, status)
 
     def place_of(self, problem: BaseException) -> int:
         """Returns the how manieth of the problems of nodes it is."""
         places = (place for place, one in enumerate(self._problems) if one is problem)
         return next(places, len(self._problems))
 
-    def _heard(self, graph: Pregel, within: tuple[str, ...], chunk: Any) -> None:
+    def _heard(self, root: Root, graph: Pregel, within: tuple[str, ...], chunk: Any) -> None:
         namespace, mode, payload = chunk
         path = path_of("|".join((*within, *namespace)))
-        with self._scribe.lock:
+        with self._writing():
             if mode == "tasks" and "triggers" in payload:
-                self._starts(graph, path, payload)
+                self._starts(root, graph, path, payload, not namespace)
                 return
             self._start_all()
             if mode == "tasks":
-                self._ends(path, payload)
+                self._ends(root, path, payload)
             elif path:
                 return
             elif mode == "values":
-                self.states.became(payload)
+                root.state.became(payload)
             else:
-                self._scribe.saved()
+                self._scribe.saved(root.steps[0] if len(root.steps) == 1 else None)
+                root.steps.clear()
 
     # Tasks
 
-    def _starts(self, graph: Pregel, path: tuple[str, ...], payload: Mapping[str, Any]) -> None:
-        if not path and not self._starting:
-            self.states.settle()
-        task = Task(payload, path, self._name(graph, path, payload))
+    def _starts(
+        self, root: Root, graph: Pregel, path: tuple[str, ...], payload: Mapping[str, Any],
+        is_direct: bool,
+    ) -> None:  # fmt: skip
+        """A task begins, of a node of the graph itself (``is_direct``) or of one below."""
+        beside = [one for one in self._starting if one.root is root]
+        if not path and not beside:
+            root.state.settle()
         outer = self._tasks.get(path[-1]) if path else None
+        node = payload["name"]
+        holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
+        task = Task(payload, path, holds, root)
         given = (payload.get("metadata") or {}).get("lc_agent_name")
+        is_inner = node not in self.named and is_part(node, holds, bool(path))
+        if outer is not None and node == outer.node and is_workflow(holds):
+            is_inner, given = True, None  # A node that is a function, which is a node itself.
+        if is_inner:
+            task.agent = str(given or (name_of(graph) if not path else node))
+        else:
+            task.agent = self.named.get(node) or self._nodes_of(graph).get(node, node)
         if outer is not None:
             task.branch = outer.branch
             task.parent = outer.run.id if outer.run is not None else ""
-        if is_inner(task.node) and task.node not in self.named:
+        if is_inner:
             task.is_own = False
             is_outers = outer is not None and outer.run is not None and given in (
                 None, outer.run.agent
@@ -158,21 +225,12 @@ class Watch:
         if len(caller) > len(path):  # It is called by code, not started by a step.
             task.before = self._pushed.get(caller)
             self._pushed[caller] = task
-        elif self._starting and self._starting[-1].path == path:
-            task.before = self._starting[-1]
+        elif beside and beside[-1].path == path:
+            task.before = beside[-1]
         self._tasks[task.id] = task
         self._starting.append(task)
         if len(caller) > len(path):
             self._start_all()
-
-    def _name(self, graph: Pregel, path: tuple[str, ...], payload: Mapping[str, Any]) -> str:
-        node = payload["name"]
-        if node in self.named:
-            return self.named[node]
-        given = (payload.get("metadata") or {}).get("lc_agent_name")
-        if is_inner(node):
-            return str(given or (name_of(graph) if not path else node))
-        return self._nodes_of(graph).get(node, node)
 
     def _nodes_of(self, graph: Pregel) -> Mapping[str, str]:
         if id(graph) not in self._known:
@@ -181,11 +239,12 @@ class Watch:
 
     def _part(self, path: tuple[str, ...], task: Task) -> Run:
         """Returns the activation of a prebuilt agent that is called, and is no node itself."""
-        key = path, task.agent
-        run = self._parts.get(key)
+        key, parts = (path, task.agent), task.root.parts
+        run = parts.get(key)
         if run is None or run.is_over:
             self._start_all()
-            run = self._parts[key] = self._scribe.begin_run(task.agent, parent=task.parent)
+            run = parts[key] = self._scribe.begin_run(task.agent, parent=task.parent)
+            self.filters.began(run, path)
         return run
 
     def _start_all(self) -> None:
@@ -200,25 +259,29 @@ class Watch:
                 task.agent, sent, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent,
             )  # fmt: skip
+            self.filters.began(task.run, task.path)
             task.group = group
             if group:
                 task.branch = task.run.id
 
-    def _ends(self, path: tuple[str, ...], payload: Mapping[str, Any]) -> None:
+    def _ends(self, root: Root, path: tuple[str, ...], payload: Mapping[str, Any]) -> None:
         task = self._tasks.get(payload["id"])
         if task is None:
             return
         inside = (*path, task.id)
-        for (where, _), part in self._parts.items():
-            if where[: len(inside)] == inside:
-                self._scribe.end_run(part)
+        for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
+            self._scribe.end_run(root.parts.pop(key))
         result, run = payload["result"], task.run
         if not path and payload["error"] is None:
-            self.states.wrote(result, task.agent, run, task.group, task.branch)
+            root.state.wrote(result, task.agent, run, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
             self._over(run, payload["error"] is not None, result)
+        if task.is_own and payload["error"] is None:
+            self._routes.tell(task.id, run)
+        if not path and run is not None:
+            root.steps.append(run)
         task.over.set()
 
     def _over(self, run: Run, has_failed: bool, output: Any = None) -> None:
@@ -247,13 +310,13 @@ class Watch:
             self._scribe.interrupted(run, self._plain(one["value"]))
 
     def _plain(self, value: Any) -> Any:
-        return plain(value, self._scribe.known)
+        return plain(value, lambda said: self._scribe.logged([*map(as_message, said)]))
 
     # What callbacks tell
 
     def began_work(self, namespace: str, may_wait: bool) -> None:
         """A node's code is about to run; where it ``may_wait``, when it is its turn."""
-        with self._scribe.lock:
+        with self._writing():
             self._start_all()
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if path else None
@@ -269,13 +332,13 @@ class Watch:
 
     def raised(self, namespace: str, problem: BaseException) -> None:
         """A node's code raised something: control may go to a node of the graph around it."""
-        with self._scribe.lock:
+        with self._writing():
             self._problems.append(problem)
         if not isinstance(problem, ParentCommand):
             return
         command = problem.args[0]
         self.moved(namespace, command)
-        with self._scribe.lock:
+        with self._writing():
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if len(path) > 1 else None
             if task is not None:
@@ -283,36 +346,79 @@ class Watch:
                     self._over(task.run, False)
                 task.over.set()
 
+    def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
+        """A conditional edge has named who is next."""
+        with self._writing():
+            path = path_of(namespace)
+            if path:
+                root = self._root_at(path)
+                self._routes.chose(path[-1], labels, [self._agent_of(n, root) for n in nodes])
+
     def moved(self, namespace: str, command: Command[Any]) -> None:
-        """Control goes to other nodes, if they are other agents: that is a handoff."""
-        with self._scribe.lock:
+        """Control goes to other nodes, if they are other agents: a handoff, or a router's choice.
+
+        What a model has asked for is a handoff already.
+        """
+        with self._writing():
             run = self.run_at(namespace)
-            if run is None or any(_is_same(one, command) for one in self._moved):
+            seen = (_is_same(namespace, command, *other) for other in self._moved)
+            if run is None or any(seen):
                 return
-            self._moved.append(command)
+            self._moved.append((namespace, command))
+            path = path_of(namespace)
+            task, root = self._tasks.get(path[-1]), self._root_at(path)
+            is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
+            if is_tools:  # Whoever called the tool passes control, not the node that runs it.
+                run = next((one for one in reversed(self._scribe.runs) if one.said), run)
             goto = command.goto
             targets = [goto] if isinstance(goto, (str, Send)) else goto
             for target in targets:
                 node = target.node if isinstance(target, Send) else target
-                agent = self._agent_of(node)
-                asked = any(r.run == run.id and r.to_agent == agent for r in self._scribe.requested)
+                agent = self._agent_of(node, root)
+                asked = any(
+                    (is_tools or r.run == run.id) and r.to_agent == agent
+                    for r in self._scribe.requested
+                )
                 if node == END or agent == run.agent or asked:
                     continue
+                if run.agent in self.routers:
+                    self._routes.chose(path[-1], (), (agent,))
+                    continue
                 given = target.arg if isinstance(target, Send) else command.update
-                self._scribe.hand_over(run.agent, agent, self._payload(given), run=run)
+                self._scribe.hand_over(run.agent, agent, self._payload(given, root), run=run)
 
-    def _agent_of(self, node: str) -> str:
+    def _root_at(self, path: tuple[str, ...]) -> Root | None:
+        found = (self._tasks[one].root for one in reversed(path) if one in self._tasks)
+        return next(found, None)
+
+    def _agent_of(self, node: str, root: Root | None) -> str:
         if node in self.named:
             return self.named[node]
-        return self._nodes_of(self._roots[-1]).get(node, node) if self._roots else node
+        return self._nodes_of(root.graph).get(node, node) if root is not None else node
 
-    def _payload(self, given: Any) -> Any:
+    def _payload(self, given: Any, root: Root | None) -> Any:
         """Returns what is handed over beside the conversation."""
         if not isinstance(given, Mapping):
             return self._plain(given)
-        conversation = self.states.conversation
+        conversation = root.state.conversation if root is not None else ()
         more = {key: value for key, value in given.items() if key not in conversation}
         return self._plain(more) or None
+
+    def wrote(self, namespace: str, node: str, given: Any, result: Any) -> None:
+        """A node's code is done: what it returns may take messages away."""
+        with self._writing():
+            run = self.run_at(namespace)
+            if run is not None:
+                self.filters.wrote(run, path_of(namespace)[:-1], node, given, result)
+
+    def narrowed(self, before: Any, after: Any, by: str) -> None:
+        """A filter has made less out of messages; nameless, it is middleware."""
+        with self._writing():
+            path = path_of(namespace_now())
+            task = self._tasks.get(path[-1]) if path else None
+            if task is not None and task.run is not None:
+                name = by or ", ".join(wrapping(task.graph))
+                self.filters.narrowed(task.run, before, after, name)
 
     def run_at(self, namespace: str) -> Run | None:
         """Returns the activation that code at a namespace works for."""

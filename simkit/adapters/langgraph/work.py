@@ -10,11 +10,11 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.callbacks import Callbacks
-from simkit.adapters.langgraph.messages import as_message, text_of
+from simkit.adapters.langgraph.messages import Conversions, as_message, text_of
 from simkit.adapters.langgraph.names import graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
 from simkit.adapters.langgraph.stores import tell
-from simkit.adapters.langgraph.taps import installation, namespace_now
+from simkit.adapters.langgraph.taps import End, Hear, installation, namespace_now
 from simkit.adapters.langgraph.tools import calling, used
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch
@@ -26,18 +26,21 @@ class Work:
     """Hears graphs and callbacks; what is about nodes is the watch's."""
 
     def __init__(self, cockpit: Cockpit) -> None:
-        self._scribe, self._use = cockpit.scribe, cockpit.use_tool
-        self.watch = watch = Watch(self._scribe)
+        self._scribe, self._writing = cockpit.scribe, cockpit.writing
+        self._use = cockpit.use_tool
+        self.watch = watch = Watch(cockpit)
         self.callbacks = Callbacks(self)
         self.began_work, self.returned, self.raised = watch.began_work, watch.returned, watch.raised
-        self.ended, self.place_of = watch.ended, watch.place_of
+        self.wrote, self.narrowed = watch.wrote, watch.narrowed
+        self.place_of, self.routed = watch.place_of, watch.routed
+        self._conversions = Conversions()
         self._models: dict[Any, tuple[Run, int]] = {}
         """A question to a model, with how many had gone over the wire before it."""
         self._looked_at: list[Pregel] = []
 
-    def began(self, graph: Pregel, within: tuple[str, ...]) -> Callable[[Any], None]:
+    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """A graph is called; listens to its tools and stores too."""
-        with self._scribe.lock:
+        with self._writing():
             self.look_at(graph)
             installation.replace(rows_for_tools(tools_in(graph)))
             for one in graphs_in(graph):
@@ -76,36 +79,43 @@ class Work:
         """It came back; told here where its function was never called."""
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
-        with self._scribe.lock:
+        with self._writing():
             asked = self._scribe.asked(call_id)
             if problem and asked is not None and not asked.call.is_handoff:
                 self._scribe.tool_answered(asked, None, problem)
 
     def stored(self, store: Any, operations: list[Any]) -> None:
         """Operations on a long-term store are about to be carried out."""
-        with self._scribe.lock:
+        with self._writing():
             run = self.run_now()
             for one in operations:
                 tell(one, self._scribe, run)
 
     # Models
 
-    def model_began(self, identity: Any, namespace: str) -> None:
+    def model_began(self, identity: Any, namespace: str, sent: Sequence[BaseMessage]) -> None:
         """A model is asked; how is seen on the wire, or when it has answered."""
-        with self._scribe.lock:
+        with self._writing():
             run = self.watch.run_at(namespace)
             if run is not None:
+                self.watch.filters.asks(run, sent)
                 self._models[identity] = run, run.model_calls
+
+    def model_failed(self, identity: Any) -> None:
+        """It gave no answer: the wire has seen why, or nobody could."""
+        with self._writing():
+            self._models.pop(identity, None)
 
     def model_answered(
         self, identity: Any, sent: Sequence[BaseMessage], said: BaseMessage, tools: Sequence[str]
     ) -> None:
         """Tells a question and its answer that did not go over the wire."""
-        with self._scribe.lock:
+        with self._writing():
             run, before = self._models.pop(identity, (None, 0))
             if run is None or run.model_calls != before:
                 return
-            call = self._scribe.sent(run, [as_message(one) for one in sent], tools, {})
+            ours = self._conversions.of(run.agent, sent)
+            call = self._scribe.sent(run, ours, tools, {})
             counted = getattr(said, "usage_metadata", None)
             usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
             message = as_message(said)

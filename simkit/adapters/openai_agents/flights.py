@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import agents
 import msgspec
@@ -20,10 +19,9 @@ from simkit import events as e
 from simkit.adapters.activations import Asked, Run
 from simkit.adapters.openai_agents.names import Names
 from simkit.adapters.pilots import Cockpit
-from simkit.adapters.plain_values import NotPlain, Snapshots, plain
+from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
 from simkit.adapters.sync_loops import Loops
-from simkit.errors import SimkitError
-from simkit.messages import JsonValue
+from simkit.messages import JsonValue, Message
 
 IGNORED: Final = "Multiple handoffs detected, ignoring this one."
 """What the SDK answers to every handoff call of a message but the first."""
@@ -31,10 +29,14 @@ CONTEXT: Final = "context"
 """The channel of a context object that has no fields."""
 
 
+Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
+"""A history, what became of it, and the filter's name."""
+
+
 class Flight:
     """One call of ``Runner.run``; whoever of its agents is at work is its ``run``."""
 
-    __slots__ = ("context", "group", "is_over", "open_tools", "parent", "run", "said")
+    __slots__ = ("context", "filters", "group", "is_over", "open_tools", "parent", "run", "said")
 
     def __init__(self, parent: Flight | None, said: JsonValue, context: Any) -> None:
         self.parent, self.said, self.context = parent, said, context
@@ -43,6 +45,8 @@ class Flight:
         self.is_over = False
         self.open_tools: dict[int, Asked] = {}
         """Tools at work that are no functions, by identity."""
+        self.filters: list[Filtered] = []
+        """What filters made of the history that whoever takes over next is shown."""
 
 
 class FlightLog:
@@ -50,7 +54,7 @@ class FlightLog:
 
     def __init__(self, cockpit: Cockpit) -> None:
         self._cockpit = cockpit
-        self.scribe = cockpit.scribe
+        self.scribe, self.writing = cockpit.scribe, cockpit.writing
         self._ruled = dict(self.scribe.handoff_tools)
         """The tools of which the scenario says to whom they pass control."""
         self.names, self.loops = Names(), Loops()
@@ -60,23 +64,15 @@ class FlightLog:
         self._told: BaseException | None = None
         """The exception that was written down last: it passes through outer flights too."""
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Lets one thread write; where the run cannot go on, the pipeline's code must not."""
-        with self.scribe.lock:
-            try:
-                yield
-            except SimkitError as problem:
-                raise self._cockpit.halt(problem) from problem
-
     def next_number(self) -> int:
         """Returns what stands for something that is drawn anew each time."""
         self._numbers += 1
         return self._numbers
 
     def clear(self) -> None:
-        """Forgets flights that the last turn left open."""
+        """Forgets flights that the last turn left open, and what it raised."""
         self._open.clear()
+        self._told = None
 
     # Flights
 
@@ -144,12 +140,18 @@ class FlightLog:
         flight.run = self.scribe.begin_run(
             self.names.of(agent), flight.said if is_first else None,
             group=flight.group if is_first else "", parent=outer.id if outer is not None else "",
+            channels=_channels_of(flight),
         )  # fmt: skip
+        for before, after, by in flight.filters:
+            self.scribe.filtered(flight.run, before, after, by, lasting=True)
+        flight.filters.clear()
 
     def _group(self, flight: Flight) -> None:
         """Flights that were begun beside each other, by one message or ``gather``, are parallel."""
+        if flight.group:
+            return
         beside = [f for f in self._open if f.parent is flight.parent and f.run is None]
-        if flight.group or len(beside) < 2:
+        if len(beside) < 2:
             return
         group = self.scribe.begin_group()
         for one in beside:
@@ -183,20 +185,27 @@ class FlightLog:
             made = next((one for one in mine if one.to_agent == to), None)
             for one in mine:
                 if one is not made:
-                    self._refuse(one, IGNORED)
+                    self.scribe.refused(one, IGNORED)
             if made is None:
                 self.scribe.hand_over(run.agent, to, run=run)
             self.scribe.end_run(run, "handed_off")
 
-    def _refuse(self, asked: e.HandoffRequested, reason: str) -> None:
-        scribe = self.scribe
-        scribe.requested.remove(asked)
-        scribe.sink.emit(
-            e.HandoffRejected(
-                *scribe.at()[:3], asked.agent, asked.run, asked.handoff, asked.from_agent,
-                asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
-            )
-        )  # fmt: skip
+    def passed_on(
+        self, flight: Flight, before: Sequence[Message], after: Sequence[Message], by: str
+    ) -> None:
+        """A filter made the history of whoever takes over, who is not at work yet."""
+        flight.filters.append((before, after, by))
+
+    def shown(
+        self, flight: Flight, agent: Any, before: Sequence[Message], after: Sequence[Message],
+        by: str,
+    ) -> None:  # fmt: skip
+        """A filter made what an agent's model is sent next."""
+        with self.writing():
+            if flight.run is None or flight.run.is_over:
+                self._start(flight, agent)
+            if flight.run is not None:
+                self.scribe.filtered(flight.run, before, after, by)
 
     def _trip(self, guardrail: str, reason: str, run: Run | None) -> None:
         agent = run.agent if run is not None else ""
@@ -209,7 +218,7 @@ class FlightLog:
     ) -> Any:
         """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
         with self.scribe.lock:
-            asked = self.scribe.asked_as(call_id)
+            asked = self.scribe.asked(call_id)
         return self._cockpit.use_tool(tool, args, real, asked)
 
     def look(self, flight: Flight) -> None:
@@ -219,7 +228,7 @@ class FlightLog:
         session = self.scribe.session
         update, is_new = self._snapshots.changes(session, flight.context, CONTEXT)
         if update:
-            run = None if is_new else flight.run
+            run = None if is_new else _at_work(flight)
             agent = run.agent if run is not None else ""
             self.scribe.wrote(update, agent, run, cause="given" if is_new else "writes")
 
@@ -238,6 +247,20 @@ class FlightLog:
 
 _STOPS: Final = (asyncio.CancelledError, InputGuardrailTripwireTriggered)
 """What stops an agent in the middle of its work."""
+
+
+def _at_work(flight: Flight) -> Run | None:
+    """Returns the run in which this is seen: before a flight starts, that of who begins it."""
+    begins = flight if flight.run is not None else flight.parent
+    return begins.run if begins is not None else None
+
+
+def _channels_of(flight: Flight) -> tuple[str, ...] | None:
+    """Returns what a nested flight's agents can read, where their context object is their own."""
+    outer = flight.parent
+    if outer is None or flight.context is None or flight.context is outer.context:
+        return None
+    return tuple(name for name, _ in fields_of(flight.context, CONTEXT))
 
 
 def said_by(output: Any) -> JsonValue:

@@ -7,6 +7,7 @@ from typing import Any
 from agents import FunctionTool, RunHooks
 
 from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.openai_agents.filters import hear_handoffs
 from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.tools import answered, tool_began, tool_ended
 
@@ -33,6 +34,7 @@ class FlightHooks(RunHooks[Any]):
         keep_in_step()
         self._log.asks(self._flight, agent)
         answered(agent.tools)
+        hear_handoffs(agent.handoffs)
         await self._inner.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:

@@ -6,7 +6,6 @@ A pipeline that is an ``Agent`` is given each session's conversation as its user
 
 from __future__ import annotations
 
-import inspect
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -17,13 +16,13 @@ from agents.result import RunResultBase
 
 from simkit import events as e
 from simkit.adapters.activations import Run
-from simkit.adapters.entry import found_as
 from simkit.adapters.openai_agents.flights import FlightLog, said_by
 from simkit.adapters.openai_agents.names import Names, reachable
 from simkit.adapters.openai_agents.runner import heard
 from simkit.adapters.openai_agents.where import flight_now
 from simkit.adapters.pilots import Cockpit
-from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
+from simkit.adapters.run_options import options_of, way_of
+from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 
@@ -45,6 +44,8 @@ def instrument(cockpit: Cockpit) -> AgentsInstrument:
 
 class AgentsInstrument:
     """Sees every call of ``Runner.run``, and what comes of it."""
+
+    observes = ("filters",)
 
     def __init__(self, cockpit: Cockpit) -> None:
         self._log = FlightLog(cockpit)
@@ -99,11 +100,9 @@ class AgentPilot:
     name = "openai-agents"
 
     def __init__(self, agent: Any, app: App, cockpit: Cockpit) -> None:
-        """Raises Unsupported for a way to run agents that there is not."""
+        """Raises FunctionMissing for a way to run agents that there is not."""
         self._agent, self._app, self._cockpit = agent, app, cockpit
-        self._way = app.options.call or "run"
-        if self._way not in WAYS:
-            raise Unsupported(f"an agent is run by {', '.join(WAYS)}: not by `{self._way}`")
+        self._way = way_of(app, WAYS)
         self._talks: dict[str, _Talk] = {}
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
@@ -119,7 +118,9 @@ class AgentPilot:
         """Runs the agent whose turn it is, with all that was said."""
         talk = self._talks.get(turn.session)
         if talk is None:
-            talk = self._talks[turn.session] = _Talk(self._agent, self._given(turn.session))
+            talk = self._talks[turn.session] = _Talk(
+                self._agent, options_of(self._app, turn.session)
+            )
         result = self._cockpit.caller.call(self._run, talk, self._said(talk, turn))
         talk.agent, talk.items = result.last_agent, result.to_input_list()
         talk.waiting = result if result.interruptions else None
@@ -143,15 +144,6 @@ class AgentPilot:
         if self._way == "run_streamed":
             return _streamed(talk, said)
         return getattr(agents.Runner, self._way)(talk.agent, said, **talk.given)
-
-    def _given(self, session: str) -> dict[str, Any]:
-        """Returns what `Runner.run` is given beside the message."""
-        entry = self._app.options.run_options
-        if entry is None:
-            return {}
-        make = found_as(entry)
-        named = "session" in inspect.signature(make).parameters
-        return dict(make(session=session) if named else make())
 
     def run_now(self) -> None:
         """The instrument says it."""

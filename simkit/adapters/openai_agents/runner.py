@@ -17,6 +17,7 @@ from agents.lifecycle import RunHooksBase
 from agents.tracing.processors import BatchTraceProcessor
 
 from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.openai_agents.filters import hear_filters, rows_for_nesting
 from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.hooks import FlightHooks
 from simkit.adapters.openai_agents.where import (
@@ -83,6 +84,7 @@ def _flying(log: FlightLog, agent: Any, said: Any, kwargs: dict[str, Any]) -> It
     """Makes what is done inside belong to a flight, and lets ``kwargs`` bring our hooks."""
     flight = log.began(flight_now(), agent, said, kwargs.get("context"))
     _hear_session(kwargs.get("session"))
+    hear_filters(kwargs.get("run_config"))
     hooks = kwargs.get("hooks")
     if hooks is None or isinstance(hooks, RunHooksBase):
         kwargs["hooks"] = FlightHooks(log, flight, hooks)
@@ -186,3 +188,4 @@ def _rows() -> Iterator[Row]:
         module = sys.modules.get(f"agents.run_internal.{name}")
         if hasattr(module, "uuid4"):
             yield module, "uuid4", _counted
+    yield from rows_for_nesting()

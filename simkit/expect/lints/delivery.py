@@ -40,8 +40,10 @@ class RequestLost:
     """HND-03: the target's first context holds the user's latest message or the handoff's query.
 
     The message counts by its id, and its text, like the query's, anywhere in what was made for
-    this call or said in this turn. Isolation may be declared: the contract says ``history: none``,
-    or the recipe has a ``task``. Seen in agent-framework#3161.
+    this call or said in this turn. Where code builds the context, any text inside of a message that
+    is JSON counts too, and of what is delegated: its sender puts the request into its own words.
+    Isolation may be declared: the contract says ``history: none``, or the recipe has a ``task``.
+    Seen in agent-framework#3161.
     """
 
     id = "HND-03"
@@ -58,7 +60,12 @@ class RequestLost:
             return ()
         said = view.turns[-1].message
         isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
-        if _is_shown(call.context.parts, said, asked.query or "", isolated):
+        others = [asked.query or ""]
+        if "sections" not in view.pipeline.observes:
+            others += _inner_texts(said.data if said is not None else None)
+            if view.handoffs[asked.handoff].mode == "delegate":
+                others += _inner_texts(asked.payload)
+        if _is_shown(call.context.parts, said, others, isolated):
             return ()
         missing = (
             "is not sent the user's message"
@@ -81,12 +88,12 @@ GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
 def _is_shown(
     parts: Sequence[MadePart | ShownPart],
     said: Message | None,
-    query: str,
+    others: Sequence[str],
     isolated: frozenset[str],
 ) -> bool:
     identity = said.id if said is not None else ""
     number = int(identity[1:]) if identity else -1
-    wanted = [text for text in (said.content if said else "", query) if text]
+    wanted = [text for text in (said.content if said else "", *others) if text]
     if not wanted:
         return True
     for part in parts:
@@ -102,6 +109,18 @@ def _is_shown(
             if identity and _is_settled(part, number):
                 return True
     return any(text in shown for shown in _texts(parts, settled_max=0) for text in wanted)
+
+
+def _inner_texts(value: JsonValue) -> Iterator[str]:
+    """Yields the texts inside an object or a list."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, list):
+        for one in value:
+            if isinstance(one, str):
+                yield one
+            else:
+                yield from _inner_texts(one)
 
 
 def _is_settled(part: ShownPart, number: int) -> bool:

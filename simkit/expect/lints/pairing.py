@@ -92,8 +92,11 @@ class _ContextWalk(Walk):
         self.odd.results.append(result)
 
     def end(self) -> Oddities:
-        """Returns all that is odd; calls that end the context, none of them answered, may wait."""
-        if not self.open.keys() <= self.last:
+        """Returns all that is odd; calls that end the context, none of them answered, may wait, but
+        not where it went to a provider: none takes them so."""
+        if not self._is_planned:
+            self.odd.unanswered += self.open.values()
+        elif not self.open.keys() <= self.last:
             self.odd.unanswered += [
                 asked for call, asked in self.open.items() if call not in self.last
             ]

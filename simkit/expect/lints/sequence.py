@@ -72,9 +72,10 @@ class OrphanCall:
     """CTX-02: every tool call in a context is answered once, before the conversation goes on.
 
     It goes on when the user, or the agent that asked, says something; agents that run in parallel
-    may speak in between. Calls that end the context may wait, if none of them is answered. Each is
-    reported once for each agent. A handoff is a call too: while a delegate works, the source's
-    call is open. Seen in langgraph-swarm#105 and #83, langgraph-supervisor#67, pydantic-ai#722.
+    may speak in between. Where a recipe built the context, calls that end it may wait, if none of
+    them is answered: a handoff is a call too, and open while a delegate works. What code sends to
+    a provider may not, since none takes it. Each is reported once for each agent. Seen in
+    langgraph-swarm#105 and #83, langgraph-supervisor#67, pydantic-ai#722.
     """
 
     id = "CTX-02"

@@ -11,6 +11,9 @@ from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.expect.lints import delivery, run_lints
 from simkit.expect.lints.delivery import ContextIgnored, DataInQuery, RequestLost
+from simkit.messages import Message
+from simkit.trace import Trace
+from tests.adapters.scribes import Desk, user
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 
 WORDS = " ".join(f"word{number}" for number in range(60))
@@ -79,6 +82,29 @@ def test_isolation_may_be_declared(declared: str, count: int) -> None:
     story = handed(INSTRUCTIONS, facts={"contracts": (contract(declared),)})
 
     assert len(hits_of(RequestLost, story.trace)) == count
+
+
+def delegated(*shown: Message, parent: bool = True) -> Trace:
+    """Code delegates work to ``b``, which is sent the messages."""
+    desk = Desk()
+    desk.turn("How far is it?")
+    boss = desk.run("a")
+    desk.answers(desk.asks([user("How far is it?")]))
+    desk.scribe.hand_over("a", "b", {"task": {"of": "Measure the road"}}, run=boss)
+    desk.scribe.begin_run("b", parent=boss.id if parent else "")
+    desk.asks(shown, agent="b")
+    return desk.trace
+
+
+def test_what_is_delegated_is_the_request_where_code_builds_the_context() -> None:
+    assert hits_of(RequestLost, delegated(user("Please: Measure the road."))) == []
+
+
+@pytest.mark.parametrize("parent", [False, True], ids=["handed off", "something else"])
+def test_code_that_sends_neither_request_nor_what_is_delegated_is_found(parent: bool) -> None:
+    shown = "Sing a song" if parent else "Measure the road"
+
+    assert len(hits_of(RequestLost, delegated(user(shown), parent=parent))) == 1
 
 
 def test_only_the_targets_first_context_is_judged() -> None:

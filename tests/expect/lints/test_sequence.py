@@ -18,6 +18,7 @@ from simkit.expect.lints.sequence import (
     SystemNotFirst,
 )
 from simkit.messages import Message, ToolCall
+from tests.adapters.scribes import Desk, assistant, tool, user
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 
 STREAM = "s1/a/history"
@@ -402,3 +403,21 @@ def test_filters_and_windows_that_part_calls_from_results_are_found_natively(
     _, hits = run_lints(trace.events, lints)
 
     assert [(hit.id, hit.data) for hit in hits] == [(id, {"calls": ["call1"]}) for id in found]
+
+
+@pytest.mark.parametrize("is_answered", [False, True], ids=["lost", "answered"])
+def test_calls_that_end_a_context_of_code_may_not_wait(is_answered: bool) -> None:
+    desk = Desk({"to_b": "b"})
+    desk.turn("Hi")
+    said = desk.answers(desk.asks([user("Hi")]), "", ToolCall("call9", "to_b", {}))
+    asked = assistant("", ToolCall("call9", "to_b", {}))
+    answer = [tool("Passed on", "call9", "to_b")] if is_answered else []
+
+    desk.asks([user("Hi"), asked, *answer], agent="b")
+
+    assert said.calls
+    assert texts_of(OrphanCall, desk.trace) == (
+        []
+        if is_answered
+        else ["agent 'b' is sent 1 tool call without an answer in turn 1: call1 (transfer_to_b)"]
+    )

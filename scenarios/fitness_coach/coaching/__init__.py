@@ -1,0 +1,1 @@
+"""A router and three coaches on LangGraph."""

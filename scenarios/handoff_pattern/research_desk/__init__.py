@@ -1,0 +1,1 @@
+"""Three agents on the OpenAI Agents SDK: one chats, one knows documents, one researches."""

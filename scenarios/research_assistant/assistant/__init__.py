@@ -1,0 +1,1 @@
+"""A research assistant on LangGraph: it asks back, or researches a question and answers it."""

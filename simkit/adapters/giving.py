@@ -1,0 +1,31 @@
+"""What a scenario gives: put into the state of code by the function that `app.given` names."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any
+
+from simkit.adapters.entry import found_as
+from simkit.adapters.scribe import Scribe
+from simkit.scenario.apps import App
+from simkit.trace import copied
+
+
+def give(app: App, scribe: Scribe, thing: Any, **more: Any) -> None:
+    """Has what the scenario gives put into ``thing``; of ``start``, its first moment, and what
+    ``more`` there is to tell, the function gets what it takes. Raises FunctionMissing."""
+    if not scribe.given or app.options.given is None:
+        return
+    put = found_as(app.options.given)
+    takes = inspect.signature(put).parameters
+    told = {"start": scribe.clock.iso(0), **more}
+    given = copied(dict(scribe.given))
+    put(thing, given, **{name: one for name, one in told.items() if name in takes})
+
+
+def object_behind(talk: Any) -> Any:
+    """Returns the object that has a method; a function itself."""
+    while isinstance(talk, partial):
+        talk = talk.func
+    return getattr(talk, "__self__", talk)

@@ -1,0 +1,56 @@
+"""Tool calls that wait for somebody: what they ask, and what answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.genai import types
+
+from simkit.adapters.plain_values import NotPlain, plain
+from simkit.messages import JsonValue
+
+CONFIRM: Final = "adk_request_confirmation"
+"""The call by which the ADK asks whether a tool may be carried out."""
+
+
+def question_of(call: Any) -> JsonValue:
+    """Returns what a call asks the user: its tool, and the arguments."""
+    args = call.args or {}
+    if call.name != CONFIRM:
+        return {"tool": call.name, "args": plain_of(args)}
+    original, asked = args.get("originalFunctionCall") or {}, args.get("toolConfirmation") or {}
+    question = {"tool": original.get("name"), "args": plain_of(original.get("args") or {})}
+    for key in ("hint", "payload"):
+        if asked.get(key):
+            question[key] = plain_of(asked[key])
+    return question
+
+
+def answer_to(calls: Mapping[str, Any], value: JsonValue) -> types.Content:
+    """Returns the message that answers calls: a list of as many values, or one for all of them."""
+    many = isinstance(value, list) and len(value) == len(calls) > 1
+    values = value if isinstance(value, list) and many else [value] * len(calls)
+    parts = [
+        types.Part(
+            function_response=types.FunctionResponse(
+                id=call.id, name=call.name, response=_response(call, one)
+            )
+        )
+        for call, one in zip(calls.values(), values, strict=True)
+    ]
+    return types.Content(role="user", parts=parts)
+
+
+def _response(call: Any, value: JsonValue) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    return {"confirmed": bool(value)} if call.name == CONFIRM else {"result": value}
+
+
+def plain_of(value: Any) -> JsonValue:
+    """Returns a value as plain data; what is none, as a text."""
+    try:
+        return plain(value)
+    except NotPlain:
+        return str(value)

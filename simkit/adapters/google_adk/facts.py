@@ -1,0 +1,93 @@
+"""What a tree of agents says of itself: names, tools, to whom control may pass, what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
+from google.adk.tools import BaseTool
+from google.adk.tools.agent_tool import AgentTool
+
+from simkit import events as e
+from simkit.adapters.google_adk.state import scope_of
+
+MADE: Final = "${instructions}"
+"""Stands for instructions that a function makes."""
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Yields the agents below a root, workflows' nodes too, each once, the nearest first."""
+    found, seen = [root], {id(root)}
+    for one in found:
+        if isinstance(one, BaseAgent):
+            yield one
+        for below in _below(one):
+            if id(below) not in seen:
+                seen.add(id(below))
+                found.append(below)
+
+
+def _below(node: Any) -> Iterator[Any]:
+    yield from getattr(node, "sub_agents", ())
+    for tool in getattr(node, "tools", None) or ():
+        if isinstance(tool, AgentTool):
+            yield tool.agent
+    graph = getattr(node, "graph", None)
+    yield from getattr(graph, "nodes", ())
+
+
+def agents_of(root: Any) -> Mapping[str, e.AgentFacts]:
+    """Returns what judges need to know of each agent."""
+    return {one.name: _facts_of(one) for one in reachable(root)}
+
+
+def _facts_of(agent: Any) -> e.AgentFacts:
+    if not isinstance(agent, LlmAgent):
+        return e.AgentFacts()
+    instruction = agent.instruction
+    tools = (_name_of(tool) for tool in agent.tools)
+    return e.AgentFacts(
+        instructions=instruction if isinstance(instruction, str) else MADE,
+        tools=tuple(name for name in tools if name),
+        handoffs=tuple(dict.fromkeys(one.name for one in _targets_of(agent))),
+    )
+
+
+def _name_of(tool: Any) -> str:
+    """Returns a tool's name; empty for a toolset, which makes its tools when it is asked."""
+    if isinstance(tool, BaseTool):
+        return str(tool.name)
+    return str(getattr(tool, "__name__", "")) if callable(tool) else ""
+
+
+def _targets_of(agent: Any) -> Iterator[Any]:
+    """Yields the agents to which the ADK lets an agent pass control."""
+    yield from agent.sub_agents
+    parent = agent.parent_agent
+    if isinstance(parent, LlmAgent):
+        if not agent.disallow_transfer_to_parent:
+            yield parent
+        if not agent.disallow_transfer_to_peers:
+            yield from (one for one in parent.sub_agents if one.name != agent.name)
+
+
+def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
+    """Returns the keys that agents in parallel write their answers to: each replaces the other's.
+
+    Of all other state nobody declares anything.
+    """
+    found = (
+        below
+        for one in reachable(root)
+        if isinstance(one, ParallelAgent)
+        for below in reachable(one)
+    )
+    keys = (getattr(one, "output_key", None) for one in found)
+    return {key: e.ChannelFacts("replace", scope_of(key)) for key in keys if key}
+
+
+def is_structured(root: Any, agent: str) -> bool:
+    """Whether what an agent answers is JSON by its schema."""
+    named = (one for one in reachable(root) if one.name == agent)
+    return any(getattr(one, "output_schema", None) is not None for one in named)

@@ -1,0 +1,135 @@
+"""What takes something out of a history before a model is asked: the agent's settings, callbacks.
+
+Histories are compared as a Gemini model is sent them. Of what is sent to other models' providers
+only the contexts are known.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from google.adk.flows.llm_flows import contents as adk_contents
+from google.adk.models import Gemini
+from google.adk.models.llm_request import LlmRequest
+from google.adk.plugins.base_plugin import BasePlugin
+
+from simkit.adapters.activations import Run
+from simkit.messages import Message
+from simkit.transports.installing import Made, Row
+from simkit.wire.gemini import PROTOCOL
+from simkit.wire.http import HttpRequest
+
+Hears: TypeAlias = Callable[[], "tuple[Any, Run] | None"]
+"""Returns the log that hears this code, and the activation whose request is being made."""
+
+SHORTENED: Final = "include_contents"
+_ADDRESS: Final = "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+async def shortened(log: Any, run: Run, context: Any) -> None:
+    """Tells what an agent is not shown that takes only the current turn (``include_contents``)."""
+    agent = context.agent
+    if getattr(agent, "include_contents", "default") == "default" or not is_geminis(agent):
+        return
+    whole = agent.model_copy(update={"include_contents": "default"})
+    before = await _history(context.model_copy(update={"agent": whole}))
+    after = await _history(context)
+    if len(before) != len(after):
+        with log.writing():
+            log.scribe.filtered(run, before, after, SHORTENED)
+
+
+async def _history(context: Any) -> list[Message]:
+    """Returns what an agent is shown of a session, before anybody looks at it."""
+    request = LlmRequest()
+    async for _ in adk_contents.request_processor.run_async(context, request):
+        pass
+    return _messages(request.contents)
+
+
+def is_geminis(agent: Any) -> bool:
+    """Whether an agent's histories can be compared: they are sent to a Gemini model."""
+    return isinstance(getattr(agent, "canonical_model", None), Gemini)
+
+
+def _messages(contents: Sequence[Any]) -> list[Message]:
+    """Returns contents as the wire reads them."""
+    said = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in contents]
+    body = _encode({"contents": said})
+    return list(PROTOCOL.asked(HttpRequest("POST", _ADDRESS, (), body)).messages)
+
+
+def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
+    """Yields what listens to the plugins that look at requests, each class once."""
+    for plugin in plugins:
+        for owner in type(plugin).__mro__:
+            if "before_model_callback" in vars(owner):
+                if owner is not BasePlugin:
+                    yield owner, "before_model_callback", lambda made: _of_plugin(made, hears)
+                break
+
+
+def _of_plugin(before: Made, hears: Hears) -> Made:
+    @functools.wraps(before)
+    async def before_model_callback(self: Any, **kwargs: Any) -> Any:
+        looked = _Look(hears(), self.name, kwargs.get("llm_request"))
+        answer = await before(self, **kwargs)
+        looked.again(answer)
+        return answer
+
+    return before_model_callback
+
+
+def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
+    """Returns callbacks that tell what they take out."""
+    return [_of_callback(one, hears) for one in callbacks]
+
+
+def _of_callback(callback: Any, hears: Hears) -> Any:
+    name = getattr(callback, "__name__", type(callback).__name__)
+
+    # How a callback is called, by keyword or by place, the ADK reads from its signature.
+    @functools.wraps(callback)
+    def tell(*args: Any, **kwargs: Any) -> Any:
+        given = (one for one in (*args, *kwargs.values()) if isinstance(one, LlmRequest))
+        looked = _Look(hears(), name, next(given, None))
+        answer = callback(*args, **kwargs)
+        if inspect.isawaitable(answer):
+            return looked.awaited(answer)
+        looked.again(answer)
+        return answer
+
+    return tell
+
+
+class _Look:
+    """A request as a filter was given it."""
+
+    def __init__(self, heard: tuple[Any, Run] | None, by: str, request: LlmRequest | None) -> None:
+        self._heard, self._by, self._request = heard, by, request
+        self._before = self._now() if heard is not None else []
+
+    def _now(self) -> list[Message]:
+        return _messages(self._request.contents) if self._request is not None else []
+
+    def again(self, answer: Any) -> None:
+        """Tells what is there no more; a callback that answers itself has taken out nothing."""
+        if self._heard is None or answer is not None:
+            return
+        after = self._now()
+        if after == self._before:
+            return
+        log, run = self._heard
+        with log.writing():
+            log.scribe.filtered(run, self._before, after, self._by)
+
+    async def awaited(self, answer: Any) -> Any:
+        """Waits for a callback, and looks again."""
+        found = await answer
+        self.again(found)
+        return found

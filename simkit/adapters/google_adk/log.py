@@ -1,0 +1,268 @@
+"""Writes down what the ADK does: who goes to work inside whom, who passes control, what is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.adk.agents import ParallelAgent
+from google.genai import types
+
+from simkit.adapters.activations import Run
+from simkit.adapters.google_adk.asking import question_of
+from simkit.adapters.google_adk.places import Flight, Place, open_call
+from simkit.adapters.google_adk.state import States
+from simkit.adapters.pilots import Cockpit
+from simkit.messages import JsonValue, Message
+
+TRANSFER: Final = "transfer_to_agent"
+"""The tool by which control passes, and its argument: the agent."""
+ROUTERS: Final = {TRANSFER: "agent_name"}
+FINISH: Final = "finish_task"
+"""The tool by which an agent says that the task it was given is done."""
+OUTPUT_TOOLS: Final = ("set_model_response", FINISH)
+"""The tools by which models give structured output that they are not asked for otherwise."""
+SUMMARIZER: Final = "event_summarizer"
+"""Stands for who summarises old events: the ADK has no name for it."""
+MERGED: Final = "of several transfers at once the ADK makes one"
+
+
+class AdkLog:
+    """Writes down the work of one scenario's agents."""
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
+        self.states = States(cockpit.scribe)
+        self._flights: list[Flight] = []
+        self._origins: dict[str, Place] = {}
+        """Who made an event, by the event's id."""
+        self._numbers = 0
+
+    def next_number(self) -> int:
+        """Returns what stands for something that is drawn anew each time."""
+        self._numbers += 1
+        return self._numbers
+
+    def clear(self) -> None:
+        """Forgets what the last turn left open."""
+        self._flights.clear()
+        self._origins.clear()
+
+    # Flights
+
+    def began(self, here: Place | None, said: Any) -> Place:
+        """A runner is called, by a tool of an agent or by the pipeline's own code."""
+        words = "" if here is None else here.flight.words
+        flight = Flight(here, text_of(said) or words)
+        with self.writing():
+            self._flights.append(flight)
+        return Place(flight, here)
+
+    def ended(self, flight: Flight) -> None:
+        """It is over, however it ended."""
+        with self.writing():
+            for place in flight.parked:
+                if place.run is not None:
+                    self.scribe.end_run(place.run, "cancelled")
+            if flight in self._flights:
+                self._flights.remove(flight)
+
+    # Agents
+
+    def agent_began(self, here: Place, agent: Any) -> Place:
+        """An agent goes to work: in a flight, in another agent, or instead of it; or goes on."""
+        parked = here.flight.parked
+        with self.writing():
+            known = next((one for one in parked if one.agent.name == agent.name), None)
+            if known is not None:
+                parked.remove(known)
+                return known
+            outer = self._left_by(here, agent)
+            if outer.agent is None:
+                outer = self._giver(here.flight, agent.name) or outer
+            group = self._group(outer)
+            run, parent = self._begin(outer, agent, group)
+            place = Place(here.flight, outer, agent, run)
+            if group:
+                place.branch, place.parallel = run.id, group
+            here.flight.has_begun = True
+            here.flight.places[run.id] = place
+            self._told_handoffs(parent)
+            return place
+
+    def _begin(self, outer: Place, agent: Any, group: str) -> tuple[Run, Run | None]:
+        parent = outer.working
+        run = self.scribe.begin_run(
+            agent.name, self._given_to(agent.name, outer), group=group, branch=outer.branch,
+            outer=outer.branch if group else "", parent=parent.id if parent is not None else "",
+        )  # fmt: skip
+        return run, parent
+
+    def _giver(self, flight: Flight, agent: str) -> Place | None:
+        """Returns the agent whose call gives another one a task, which the ADK runs elsewhere."""
+        asked = next(self.scribe.pending(agent), None)
+        return flight.places.get(asked.run.id) if asked is not None else None
+
+    def _given_to(self, agent: str, outer: Place) -> JsonValue:
+        """Returns what an agent is started with: what it is called with, or what was said last."""
+        scribe = self.scribe
+        asked = scribe.asked(open_call.get()[1]) or next(scribe.pending(agent), None)
+        if outer.run is None or asked is None or asked.call.name != agent:
+            return outer.flight.words or None
+        args = asked.call.args
+        return args.get("request", args) if isinstance(args, dict) else args
+
+    def _left_by(self, here: Place, agent: Any) -> Place:
+        """Returns the place inside which an agent works; whoever passed control there is done."""
+        run = here.working
+        if run is None or here.outer is None or run is not here.run:
+            return here
+        if not self._passes_on(run, agent.name):
+            return here
+        self.scribe.end_run(run, "handed_off")
+        return here.outer
+
+    def _passes_on(self, run: Run, agent: str = "") -> bool:
+        """Whether a run has asked for a handoff, to an agent, that is not made yet."""
+        mine = (one for one in self.scribe.requested if one.run == run.id)
+        return any(one.to_agent == agent or not agent for one in mine)
+
+    def _told_handoffs(self, parent: Run | None) -> None:
+        """Rejects the other transfers that were asked for by a message of which one was made."""
+        if not self.scribe.requested:
+            return
+        over = {run.id for run in self.scribe.runs if run.is_over}
+        for one in list(self.scribe.requested):
+            if one.run in over and (parent is None or one.run != parent.id):
+                self.scribe.refused(one, MERGED)
+
+    def _group(self, outer: Place) -> str:
+        """Agents inside a ParallelAgent are parallel; so are flights begun beside each other."""
+        if isinstance(outer.agent, ParallelAgent):
+            outer.group = outer.group or self.scribe.begin_group()
+            return outer.group
+        flight = outer.flight
+        if outer.agent is not None or flight.has_begun:
+            return ""
+        beside = [f for f in self._flights if f.outer is flight.outer and not f.has_begun]
+        if not flight.group and len(beside) > 1:
+            group = self.scribe.begin_group()
+            for one in beside:
+                one.group = group
+        return flight.group
+
+    def agent_ended(self, place: Place, problem: BaseException | None, last: Any) -> None:
+        """It is over, or left behind its ``last`` event: then it may go on later."""
+        run = place.run
+        with self.writing():
+            if run is None or run.is_over:
+                return
+            flight = place.flight
+            asks = [call for agent, call in flight.waiting.values() if agent == run.agent]
+            is_left = problem is None or isinstance(problem, GeneratorExit)
+            if is_left and self._passes_on(run):
+                self.scribe.end_run(run, "handed_off")
+            elif asks and is_left and flight.outer is None:
+                questions = [question_of(call) for call in asks]
+                one_only = questions[0] if len(questions) == 1 else questions
+                self.scribe.interrupted(run, one_only)
+            elif isinstance(problem, GeneratorExit) and not _is_answer(last):
+                flight.parked.append(place)
+            else:
+                status = _status_of(problem, bool(flight.waiting))
+                is_silent = run.final is not None or status != "done"
+                output = None if is_silent else place.words or None
+                self.scribe.end_run(run, status, output)
+
+    def summarizer_began(self, here: Place) -> Place:
+        """Old events are summarised, which no agent does."""
+        with self.writing():
+            return Place(here.flight, here, None, self.scribe.begin_run(SUMMARIZER))
+
+    def summarizer_ended(self, place: Place, problem: BaseException | None) -> None:
+        """They are."""
+        with self.writing():
+            if place.run is not None:
+                self.scribe.end_run(place.run, _status_of(problem, False))
+
+    # What agents make
+
+    def made(self, place: Place, event: Any) -> None:
+        """An agent made an event: the innermost hears of it first."""
+        run = place.run
+        if run is None or event.author != run.agent or event.id in self._origins:
+            return
+        if event.partial:
+            return
+        with self.writing():
+            self._origins[event.id] = place
+            self._note_waiting(place, event)
+            self._note_words(place, run, event)
+            to = event.actions.transfer_to_agent
+            if to and not self._passes_on(run, to):
+                self.scribe.hand_over(run.agent, to, self._passed_by(event), run=run)
+
+    def _passed_by(self, event: Any) -> JsonValue:
+        """Returns what a tool was called with that passed control on; of several nobody knows
+        which one did."""
+        answers = event.get_function_responses()
+        asked = self.scribe.asked(answers[0].id or "") if len(answers) == 1 else None
+        return (asked.call.args or None) if asked is not None else None
+
+    def _note_waiting(self, place: Place, event: Any) -> None:
+        waiting = place.flight.waiting
+        for call in event.get_function_calls():
+            if call.id in (event.long_running_tool_ids or ()):
+                waiting[call.id] = (event.author, call)
+        for answer in event.get_function_responses():
+            waiting.pop(answer.id, None)
+
+    def _note_words(self, place: Place, run: Run, event: Any) -> None:
+        """What an agent says counts as said, also where no model was asked for it."""
+        words = text_of(event.content)
+        if not words or event.get_function_calls() or event.get_function_responses():
+            return
+        place.said(words)
+        if run.final is None or run.final.content != words:
+            run.final = self.scribe.known(Message("assistant", words, agent=run.agent), run)
+
+    # What sessions keep
+
+    def appended(self, here: Place | None, state: Mapping[str, Any], event: Any) -> None:
+        """An event is to join a session with a state: it brings changes."""
+        maker = self._origins.get(event.id)
+        run = maker.run if maker is not None else None
+        with self.writing():
+            if here is not None and here.flight.outer is None and not here.flight.looked:
+                here.flight.looked = True
+                self.states.found(state)
+            self.states.wrote(
+                event.id, event.actions.state_delta, run.agent if run is not None else "", run,
+                maker.parallel if maker is not None else "",
+                maker.branch if maker is not None else "",
+            )  # fmt: skip
+
+
+def text_of(content: types.Content | str | None) -> str:
+    """Returns what a content says; thoughts are not said."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = content.parts or ()
+    return "".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _is_answer(last: Any) -> bool:
+    """Whether an agent that is left behind an event has said what it had to."""
+    if last is None:
+        return False
+    ends = any(one.name == FINISH for one in last.get_function_responses())
+    return ends or bool(last.is_final_response())
+
+
+def _status_of(problem: BaseException | None, waits: bool) -> str:
+    if problem is None:
+        return "interrupted" if waits else "done"
+    if isinstance(problem, GeneratorExit):
+        return "done"
+    return "cancelled" if isinstance(problem, asyncio.CancelledError) else "failed"

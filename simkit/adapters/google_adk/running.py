@@ -1,0 +1,75 @@
+"""Runs an agent's turns: the runner, its services, and each session's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from google.adk.apps import App as AdkApp
+from google.adk.artifacts import InMemoryArtifactService
+from google.adk.memory import InMemoryMemoryService
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+
+WAYS: Final = ("run_async", "run")
+"""How a runner may be called: ``app: {call: …}``."""
+_SERVICES: Final = ("session_service", "artifact_service", "memory_service", "credential_service")
+_RUNNERS: Final = (*_SERVICES, "plugins", "app_name")
+_SESSIONS: Final = ("user_id", "state")
+
+
+class Running:
+    """One pipeline, with what its sessions are kept in."""
+
+    def __init__(
+        self, root: Any, name: str, way: str, options: Callable[[str], dict[str, Any]]
+    ) -> None:
+        """``options`` returns what a session is run with beside its messages."""
+        self.root, self._name, self._way, self._options = root, name, way, options
+        self._services = {
+            "session_service": InMemorySessionService(),
+            "artifact_service": InMemoryArtifactService(),
+            "memory_service": InMemoryMemoryService(),
+        }
+        self._runners: dict[str, tuple[Runner, dict[str, Any]]] = {}
+        """By session, with what it is run with."""
+
+    async def turn(self, session: str, project: str, message: types.Content) -> list[Any]:
+        """Runs one turn of a session; returns its events."""
+        runner, given = self._runner(session)
+        who = {"user_id": given.get("user_id", project), "session_id": session}
+        service, app = runner.session_service, runner.app_name
+        if await service.get_session(app_name=app, **who) is None:
+            await service.create_session(app_name=app, state=given.get("state"), **who)
+        rest = {key: one for key, one in given.items() if key not in (*_RUNNERS, *_SESSIONS)}
+        if self._way == "run":
+            return list(runner.run(new_message=message, **who, **rest))
+        made = []
+        async with aclosing(runner.run_async(new_message=message, **who, **rest)) as events:
+            async for event in events:
+                made.append(event)
+        return made
+
+    def _runner(self, session: str) -> tuple[Runner, dict[str, Any]]:
+        found = self._runners.get(session)
+        if found is None:
+            given = self._given(session)
+            own: dict[str, Any] = {key: given[key] for key in _RUNNERS if key in given}
+            runner = Runner(**{**self._services, **self._rooted(own), **own})
+            found = self._runners[session] = runner, given
+        return found
+
+    def _given(self, session: str) -> dict[str, Any]:
+        return self._options(session)
+
+    def _rooted(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(self.root, AdkApp):
+            return {"app": self.root}
+        key = "agent" if hasattr(self.root, "sub_agents") else "node"
+        return {key: self.root, "app_name": own.get("app_name", self._name)}
+
+    def keepers(self) -> list[Any]:
+        """Returns what the sessions that were run so far are kept in."""
+        return [runner.session_service for runner, _ in self._runners.values()]

@@ -1,0 +1,86 @@
+"""The state of sessions: what is written by whom, and what was there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.adapters.activations import Run
+from simkit.adapters.plain_values import NotPlain, plain
+from simkit.adapters.scribe import Scribe
+from simkit.messages import JsonValue
+from simkit.trace import canonical
+
+SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
+"""Prefixes of keys, and how long what they name lives."""
+SHARED: Final = ("global", "project")
+"""Scopes that several conversations have a part in."""
+_OWN: Final = ("_adk", "temp:_adk")
+"""Prefixes of what the ADK keeps for itself."""
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+def scope_of(key: str) -> str:
+    """Returns how long what a key names lives."""
+    prefix = key.partition(":")[0] + ":"
+    return SCOPES.get(prefix, "session") if ":" in key else "session"
+
+
+class States:
+    """What the trace knows of each conversation's state."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self._told: dict[str, dict[str, bytes]] = {}
+        self._written: set[str] = set()
+        """Events whose writes were told, by their ids."""
+
+    def found(self, state: Mapping[str, Any]) -> None:
+        """A turn finds a state: tells what is not known of it, and what is there no more."""
+        told = self._told.setdefault(self._scribe.session, {})
+        held = _plain(state)
+        changed = {key: value for key, value in held.items() if told.get(key) != _encode(value)}
+        changed |= dict.fromkeys(key for key in told if key not in held)
+        if not changed:
+            return
+        for key, value in changed.items():
+            if key in held:
+                told[key] = _encode(value)
+            else:
+                del told[key]
+        self._scribe.wrote(changed, cause="given")
+        for key in changed:
+            if key in held and scope_of(key) in SHARED:
+                self._scribe.read(key, scope_of(key))
+
+    def wrote(
+        self, event: str, delta: Mapping[str, Any], agent: str, run: Run | None,
+        group: str = "", branch: str = "",
+    ) -> None:  # fmt: skip
+        """An event brings changes; whoever hears of it twice tells them once."""
+        if event in self._written:
+            return
+        update = _plain(delta)
+        if not update:
+            return
+        self._written.add(event)
+        told = self._told.setdefault(self._scribe.session, {})
+        told.update({key: _encode(value) for key, value in update.items()})
+        cause = "user" if run is None and not agent else "writes"
+        self._scribe.wrote(update, agent, run, cause=cause, group=group, branch=branch)
+        for key in update:
+            if scope_of(key) in SHARED:
+                self._scribe.stored(key, scope_of(key), agent, run)
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, JsonValue]:
+    return {key: _data(value) for key, value in values.items() if not key.startswith(_OWN)}
+
+
+def _data(value: Any) -> JsonValue:
+    try:
+        return plain(value)
+    except NotPlain:
+        return canonical(value)

@@ -1,0 +1,45 @@
+"""Tools of agents, answered by the scenario where it says so, and else carried out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
+
+from simkit.adapters.google_adk.log import TRANSFER
+from simkit.adapters.google_adk.places import open_call
+from simkit.transports.installing import Made, Row
+
+
+def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
+    """Yields what puts the scenario between tools of a class and what they do.
+
+    The application's callbacks stand outside: they are called as ever.
+    """
+    owner = next((cls for cls in kind.__mro__ if "run_async" in vars(cls)), None)
+    if owner is not None:
+        yield owner, "run_async", lambda before: _stood_in_for(before, current_log)
+
+
+def _stood_in_for(before: Made, current_log: Callable[[], Any]) -> Made:
+    @functools.wraps(before)
+    async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
+        log = current_log()
+        call = id(self), tool_context.function_call_id or ""
+        is_transfer = isinstance(self, TransferToAgentTool) or self.name == TRANSFER
+        if log is None or is_transfer or open_call.get() == call:
+            return await before(self, args=args, tool_context=tool_context)
+        outer = open_call.set(call)
+        try:
+            with log.scribe.lock:
+                asked = log.scribe.asked(call[1])
+            result = log.cockpit.use_tool(
+                self.name, args, lambda: before(self, args=args, tool_context=tool_context), asked
+            )
+            return await result if hasattr(result, "__await__") else result
+        finally:
+            open_call.reset(outer)
+
+    return run_async

@@ -1,0 +1,91 @@
+"""Handoffs as calls of tools: what a model would say to make one, and what such a call says.
+
+A tool that takes ``payload`` is told type, query and payload each by its name, as agents of a
+declared pipeline are; of any other tool the arguments are the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.messages import Handoff, JsonValue
+
+_PARTS: Final = ("type", "query", "payload")
+_DEFINED: Final = "#/$defs/"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a call says of a handoff."""
+
+    payload: JsonValue = None
+    type: str | None = None
+    query: str | None = None
+
+
+def told_by(args: JsonValue) -> Told:
+    """Returns what the arguments of a call say of the handoff that it asks for."""
+    if not isinstance(args, dict) or "payload" not in args or not {*args} <= {*_PARTS}:
+        return Told(args or None)
+    return Told(args["payload"], _text(args.get("type")), _text(args.get("query")))
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
+    """Returns the arguments with which a model calls a tool to make the handoff that a line says.
+
+    Raises ValueError for a payload that cannot be a tool's arguments. What the tool's schema
+    requires and leaves no choice about (a ``const``) is there too: no model could say anything
+    else.
+    """
+    whole = schema if isinstance(schema, dict) else {}
+    payload: Any = {} if line.payload is None else line.payload
+    if "payload" in _properties(whole):
+        said = {"type": line.type, "query": line.query, "payload": payload}
+        args = {name: value for name, value in said.items() if value is not None}
+    elif not isinstance(payload, Mapping):
+        raise ValueError("the tool takes the payload's keys as its arguments, and it has none")
+    else:
+        args = {**payload} if line.query is None else {**payload, "query": line.query}
+    completed: dict[str, Any] = _completed(args, whole, whole)
+    return completed
+
+
+def agents_named(schema: JsonValue, argument: str | None) -> tuple[str, ...]:
+    """Returns the agents that a tool's schema allows as an argument; none where it names none."""
+    said = _properties(schema if isinstance(schema, dict) else {}).get(argument or "")
+    names = said.get("enum") if isinstance(said, dict) else None
+    return tuple(name for name in names or () if isinstance(name, str))
+
+
+def passes_to(schema: JsonValue, argument: str | None, agent: str) -> bool:
+    """Whether a tool that is told by an argument to whom control passes may be told an agent."""
+    named = agents_named(schema, argument)
+    return argument is not None and (not named or agent in named)
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _completed(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    if isinstance(reference, str) and reference.startswith(_DEFINED):
+        schema = whole.get("$defs", {}).get(reference.removeprefix(_DEFINED))
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return value
+    properties = _properties(schema)
+    required = schema.get("required") or ()
+    fixed = {
+        name: properties[name]["const"]
+        for name in required
+        if name not in value and "const" in properties.get(name, ())
+    }
+    given = {name: _completed(one, properties.get(name), whole) for name, one in value.items()}
+    return {**fixed, **given}

@@ -1,0 +1,248 @@
+"""What takes messages out of what agents are sent: told with its name, and what it took.
+
+Seen are messages that a node removes from the state (`RemoveMessage`; middleware does it too), the
+`llm_input_messages` of a hook before the model, requests that middleware overrides, and LangChain's
+`trim_messages` and `filter_messages`. All but the first hold for the next model call alone, and are
+told only if that call is sent what they left.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.messages.utils import filter_messages, trim_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command
+
+from simkit.adapters.activations import Run
+from simkit.adapters.langgraph.messages import as_message, text_of
+from simkit.adapters.langgraph.names import HOOKS
+from simkit.adapters.scribe import Scribe
+from simkit.events import Cut
+from simkit.transports.installing import Made, Row
+
+MESSAGES: Final = "messages"
+FOR_THE_MODEL: Final = "llm_input_messages"
+"""Where `pre_model_hook` puts what the model alone is sent."""
+FUNCTIONS: Final = (trim_messages, filter_messages)
+NAMES: Final = frozenset(function.__name__ for function in FUNCTIONS)
+Narrowed = Callable[[Sequence[Any], Sequence[Any], str], None]
+"""Hears of messages before and behind a filter, and its name; empty for middleware."""
+
+
+class _Filter(msgspec.Struct, frozen=True):
+    """A filter at work, before the model is asked."""
+
+    before: Sequence[BaseMessage]
+    after: Sequence[BaseMessage]
+    by: str
+
+
+class Filters:
+    """Tells a scribe what was taken out of contexts."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self._gone: dict[str, tuple[Cut, ...]] = {}
+        """Session to what was removed from its state."""
+        self._gone_below: list[tuple[tuple[str, ...], tuple[Cut, ...]]] = []
+        """Where in this turn a graph inside another lacks what was removed there."""
+        self._pending: dict[str, list[_Filter]] = {}
+        """Run to the filters before its next model call."""
+
+    def forget(self) -> None:
+        """A turn begins: nothing of the last one is at work."""
+        self._gone_below.clear()
+        self._pending.clear()
+
+    def restart(self) -> None:
+        """A graph is called that remembers nothing."""
+        self._gone.pop(self._scribe.session, None)
+
+    def began(self, run: Run, path: tuple[str, ...]) -> None:
+        """A run begins whose state lacks what was removed from it."""
+        below = (cuts for where, cuts in self._gone_below if where == path[: len(where)])
+        gone = self._gone.get(self._scribe.session, ())
+        run.lasting_cuts = (*gone, *(cut for cuts in below for cut in cuts), *run.lasting_cuts)
+
+    def wrote(self, run: Run, path: tuple[str, ...], node: str, given: Any, result: Any) -> None:
+        """A node of the graph at a path has returned something."""
+        for update in _updates_in(result):
+            for key, value in update.items():
+                if key == FOR_THE_MODEL and value:
+                    self.narrowed(run, _held(given, MESSAGES), value, _name_of(node))
+                    continue
+                removed = _removed_by(value)
+                before = _held(given, key) if removed else []
+                if before:
+                    after = _left(before, value, removed)
+                    self._removed(run, path, before, after, _name_of(node))
+
+    def _removed(
+        self, run: Run, path: tuple[str, ...], before: Sequence[Any], after: Sequence[Any], by: str
+    ) -> None:
+        found = Run("", run.agent)
+        self._tell(found, _Filter(before, after, by), lasting=True)
+        cuts = found.lasting_cuts
+        run.lasting_cuts = (*run.lasting_cuts, *cuts)
+        if path:
+            self._gone_below.append((path, cuts))
+        else:
+            session = self._scribe.session
+            self._gone[session] = (*self._gone.get(session, ()), *cuts)
+
+    def narrowed(self, run: Run, before: Sequence[Any], after: Sequence[Any], by: str) -> None:
+        """A filter has made less out of messages; whether a model is sent that is seen later."""
+        if before and all(isinstance(one, BaseMessage) for one in (*before, *after)):
+            self._pending.setdefault(run.id, []).append(_Filter(before, after, by))
+
+    def asks(self, run: Run, sent: Sequence[BaseMessage]) -> None:
+        """The model is asked: what led to what it is sent holds."""
+        pending = self._pending.pop(run.id, ())
+        if not pending:
+            return
+        shown = {_look(one) for one in sent}
+        gone: set[tuple[str, str]] = set()
+        for one in pending:
+            left = {_look(message) for message in one.after if message.type != "system"}
+            before = [message for message in one.before if _look(message) not in gone]
+            taken = {_look(message) for message in before if message.type != "system"} - left
+            if left and left <= shown and taken.isdisjoint(shown):
+                gone |= taken
+                self._tell(run, msgspec.structs.replace(one, before=before))
+
+    def _tell(self, run: Run, one: _Filter, *, lasting: bool = False) -> None:
+        before = [as_message(message) for message in one.before]
+        after = [as_message(message) for message in one.after]
+        self._scribe.filtered(run, before, after, one.by, lasting=lasting)
+
+
+def _look(message: BaseMessage) -> tuple[str, str]:
+    return message.type, text_of(message)
+
+
+def _name_of(node: str) -> str:
+    """Returns a filter's name: a node's, or that of the middleware whose hook the node is."""
+    hook = next((hook for hook in HOOKS if node.endswith(hook)), "")
+    return node.removesuffix(hook)
+
+
+def _updates_in(result: Any) -> Iterator[Mapping[str, Any]]:
+    for one in result if isinstance(result, (list, tuple)) else (result,):
+        update = one.update if isinstance(one, Command) else one
+        if isinstance(update, Mapping):
+            yield update
+
+
+def _held(given: Any, channel: str) -> list[BaseMessage]:
+    """Returns the messages of a channel of what a node was given; empty where it was not."""
+    found = given.get(channel) if isinstance(given, Mapping) else getattr(given, channel, None)
+    is_said = isinstance(found, list) and all(isinstance(one, BaseMessage) for one in found)
+    return found if is_said and found is not None else []
+
+
+def _removed_by(value: Any) -> set[str | None]:
+    """Returns the ids of the messages that an update of a channel removes."""
+    update = value if isinstance(value, list) else [value]
+    return {one.id for one in update if isinstance(one, RemoveMessage)}
+
+
+def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -> list[BaseMessage]:
+    """Returns what an update that removes messages leaves of a channel's."""
+    if REMOVE_ALL_MESSAGES not in removed:
+        return [one for one in before if one.id not in removed]
+    update = value if isinstance(value, list) else [value]
+    place = max(k for k, one in enumerate(update) if getattr(one, "id", "") == REMOVE_ALL_MESSAGES)
+    return [one for one in update[place + 1 :] if isinstance(one, BaseMessage)]
+
+
+# Where filters are seen that are no nodes
+
+
+def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
+    """Returns what to replace so that middleware and LangChain's own filters are heard."""
+    rows: list[Row] = [(inner, "function", _function(hears)) for inner in _INNER]
+    agents = sys.modules.get("langchain.agents.middleware.types")
+    if agents is not None:  # Else nobody uses prebuilt agents.
+        rows.append((agents.ModelRequest, "override", _overridden(hears)))
+    return rows
+
+
+class _Inner:
+    """What does the work of one of LangChain's filters: whoever holds the filter, calls that."""
+
+    cell: Any
+    function: Any
+
+    def __init__(self, filtering: Any) -> None:
+        cell = filtering.__closure__[filtering.__code__.co_freevars.index("func")]
+        vars(self).update(cell=cell, function=cell.cell_contents)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Replaces the ``function``."""
+        vars(self)["cell"].cell_contents = vars(self)[name] = value
+
+
+_INNER: Final = tuple(map(_Inner, FUNCTIONS))
+
+
+def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
+    def made(before: Made) -> Made:
+        def filtering(messages: Any, *args: Any, **kwargs: Any) -> Any:
+            left = before(messages, *args, **kwargs)
+            hear = hears()
+            if hear is not None and isinstance(messages, list) and isinstance(left, list):
+                hear(messages, left, before.__name__)
+            return left
+
+        filtering.__name__ = before.__name__
+        return filtering
+
+    return made
+
+
+def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
+    def made(before: Made) -> Made:
+        def override(self: Any, **overrides: Any) -> Any:
+            hear = hears()
+            if hear is not None and "messages" in overrides:
+                hear(self.messages, overrides["messages"], "")
+            return before(self, **overrides)
+
+        return override
+
+    return made
+
+
+def wrapping(graph: Any) -> list[str]:
+    """Returns the middleware that stands around the model of a prebuilt agent, by name."""
+    node = graph.nodes.get("model") if graph is not None else None
+    found: dict[str, None] = {}
+    _look_into(getattr(getattr(node, "bound", None), "func", None), found, 8)
+    return list(found)
+
+
+def _look_into(held: Any, found: dict[str, None], depth: int) -> None:
+    owner = getattr(held, "__self__", None)
+    if owner is not None and hasattr(type(owner), "wrap_model_call"):
+        found[str(owner.name)] = None
+        return
+    if not depth or not callable(held):
+        return
+    inner = [getattr(held, "__wrapped__", None)]
+    inner += [_contents(cell) for cell in getattr(held, "__closure__", None) or ()]
+    for one in inner:
+        for below in one if isinstance(one, (list, tuple)) else [one]:
+            if callable(below):
+                _look_into(below, found, depth - 1)
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # It is not filled yet.

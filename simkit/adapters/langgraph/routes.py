@@ -1,0 +1,97 @@
+"""Where a graph's edges lead, and what its conditional ones choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from langgraph.graph import END, START
+from langgraph.pregel import Pregel
+from langgraph.types import Send
+
+from simkit import events as e
+from simkit.adapters.activations import Run
+from simkit.adapters.scribe import Scribe
+from simkit.transports.installing import Made
+
+Told = Callable[[str, Sequence[str], Sequence[str]], None]
+"""Hears of a choice: the namespace of the code, the labels that it named, the nodes they mean."""
+_ENDS: Final = (START, END)
+
+
+def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
+    """Returns a graph's edges from node to node, conditional ones too, in the order of its nodes.
+
+    Of a branch that does not say where it may lead nothing is known.
+    """
+    order = {name: place for place, name in enumerate(graph.nodes)}
+    found = dict.fromkeys(edge for edge in _edges(graph) if not set(edge) & set(_ENDS))
+    return tuple(sorted(found, key=lambda edge: tuple(order.get(node, -1) for node in edge)))
+
+
+def starts_of(graph: Pregel) -> tuple[str, ...]:
+    """Returns the nodes that may be a run's first."""
+    return tuple(sorted({to for source, to in _edges(graph) if source == START and to != END}))
+
+
+def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
+    builder = getattr(graph, "builder", None)
+    yield from getattr(builder, "edges", ())
+    for sources, to in getattr(builder, "waiting_edges", ()):
+        yield from ((source, to) for source in sources)
+    for source, branches in getattr(builder, "branches", {}).items():
+        for branch in branches.values():
+            yield from ((source, to) for to in (branch.ends or {}).values())
+
+
+def routed(listening: Callable[[], Any]) -> Callable[[Made], Made]:
+    """Returns how LangGraph's end of a branch is replaced: who listens is told what it chose."""
+
+    def made(before: Made) -> Made:
+        def finish(self: Any, writer: Any, input: Any, result: Any, config: Any) -> Any:
+            listener = listening()
+            if listener is not None:
+                chosen = list(result) if isinstance(result, (list, tuple)) else [result]
+                namespace = (config.get("metadata") or {}).get("langgraph_checkpoint_ns", "")
+                listener.routed(namespace, *_ways(chosen, self.ends or {}))
+            return before(self, writer, input, result, config)
+
+        return finish
+
+    return made
+
+
+def _ways(chosen: Sequence[Any], ends: Mapping[Any, str]) -> tuple[list[str], list[str]]:
+    labels = [str(one) for one in chosen if not isinstance(one, Send) and one in ends]
+    nodes = [one.node if isinstance(one, Send) else ends.get(one, one) for one in chosen]
+    return labels, [str(node) for node in nodes]
+
+
+class Routes:
+    """The choices of nodes that are still at work: they are told when a node is over."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self._chosen: dict[str, list[tuple[Sequence[str], Sequence[str]]]] = {}
+        """By the task whose code chose."""
+
+    def forget(self) -> None:
+        """A turn begins: nothing of the last one is at work."""
+        self._chosen.clear()
+
+    def chose(self, task: str, labels: Sequence[str], targets: Sequence[str]) -> None:
+        """A branch behind a node has named who is next."""
+        self._chosen.setdefault(task, []).append((labels, targets))
+
+    def tell(self, task: str, run: Run | None) -> None:
+        """The node is over: its choices hold."""
+        for labels, targets in self._chosen.pop(task, ()):
+            agents = tuple(target for target in targets if target not in _ENDS)
+            if agents:
+                self._scribe.sink.emit(
+                    e.RouteChosen(
+                        *self._scribe.at(run.agent if run is not None else "", run), agents,
+                        # Several at once are several ways, and no label is in doubt.
+                        tuple(labels) if len(labels) < 2 else (), len(agents) > 1,
+                    )
+                )  # fmt: skip

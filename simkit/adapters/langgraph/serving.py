@@ -1,0 +1,71 @@
+"""What LangGraph's server gives a graph that a `langgraph.json` names: a memory, and a context.
+
+Applications that are written for the server compile their graphs without a checkpointer and a
+store, and rely on it to put them there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel import Pregel
+from langgraph.store.memory import InMemoryStore
+
+from simkit.adapters.entry import found_as
+
+FILE: Final = "langgraph.json"
+
+
+class Server:
+    """Stands beside one application's graph for as long as a run lasts, restarts too."""
+
+    def __init__(self) -> None:
+        self._given: Mapping[str, Any] = {
+            "checkpointer": InMemorySaver(), "store": InMemoryStore()
+        }  # fmt: skip
+
+    def serving(self, graph: Pregel) -> Pregel:
+        """Returns the graph with what it has not of its own."""
+        lacks = {n: given for n, given in self._given.items() if getattr(graph, n) is None}
+        return graph.copy(lacks)
+
+
+def context_of(graph: Pregel) -> Mapping[str, Any] | None:
+    """Returns the empty context that a graph can be called with; None where it needs more."""
+    schema = graph.context_schema
+    if schema is None:
+        return None
+    try:
+        schema()
+    except (TypeError, ValueError):
+        return None
+    return {}
+
+
+def server_for(subject: Any, entry: str) -> Server | None:
+    """Returns the server of an application, if a `langgraph.json` above its module names it."""
+    module = sys.modules.get(entry.partition(":")[0])
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return None
+    named = next((one for folder in Path(file).parents if (one := folder / FILE).is_file()), None)
+    if named is None:
+        return None
+    known = (subject, found_as(entry))
+    return Server() if any(one in known for one in _served_by(named)) else None
+
+
+def _served_by(file: Path) -> Iterator[Any]:
+    """Yields what a `langgraph.json` names, as far as it is imported."""
+    graphs = json.loads(file.read_text("utf-8")).get("graphs", {})
+    for one in graphs.values():
+        place, _, name = str(one["path"] if isinstance(one, dict) else one).rpartition(":")
+        where = (file.parent / place).resolve()
+        for module in list(sys.modules.values()):
+            if getattr(module, "__file__", None) and Path(str(module.__file__)).resolve() == where:
+                yield vars(module).get(name)

@@ -1,0 +1,137 @@
+"""Filters of histories: what each took out of what a model is sent next."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from agents import Handoff, HandoffInputData, RunConfig
+
+from simkit.adapters.openai_agents.flights import Flight, FlightLog
+from simkit.adapters.openai_agents.where import current_log, flight_now, installation
+from simkit.messages import Message
+from simkit.transports.installing import Made, Row
+from simkit.wire.openai_items import messages_of
+
+NESTED: Final = "nest_handoff_history"
+"""What puts the history before a handoff into one message, if it is asked to."""
+_NEST: Final = "_nest_handoff_history_with_provenance"
+
+
+def hear_filters(run_config: Any) -> None:
+    """Listens to the filters of a run's configuration."""
+    if isinstance(run_config, RunConfig):
+        rows = (
+            (run_config, "handoff_input_filter", _of_a_handoff),
+            (run_config, "call_model_input_filter", _of_a_call),
+        )
+        installation.replace([row for row in rows if getattr(*row[:2], None) is not None])
+
+
+def hear_handoffs(handoffs: Iterable[Any]) -> None:
+    """Listens to the filters of handoffs."""
+    installation.replace(
+        [
+            (one, "input_filter", _of_a_handoff)
+            for one in handoffs
+            if isinstance(one, Handoff) and one.input_filter is not None
+        ]
+    )
+
+
+def rows_for_nesting() -> Iterator[Row]:
+    """Yields what to replace where the SDK itself nests histories."""
+    module = sys.modules.get("agents.run_internal.turn_resolution")
+    if hasattr(module, _NEST):
+        yield module, _NEST, _of_nesting
+
+
+Tell = Callable[[FlightLog, Flight, Any, Any], None]
+"""Writes down what a filter was given, and what it returned."""
+
+
+def _told(before: Made, tell: Tell) -> Made:
+    """Returns the filter, telling: a coroutine function where it was one."""
+
+    @functools.wraps(before)
+    def made(given: Any, *args: Any, **kwargs: Any) -> Any:
+        log, flight = current_log(), flight_now()
+        if log is None or flight is None:
+            return before(given, *args, **kwargs)
+        told = functools.partial(tell, log, flight, given)
+        found = before(given, *args, **kwargs)
+        if inspect.isawaitable(found):
+            return _awaited(found, told)
+        told(found)
+        return found
+
+    return made
+
+
+async def _awaited(found: Any, told: Callable[[Any], None]) -> Any:
+    filtered = await found
+    told(filtered)
+    return filtered
+
+
+def _of_a_handoff(before: Made) -> Made:
+    def tell(log: FlightLog, flight: Flight, data: Any, filtered: Any) -> None:
+        if isinstance(filtered, HandoffInputData):
+            log.passed_on(flight, history_in(data), history_in(filtered), _name_of(before))
+
+    return _told(before, tell)
+
+
+def _of_nesting(before: Made) -> Made:
+    def tell(log: FlightLog, flight: Flight, data: Any, nested: Any) -> None:
+        log.passed_on(flight, history_in(data), history_in(nested[0]), NESTED)
+
+    return _told(before, tell)
+
+
+def _of_a_call(before: Made) -> Made:
+    @functools.wraps(before)
+    def made(payload: Any) -> Any:
+        log, flight = current_log(), flight_now()
+        if log is None or flight is None:
+            return before(payload)
+        # The filter may change the list that it is given.
+        sent = messages_in(payload.model_data.input)
+
+        def told(updated: Any) -> None:
+            shown = messages_in(getattr(updated, "input", ()))
+            log.shown(flight, payload.agent, sent, shown, _name_of(before))
+
+        found = before(payload)
+        if inspect.isawaitable(found):
+            return _awaited(found, told)
+        told(found)
+        return found
+
+    return made
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def history_in(data: HandoffInputData) -> list[Message]:
+    """Returns what an agent that takes over is sent of what was said before."""
+    said = data.input_history
+    new = data.new_items if data.input_items is None else data.input_items
+    items: list[Any] = [{"role": "user", "content": said}] if isinstance(said, str) else [*said]
+    made = (one.to_input_item() for one in (*data.pre_handoff_items, *new) if _is_said(one))
+    return messages_in([*items, *made])
+
+
+def _is_said(item: Any) -> bool:
+    """Whether an item is one that a model can be sent: a wait for an approval is not."""
+    return getattr(item, "type", "") != "tool_approval_item"
+
+
+def messages_in(items: Sequence[Any]) -> list[Message]:
+    """Returns items as messages, as the wire would show them."""
+    return messages_of([(one, f"input[{place}]") for place, one in enumerate(items)])

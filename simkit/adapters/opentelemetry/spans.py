@@ -1,0 +1,148 @@
+"""Spans as they are started and ended, whoever records them, and where nobody does.
+
+Most frameworks depend on OpenTelemetry's API alone. Without a provider its tracers make spans that
+keep nothing, and so does a sampler that drops a span. While a turn runs, such a span keeps its
+attributes. It goes by the same ids as without simkit, so what an application exports is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final, Protocol
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanContext, SpanKind, StatusCode
+
+from simkit.adapters.ears import Ears
+from simkit.transports.installing import Installation, Made, Row
+
+
+class SpanListener(Protocol):
+    """Hears of spans; from any thread."""
+
+    def started(self, span: trace.Span, outer: trace.Span) -> None:
+        """A span begins inside another one, or inside none that is valid."""
+
+    def ended(self, span: trace.Span) -> None:
+        """It is over; told again if it is ended again."""
+
+
+class UnrecordedSpan(trace.Span):
+    """A span that nobody records: it keeps what it is told for as long as it is current."""
+
+    def __init__(self, context: SpanContext, attributes: Mapping[str, Any] | None) -> None:
+        self._context = context
+        self.attributes: dict[str, Any] = {}
+        self.has_failed = False
+        self._is_over = False
+        self.set_attributes(attributes or {})
+
+    def get_span_context(self) -> SpanContext:
+        """Returns what it would be known by without simkit."""
+        return self._context
+
+    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Keeps attributes."""
+        self.attributes = {**self.attributes, **attributes}
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        """Keeps an attribute."""
+        self.set_attributes({key: value})
+
+    def set_status(self, status: Any, description: str | None = None) -> None:
+        """Keeps whether it failed."""
+        self.has_failed = getattr(status, "status_code", status) is StatusCode.ERROR
+
+    def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
+        """Keeps nothing."""
+
+    def record_exception(
+        self, exception: BaseException, attributes: Any = None, timestamp: int | None = None,
+        escaped: bool = False,
+    ) -> None:  # fmt: skip
+        """Keeps nothing."""
+
+    def update_name(self, name: str) -> None:
+        """Keeps nothing."""
+
+    def is_recording(self) -> bool:
+        """Whether it is not over, so that frameworks tell it what they would tell any other."""
+        return not self._is_over
+
+    def end(self, end_time: int | None = None) -> None:
+        """Tells who hears it."""
+        self._is_over = True
+        _tell_end(self)
+
+
+def has_failed(span: trace.Span) -> bool:
+    """Whether a span's status is an error."""
+    status = getattr(span, "status", None)
+    return bool(getattr(span, "has_failed", False)) or (
+        getattr(status, "status_code", None) is StatusCode.ERROR
+    )
+
+
+_ears: Final = Ears[SpanListener]("simkit_spans")
+
+
+def _tell_end(span: trace.Span) -> None:
+    listener = _ears.current()
+    if listener is not None:
+        listener.ended(span)
+
+
+def _started(before: Made) -> Made:
+    def start_span(
+        self: Any, name: str, context: Context | None = None, kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        span = before(self, name, context, kind, attributes, *args, **kwargs)
+        listener = _ears.current()
+        if listener is None:
+            return span
+        if not span.is_recording():
+            span = UnrecordedSpan(span.get_span_context(), attributes)
+        listener.started(span, trace.get_current_span(context))
+        return span
+
+    return start_span
+
+
+def _ended(before: Made) -> Made:
+    def end(self: Any, *args: Any, **kwargs: Any) -> None:
+        before(self, *args, **kwargs)
+        _tell_end(self)
+
+    return end
+
+
+def sdk() -> ModuleType | None:
+    """Returns the SDK's module of spans, where it is installed: the application may configure it
+    in the middle of a turn."""
+    try:
+        return import_module("opentelemetry.sdk.trace")
+    except ImportError:
+        return None
+
+
+def _rows() -> Iterator[Row]:
+    yield trace.NoOpTracer, "start_span", _started
+    found = sdk()
+    if found is not None:
+        yield found.Tracer, "start_span", _started
+        yield found.Span, "end", _ended
+
+
+_installation: Final = Installation(_rows)
+
+
+@contextmanager
+def told_to(listener: SpanListener) -> Iterator[None]:
+    """Tells a listener of the spans that are started and ended in this context."""
+    with _installation, _ears.lent_to(listener):
+        yield

@@ -1,0 +1,36 @@
+"""Structured output that a model gives by calling a tool. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simkit.json_schema import schema_errors
+from simkit.messages import JsonValue
+from simkit.wire.values import Asked, Offer
+
+
+def output_tool(asked: Asked, value: JsonValue, tools: Sequence[str]) -> Offer | None:
+    """Returns the offered tool by which a value is given; None where it is given as text.
+
+    It is the one that must be called, or, of the ``tools`` known to take output, the first that
+    takes this value; where none does, the first, so that code is seen to refuse it.
+    """
+    if asked.output is not None:
+        return None
+    offers = {offer.name: offer for offer in asked.offers}
+    if asked.choice in offers:
+        return offers[asked.choice]
+    known = [offers[name] for name in tools if name in offers]
+    fitting = (one for one in known if not schema_errors(one.schema, args_of(value, one)))
+    return next(fitting, next(iter(known), None))
+
+
+def args_of(value: JsonValue, tool: Offer) -> JsonValue:
+    """Returns the arguments by which a tool is given a value.
+
+    A value that is no object is the one argument of a tool that has one.
+    """
+    if isinstance(value, dict) or not isinstance(tool.schema, dict):
+        return value
+    names = list(tool.schema.get("properties", ()))
+    return {names[0]: value} if len(names) == 1 else value

@@ -1,0 +1,87 @@
+"""What is put into each run of an agent, so that it is seen at work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar, Final
+
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.pydantic_ai.filters import rows_for
+from simkit.adapters.pydantic_ai.flights import Flight, FlightLog, Leaving, said_by
+from simkit.adapters.pydantic_ai.messages import args_of, sent_by
+from simkit.adapters.pydantic_ai.tools import HeardToolset
+from simkit.adapters.pydantic_ai.where import installation, leaving
+
+TICKS: Final = 20
+"""How often a run lets others begin that were started beside it, and have something to do first."""
+
+
+class Seen(AbstractCapability[Any]):
+    """Tells a log what one run does; changes nothing of it.
+
+    It is the innermost capability, so that what the application's own ones do is done by then.
+    """
+
+    _safe_at_runtime: ClassVar[bool] = True
+
+    def __init__(self, log: FlightLog, flight: Flight) -> None:
+        self._log, self._flight = log, flight
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Asks for the innermost place."""
+        return CapabilityOrdering(position="innermost")
+
+    def get_wrapper_toolset(self, toolset: Any) -> Any:
+        """Puts the scenario between the agent and its tools."""
+        return HeardToolset(toolset)
+
+    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+        """The agent goes to work."""
+        keep_in_step()
+        for _ in range(TICKS):
+            await asyncio.sleep(0)
+        installation.replace(rows_for(ctx.capabilities.values()))
+        self._log.started(self._flight)
+        return await handler()
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        """Its model is about to be asked, and may be offered tools that give its output."""
+        parameters = request_context.model_request_parameters
+        tools = tuple(tool.name for tool in parameters.output_tools)
+        self._log.asks(self._flight, request_context.messages, tools)
+        return request_context
+
+    async def after_model_request(
+        self, ctx: Any, *, request_context: Any, response: Any
+    ) -> Any:  # fmt: skip
+        """Its model has answered: if not over the wire, it is told here."""
+        if _is_off_the_wire(request_context.model):
+            parameters = request_context.model_request_parameters
+            tools = [one.name for one in (*parameters.function_tools, *parameters.output_tools)]
+            name = request_context.model.model_name
+            self._log.answered(self._flight, sent_by(request_context), tools, name, response)
+        self._log.heard(self._flight, response)
+        return response
+
+    async def wrap_output_process(
+        self, ctx: Any, *, output_context: Any, output: Any, handler: Any
+    ) -> Any:
+        """What an output function calls takes over."""
+        if not output_context.has_function:
+            return await handler(output)
+        call = output_context.tool_call
+        payload = args_of(call.args) if call is not None else said_by(output)
+        call_id = call.tool_call_id if call is not None else ""
+        with leaving(Leaving(self._flight, payload, call_id)):
+            return await handler(output)
+
+
+def _is_off_the_wire(model: Any) -> bool:
+    while hasattr(model, "wrapped"):
+        model = model.wrapped
+    is_users = not type(model).__module__.startswith("pydantic_ai.")
+    return is_users or isinstance(model, (TestModel, FunctionModel))

@@ -1,0 +1,69 @@
+"""What history processors, and other capabilities, make of the history that a model is sent."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    CombinedCapability,
+    Hooks,
+    ProcessHistory,
+    WrapperCapability,
+)
+
+from simkit.adapters.pydantic_ai.messages import as_messages
+from simkit.adapters.pydantic_ai.where import current_log, flight_now
+from simkit.transports.installing import Made, Row
+
+WAYS: Final = ("before_model_request", "prepare_model_request")
+"""Where a capability may change what its model is sent."""
+_OWN: Final = "pydantic_ai.capabilities._"
+"""Where the framework keeps capabilities that every agent has, which drop nothing."""
+
+
+def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
+    """Yields what is to be replaced so that it is seen what these do to a history."""
+    for one in capabilities:
+        if isinstance(one, (CombinedCapability, WrapperCapability)):
+            continue
+        for way in WAYS:
+            owner = next((kind for kind in type(one).__mro__ if way in vars(kind)), None)
+            if owner in (None, AbstractCapability) or owner.__module__.startswith(_OWN):
+                continue
+            yield owner, way, _heard(way)
+
+
+def _heard(way: str) -> Any:
+    def made(before: Made) -> Made:
+        @functools.wraps(before)
+        async def changed(self: Any, ctx: Any, request_context: Any) -> Any:
+            log, flight = current_log(), flight_now()
+            if log is None or flight is None:
+                return await before(self, ctx, request_context)
+            kept = list(ctx.messages)
+            shown = as_messages(request_context.messages)
+            found = await before(self, ctx, request_context)
+            # What is gone from the run's own history stays away from its later calls.
+            is_lasting = [*map(id, kept)] != [*map(id, ctx.messages)]
+            after = as_messages(found.messages)
+            if after != shown:
+                log.filtered(flight, shown, after, _name_of(self, way), is_lasting)
+            return found
+
+        return changed
+
+    return made
+
+
+def _name_of(capability: Any, way: str) -> str:
+    """Returns the name of the function that a capability calls, or of the capability."""
+    functions: list[Any] = []
+    if isinstance(capability, ProcessHistory):
+        functions = [capability.processor]
+    elif isinstance(capability, Hooks):
+        functions = [entry.func for entry in getattr(capability, "_registry", {}).get(way, ())]
+    names = [getattr(one, "__name__", type(one).__name__) for one in functions]
+    return ", ".join(names) or type(capability).__name__

@@ -1,0 +1,63 @@
+"""Steps of pydantic-graph, told as activations; those of which agents are made are not."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import Any, Final
+
+from simkit.adapters.pydantic_ai.flights import FlightLog, said_by
+from simkit.adapters.pydantic_ai.where import current_log, flight_now, inside
+from simkit.transports.installing import Made
+
+STATE: Final = "state"
+"""The channel of a graph's state that has no fields."""
+DEPS: Final = "deps"
+"""The channel of dependencies that have no fields."""
+
+
+def heard(before: Any) -> Any:
+    """Replaces the property by which a graph gets at the function of a step."""
+
+    def call(self: Any) -> Any:
+        function = before.fget(self)
+        log = current_log()
+        return function if log is None else _told(log, self, function)
+
+    return property(call)
+
+
+def _told(log: FlightLog, step: Any, function: Made) -> Made:
+    # A graph that is built meanwhile reads the function's annotations.
+    @functools.wraps(function)
+    async def run(ctx: Any) -> Any:
+        if type(ctx.state).__module__.startswith("pydantic_ai."):
+            return await function(ctx)
+        held = ((ctx.state, STATE), (ctx.deps, DEPS))
+        flight = log.began(flight_now(), _name_of(step), _input_of(ctx), held)
+        with inside(flight):
+            try:
+                await asyncio.sleep(0)
+                log.started(flight)
+                result = await function(ctx)
+            except BaseException as problem:
+                log.failed(flight, log.halted(problem))
+                raise
+            log.ended(flight, _output_of(result))
+            return result
+
+    return run
+
+
+def _name_of(step: Any) -> str:
+    return str(step.label or step.id)
+
+
+def _input_of(ctx: Any) -> Any:
+    """Returns what a step is given: of a node, its fields."""
+    return said_by(getattr(ctx, "inputs", None))
+
+
+def _output_of(result: Any) -> Any:
+    """Returns what a step puts out: the value of an end, or the next node."""
+    return result.data if type(result).__name__ == "End" else result

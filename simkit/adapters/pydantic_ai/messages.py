@@ -1,0 +1,101 @@
+"""PydanticAI's messages as ours: the texts that providers are sent for them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pydantic_ai import messages as m
+
+from simkit.messages import Message, ToolCall
+from simkit.wire.attachments import inline, linked, placeholder
+from simkit.wire.openai_parts import arguments_of
+
+
+def as_messages(said: Iterable[m.ModelMessage]) -> list[Message]:
+    """Returns the messages that a history is, system prompts among them."""
+    found: list[Message] = []
+    for one in said:
+        if isinstance(one, m.ModelRequest):
+            found.extend(_asked(one.parts))
+        elif one.parts:
+            found.append(as_message(one))
+    return found
+
+
+def sent_by(request: Any) -> list[Message]:
+    """Returns what a model is sent, instructions first."""
+    parts = request.model_request_parameters.instruction_parts
+    made = [Message("system", m.InstructionPart.join(parts) or "")] if parts else []
+    return [*made, *as_messages(request.messages)]
+
+
+def as_message(said: m.ModelResponse) -> Message:
+    """Returns what a model has answered."""
+    text = "".join(part.content for part in said.parts if isinstance(part, m.TextPart))
+    calls = tuple(
+        ToolCall(part.tool_call_id, part.tool_name, args_of(part.args))
+        for part in said.parts
+        if isinstance(part, m.ToolCallPart)
+    )
+    return Message("assistant", text, calls=calls)
+
+
+def args_of(args: Any) -> Any:
+    """Returns the arguments of a call: the object that they are, else the text as it stands."""
+    if isinstance(args, str):
+        return arguments_of(args)
+    return {} if args is None else args
+
+
+def _asked(parts: Iterable[Any]) -> Iterator[Message]:
+    for part in parts:
+        if isinstance(part, m.SystemPromptPart):
+            yield Message("system", part.content)
+        elif isinstance(part, m.UserPromptPart):
+            yield Message("user", text_of(part.content))
+        elif isinstance(part, m.ToolReturnPart):
+            yield result_of(part)
+        elif isinstance(part, m.RetryFeedbackPart):
+            yield Message("user", part.model_response())
+
+
+def result_of(part: m.ToolReturnPart) -> Message:
+    """Returns what a tool, or the framework in its place, has answered."""
+    return Message(
+        "tool", part.model_response_str(), call_id=part.tool_call_id, tool=part.tool_name
+    )
+
+
+def text_of(content: str | Sequence[Any] | None) -> str:
+    """Returns what a user says as text, with a placeholder for all that is none."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(_shown(one) for one in content if not isinstance(one, m.CachePoint))
+
+
+def _shown(one: Any) -> str:
+    if isinstance(one, str):
+        return one
+    if isinstance(one, m.TextContent):
+        return one.content
+    kind = str(getattr(one, "kind", "file")).removesuffix("-url")
+    if isinstance(one, m.BinaryContent):
+        kind = one.media_type.partition("/")[0]
+        return placeholder(inline(kind, b64encode(one.data).decode(), one.media_type))
+    return placeholder(linked(kind, str(getattr(one, "url", getattr(one, "file_id", "")))))
+
+
+def reason_of(feedback: Any) -> str:
+    """Returns why output is refused: what a validator says, or each error behind its place."""
+    if not isinstance(feedback, list):
+        return str(feedback)
+    return "; ".join(_located(one) for one in feedback)
+
+
+def _located(problem: Any) -> str:
+    if not isinstance(problem, dict):
+        return str(problem)
+    place = ".".join(str(step) for step in problem.get("loc", ()))
+    return f"{place}: {problem.get('msg', '')}" if place else str(problem.get("msg", ""))

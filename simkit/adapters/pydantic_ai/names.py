@@ -1,0 +1,119 @@
+"""Names of agents, by which a trace tells them apart."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from types import FrameType, ModuleType
+from typing import Any, Final, TypeAlias
+
+NAMELESS: Final = "agent"
+"""What PydanticAI itself calls an agent without a name."""
+_LIBRARIES: Final = frozenset(("simkit", "pydantic_ai", "pydantic_graph", "contextlib", "anyio"))
+_SENTENCE: Final = re.compile(r"[.!?:](?=\s|$)|\n")
+
+Kind: TypeAlias = tuple[Any, ...]
+"""What makes two agents of one name the same."""
+
+
+class Names:
+    """The names of one scenario's agents.
+
+    Agents of one name are told apart by a number if they differ in their tools, their output or
+    the first sentence of their instructions. Others are one agent: code may make its agents anew
+    for every message.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[Kind]] = {}
+        self._held: dict[int, tuple[Any, str]] = {}
+        """Agents without names, by identity; the agent is kept, so that its identity stays."""
+
+    def hold(self, agent: Any) -> None:
+        """Remembers under which name the code that is about to run an agent holds it.
+
+        The run itself may begin in a task, where that is not known.
+        """
+        if agent.name is None and id(agent) not in self._held:
+            self._held[id(agent)] = agent, held_as(agent)
+
+    def of(self, agent: Any) -> str:
+        """Returns an agent's name, for code that runs it now."""
+        self.hold(agent)
+        name = agent.name or self._held[id(agent)][1] or NAMELESS
+        kinds, kind = self._known.setdefault(name, []), _kind_of(agent)
+        if kind not in kinds:
+            kinds.append(kind)
+        number = kinds.index(kind) + 1
+        return name if number == 1 else f"{name} ({number})"
+
+
+def held_as(agent: Any) -> str:
+    """Returns under which name the code that runs an agent holds it; empty for none.
+
+    PydanticAI itself infers a name from variables, but in no task, and not where an agent is
+    iterated. Here an attribute (``self.triage``) and a key (``agents["triage"]``) are names too,
+    and what a module holds counts before the variable of a loop.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _LIBRARIES:
+            near, far = frame.f_locals, frame.f_globals
+            for look, held in ((_name_in, far), (_name_inside, near), (_name_inside, far)):
+                found = look(held, agent)
+                if found:
+                    return found
+            found = _name_in(near, agent)
+            if found:
+                return found
+        frame = frame.f_back
+    return ""
+
+
+def _name_in(held: Mapping[Any, Any], agent: Any) -> str:
+    """Returns the key of a mapping under which it holds an agent."""
+    return next((str(name) for name, value in [*held.items()] if value is agent), "")
+
+
+def _name_inside(held: Mapping[str, Any], agent: Any) -> str:
+    """Returns the name under which one of the objects here holds an agent."""
+    for value in [*held.values()]:
+        inner = value if type(value) is dict else getattr(value, "__dict__", None)
+        if type(inner) is dict and not isinstance(value, ModuleType):
+            found = _name_in(inner, agent)
+            if found:
+                return found
+    return ""
+
+
+def _kind_of(agent: Any) -> Kind:
+    texts, functions = instructions_of(agent)
+    heads = tuple(_SENTENCE.split(text.strip(), maxsplit=1)[0] for text in texts)
+    return heads, functions, tuple(tools_of(agent)), repr(agent.output_type)
+
+
+def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns an agent's own instructions: the texts, and the names of functions that make some."""
+    held = [*getattr(agent, "_system_prompts", ()), *getattr(agent, "_instructions", ())]
+    held += getattr(agent, "_system_prompt_functions", ())
+    texts, functions = [], []
+    for one in held:
+        made = getattr(one, "instruction", getattr(one, "function", one))
+        if isinstance(made, str):
+            texts.append(made)
+        else:
+            functions.append(getattr(made, "__qualname__", type(made).__name__))
+    return tuple(texts), tuple(functions)
+
+
+def tools_of(agent: Any) -> list[str]:
+    """Returns the names of an agent's function tools, as far as they are known without a run."""
+    found: list[str] = []
+
+    def look(toolset: Any) -> None:
+        found.extend(getattr(toolset, "tools", None) or ())
+
+    for toolset in agent.toolsets:
+        toolset.apply(look)
+    return found

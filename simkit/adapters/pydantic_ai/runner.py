@@ -1,0 +1,127 @@
+"""Runs of agents and graphs wherever a pipeline makes them, made known to the log that hears them.
+
+What is replaced is the whole process's; which scenario hears of it, its context says.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pydantic_ai.models
+from pydantic_ai import Agent
+from pydantic_graph import Step
+
+from simkit.adapters.pydantic_ai import graphs
+from simkit.adapters.pydantic_ai.capability import Seen
+from simkit.adapters.pydantic_ai.flights import Flight, FlightLog
+from simkit.adapters.pydantic_ai.messages import text_of
+from simkit.adapters.pydantic_ai.where import (
+    current_log,
+    flight_now,
+    inside,
+    installation,
+    leaving_now,
+    told_to,
+)
+from simkit.transports.installing import Made, Row
+
+
+@contextmanager
+def heard(log: FlightLog) -> Iterator[None]:
+    """Tells a log what agents and graphs do in this context, and in what that starts."""
+    with installation, told_to(log), Agent.using_thread_executor(log.threads):
+        installation.replace(_rows())
+        yield
+
+
+def _seen(before: Made) -> Made:
+    """Runs, streams and iterations all go through ``Agent.iter``."""
+
+    @functools.wraps(before)
+    @asynccontextmanager
+    async def iter(self: Any, user_prompt: Any = None, **kwargs: Any) -> AsyncIterator[Any]:
+        log = current_log()
+        if log is None:
+            async with before(self, user_prompt, **kwargs) as run:
+                yield run
+            return
+        flight = _begun(log, self, user_prompt, kwargs)
+        kwargs["capabilities"] = [*(kwargs.get("capabilities") or ()), Seen(log, flight)]
+        with inside(flight):
+            try:
+                async with before(self, user_prompt, **kwargs) as run:
+                    yield run
+            except BaseException as problem:
+                cause = log.halted(problem)
+                log.failed(flight, cause)
+                if cause is not problem:
+                    raise cause from None
+                raise
+            _end(log, flight, run)
+
+    return iter
+
+
+def _named(before: Made) -> Made:
+    """Looks at who holds an agent while it is called: its coroutine may be run in a task."""
+
+    @functools.wraps(before)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        log = current_log()
+        if log is not None:
+            log.names.hold(self)
+        return before(self, *args, **kwargs)
+
+    return run
+
+
+def _begun(log: FlightLog, agent: Any, prompt: Any, kwargs: dict[str, Any]) -> Flight:
+    held = ((kwargs.get("deps"), graphs.DEPS),)
+    said = _words_of(prompt)
+    return log.began(flight_now(), log.names.of(agent), said, held, leaving_now())
+
+
+def _words_of(prompt: str | Sequence[Any] | None) -> str | None:
+    return None if prompt is None else text_of(prompt)
+
+
+def _end(log: FlightLog, flight: Flight, run: Any) -> None:
+    result = run.result
+    if result is None:
+        log.ended(flight)
+        return
+    log.settled(flight, result.all_messages())
+    log.ended(flight, result.output)
+
+
+def _lent(before: Made) -> Made:
+    """Gives ``run_sync`` an event loop that ends with the scenario."""
+
+    @functools.wraps(before)
+    def get_event_loop() -> Any:
+        log = current_log()
+        if log is not None:
+            log.loops.lend()
+        return before()
+
+    return get_event_loop
+
+
+def _allowed(before: Any) -> Any:
+    """Lets code that forbids itself real requests ask: here the scenario answers."""
+    return True
+
+
+def _rows() -> Iterator[Row]:
+    yield Agent, "iter", _seen
+    yield Agent, "run", _named
+    yield Step, "call", graphs.heard
+    yield pydantic_ai.models, "ALLOW_MODEL_REQUESTS", _allowed
+    for name in ("pydantic_ai._utils", "pydantic_graph._utils"):
+        module = sys.modules.get(name)
+        if hasattr(module, "get_event_loop"):
+            yield module, "get_event_loop", _lent

@@ -1,0 +1,78 @@
+"""Tools of agents, answered by the scenario where it says so, and else carried out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_ai import ToolDefinition, ToolReturn
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.toolsets import WrapperToolset
+
+from simkit.adapters.pydantic_ai.flights import FlightLog, said_by
+from simkit.adapters.pydantic_ai.where import current_log, flight_now
+from simkit.adapters.tool_use import ToolFailure
+
+_RAISED: Final[dict[str, Callable[[str], Exception]]] = {
+    "ModelRetry": ModelRetry,
+    "ToolFailed": ToolFailed,
+}
+"""What a tool may raise to tell its model, by the name with which a failure begins."""
+
+
+@dataclass
+class HeardToolset(WrapperToolset[Any]):
+    """All of an agent's tools but those for its output, as a scenario sees and answers them."""
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
+    ) -> Any:  # fmt: skip
+        """Carries out a call, by the scenario or for real."""
+        log, flight = current_log(), flight_now()
+        real = super().call_tool
+        if log is None or flight is None:
+            return await real(name, tool_args, ctx, tool)
+        try:
+            if log.scribe.target_of(name) is not None:
+                return await real(name, tool_args, ctx, tool)
+            return await _carried_out(
+                log, tool.tool_def, tool_args, ctx, lambda: real(name, tool_args, ctx, tool)
+            )
+        finally:
+            with log.writing():
+                log.look(flight)
+
+
+class _Put(BaseException):
+    """A call was put off: it has neither an answer nor failed."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+
+async def _carried_out(
+    log: FlightLog, tool: ToolDefinition, args: dict[str, Any], ctx: Any, real: Callable[[], Any]
+) -> Any:
+    returned: list[Any] = []
+
+    async def work() -> Any:
+        try:
+            returned.append(await real())
+        except (ApprovalRequired, CallDeferred) as problem:
+            raise _Put(problem) from None
+        value = returned[0]
+        return said_by(value.return_value if isinstance(value, ToolReturn) else value)
+
+    try:
+        result = log.use_tool(tool.name, args, ctx.tool_call_id or "", work)
+        result = await result if inspect.isawaitable(result) else result
+        return returned[0] if returned else result
+    except _Put as put:
+        raise put.problem from None
+    except ToolFailure as failure:
+        kind, _, text = str(failure).partition(": ")
+        if kind in _RAISED:
+            raise _RAISED[kind](text) from None
+        raise

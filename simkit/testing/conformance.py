@@ -1,0 +1,268 @@
+"""A suite that an author subclasses: an adapter against the rules of ``docs/adapters.md``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Final, NoReturn
+
+import pytest
+import yaml
+
+from simkit.adapters.pilots import GROUP
+from simkit.adapters.surroundings import DUMMY_KEY
+from simkit.errors import SimkitError
+from simkit.expect.judge import judge
+from simkit.runtime.functions import function_named
+from simkit.scenario.files import Item, Library, Prepared
+from simkit.session import Outcome, run, simulate
+from simkit.source import load_text
+from simkit.testing.leftovers import left_behind
+from simkit.testing.rules import APPLICATIONS, Rule, prompts_of, rules
+from simkit.testing.silence import silenced
+from simkit.testing.telling import broken_text, missing_text, proves_nothing_text
+from simkit.trace import decoded
+from simkit.wire.protocols import PROTOCOLS
+
+RUNS: Final = 10
+"""Runs whose traces must be the same, byte by byte."""
+AT_ONCE: Final = 8
+"""Conversations that are led at once."""
+_each = pytest.mark.parametrize("rule", list(rules()))
+
+
+class AdapterConformance:
+    """Holds one adapter to every rule, by small applications of its framework.
+
+    A subclass whose name begins with ``Test`` names the adapter and the module of the
+    applications; ``simkit.testing.rules.APPLICATIONS`` says what each is to do. An application is
+    whatever a scenario may name under ``pipeline:``.
+    """
+
+    adapter: ClassVar[str]
+    """The name of its entry point, which is a module of its framework."""
+    applications: ClassVar[str]
+    """The module that holds the applications by their names."""
+    not_supported: ClassVar[Mapping[str, str]] = {}
+    """Applications, or rules, that the framework has no way for: each with the reason. Their tests
+    are skipped, and say it."""
+    app: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By application: what a scenario says under ``app:``."""
+    replies: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By application and agent: reply lines of its first turn, in the place of the suite's own."""
+    frameworks: ClassVar[tuple[str, ...]] = ()
+    """The top-level packages in which nothing may be left behind; else the entry point's own."""
+
+    @pytest.fixture(autouse=True)
+    def _keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lets applications be imported whose clients ask for a key."""
+        for name in {key for one in PROTOCOLS.values() for key in one.keys}:
+            monkeypatch.setenv(name, DUMMY_KEY)
+
+    # One rule after the other
+
+    @_each
+    def test_the_rule_is_kept(self, rule: str) -> None:
+        """What the adapter must see of the application, it sees."""
+        found = self._rule(rule)
+        seen = _came_of(simulate, self._prepared(found))
+        if isinstance(seen, str) or not seen.passed:
+            _fail(broken_text(self.adapter, self._entry(found), found, seen))
+
+    @_each
+    def test_the_rule_is_broken_where_the_adapter_tells_nothing(self, rule: str) -> None:
+        """What holds for a silent adapter proves nothing of the one that speaks."""
+        found = self._rule(rule)
+        with silenced(self.adapter, self._module()):
+            seen = _came_of(simulate, self._prepared(found, by_prompt=found.by_prompt))
+        if isinstance(seen, Outcome) and seen.passed:
+            _fail(proves_nothing_text(self.adapter, self._entry(found), found))
+
+    @_each
+    def test_ten_runs_are_one(self, rule: str) -> None:
+        """A conversation has the same trace every time."""
+        found = self._rule(rule)
+        prepared = self._prepared(found)
+        first, *others = (_ran(prepared, found, self) for _ in range(RUNS))
+        for number, other in enumerate(others, 2):
+            if other == first:
+                continue
+            pairs = zip(first.splitlines(), other.splitlines(), strict=False)
+            one, two = next(pair for pair in pairs if pair[0] != pair[1])
+            _fail(
+                f"run {number} of `{self._entry(found)}` is not the first one again "
+                f"(docs/adapters.md, What must be the same):\n  first: {one.decode()}\n"
+                f"  then:  {two.decode()}\n"
+                "  → Number what the framework draws; let threads run one after another."
+            )
+
+    @_each
+    def test_the_trace_reads_back_and_is_judged_alike(self, rule: str) -> None:
+        """The stored form holds all that judges need."""
+        found = self._rule(rule)
+        prepared = self._prepared(found)
+        encoded = _ran(prepared, found, self)
+        trace = decoded(encoded, f"{rule}.jsonl")
+        judged = judge(prepared.scenario, prepared.document, trace, function_named)
+        if trace.encoded() != encoded or not judged.passed:
+            _fail(broken_text(self.adapter, self._entry(found), found, Outcome(trace, judged)))
+
+    # All of it
+
+    def test_it_is_installed(self) -> None:
+        """The adapter is found by its entry point, and flies or hears something."""
+        module = self._module()
+        if not callable(getattr(module, "pilot", None)):
+            _fail(f"the adapter {self.adapter!r} ({module.__name__}) has no function `pilot`")
+
+    def test_what_is_declared_has_a_name_that_there_is(self) -> None:
+        """A misspelt name would skip nothing, and say nothing."""
+        known = {*APPLICATIONS, *rules()}
+        declared = {*self.not_supported, *self.app, *self.replies}
+        if declared - known:
+            names = ", ".join(sorted(declared - known))
+            _fail(f"neither an application nor a rule: {names}. There are {', '.join(known)}.")
+
+    def test_conversations_at_once_keep_apart(self) -> None:
+        """What one conversation is told, another does not hear."""
+        found = self._rule("attribution")
+        many = [self._prepared(found, said=f"Hello {number}") for number in range(AT_ONCE)]
+        alone = [_ran(one, found, self) for one in many]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            together = list(pool.map(lambda one: _ran(one, found, self), many))
+        for one, other in zip(alone, together, strict=True):
+            if one != other:
+                _fail(
+                    f"`{self._entry(found)}` has another trace where others run beside it "
+                    "(docs/adapters.md, What must be the same).\n"
+                    "  → Let `Ears` tell who is listening here; keep nothing in the module."
+                )
+
+    def test_nothing_is_left_behind(self) -> None:
+        """Whatever was replaced in the framework is put back."""
+        frameworks = self.frameworks or (self.adapter.partition(".")[0],)
+        for name in self._supported():
+            _came_of(simulate, self._prepared(rules()[name]))
+        found = left_behind(self._module(), frameworks, import_module(self.applications))
+        if found:
+            _fail(
+                f"the adapter {self.adapter!r} has left this behind (docs/adapters.md, "
+                "What must be the same):\n  " + "\n  ".join(found) + "\n"
+                "  → Replace by `Installation`, which puts back; close what `close` is told of."
+            )
+
+    def test_simkit_judge_accepts_every_trace(self, tmp_path: Path) -> None:
+        """What was run can be judged again by the command, without running anything."""
+        names = self._supported()
+        for folder in ("scenarios", "traces"):
+            (tmp_path / folder).mkdir()
+        for name in names:
+            prepared = self._prepared(rules()[name])
+            file = tmp_path / "scenarios" / f"{name}.scenario.yaml"
+            file.write_text(self._written(rules()[name]), encoding="utf-8")
+            encoded = _ran(prepared, rules()[name], self)
+            (tmp_path / "traces" / f"{name}.jsonl").write_bytes(encoded)
+        done = subprocess.run(
+            [sys.executable, "-m", "simkit", "judge", "traces"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            _fail(f"`simkit judge` does not accept the traces:\n{done.stdout}{done.stderr}")
+
+    # Below the surface
+
+    def _module(self) -> ModuleType:
+        return _installed(self.adapter)
+
+    def _supported(self) -> list[str]:
+        """Returns the rules that are to be kept."""
+        off = self.not_supported
+        return [one.rule for one in rules().values() if not {one.rule, one.app} & {*off}]
+
+    def _rule(self, name: str) -> Rule:
+        """Returns a rule; skips what the framework has no way for, fails for what is missing."""
+        found = rules()[name]
+        for key in (found.rule, found.app):
+            if key in self.not_supported:
+                pytest.skip(f"{self.adapter}, {key}: not supported: {self.not_supported[key]}")
+        if not hasattr(import_module(self.applications), found.app):
+            _fail(missing_text(self.applications, found.app))
+        return found
+
+    def _entry(self, rule: Rule) -> str:
+        return f"{self.applications}:{rule.app}"
+
+    def _prepared(self, rule: Rule, *, by_prompt: bool = False, said: str = "") -> Prepared:
+        """Returns a rule's conversation with the author's application, ready to run."""
+        file = f"{rule.rule}.scenario.yaml"
+        (document,) = load_text(self._written(rule, by_prompt, said), file)
+        return Library().assembled(Item(file, rule.rule, 0, 1), document)
+
+    def _written(self, rule: Rule, by_prompt: bool = False, said: str = "") -> str:
+        """Returns a rule's conversation as the text of a scenario file."""
+        first, *others = rule.turns
+        lines = self.replies.get(rule.app, {})
+        first = {**first, "replies": {**first["replies"], **lines}}
+        if said:
+            first = {**first, "user": said}
+        written: dict[str, Any] = {
+            "version": 1, "scenario": rule.rule, "pipeline": self._entry(rule),
+            "app": dict(self.app.get(rule.app, {})),
+            "agents": prompts_of(rule) if by_prompt else {}, "turns": [first, *others],
+        }  # fmt: skip
+        return _as_yaml(written)
+
+
+def _as_yaml(value: Any) -> str:
+    text: str = yaml.dump(
+        value, Dumper=_Whole, sort_keys=False, default_flow_style=None, width=100,
+        allow_unicode=True,
+    )  # fmt: skip
+    return text
+
+
+class _Whole(yaml.SafeDumper):
+    """Writes what stands in two places twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Says so."""
+        return True
+
+
+@cache
+def _installed(name: str) -> ModuleType:
+    found = list(entry_points(group=GROUP, name=name))
+    if not found:
+        _fail(
+            f"no adapter is installed under the name {name!r} (docs/adapters.md, Publish it).\n"
+            f'  → In its pyproject.toml: [project.entry-points."{GROUP}"], and install it.'
+        )
+    return import_module(found[0].value)
+
+
+def _came_of(work: Callable[[Prepared], Outcome], prepared: Prepared) -> Outcome | str:
+    """Returns what came of a run, or why it could not go on."""
+    try:
+        return work(prepared)
+    except SimkitError as problem:
+        return str(problem)
+
+
+def _ran(prepared: Prepared, rule: Rule, suite: AdapterConformance) -> bytes:
+    """Returns the trace of a run in its stored form."""
+    try:
+        return run(prepared).encoded()
+    except SimkitError as problem:
+        _fail(broken_text(suite.adapter, suite._entry(rule), rule, str(problem)))
+
+
+def _fail(text: str) -> NoReturn:
+    __tracebackhide__ = True
+    pytest.fail(text, pytrace=False)

@@ -1,0 +1,70 @@
+"""What an adapter must see: one rule each, with the application that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.source import load_text
+
+FILE: Final = Path(__file__).with_name("rules.yaml")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule of ``docs/adapters.md``, as a conversation that shows whether it is kept."""
+
+    rule: str
+    """Its name."""
+    app: str
+    """The application that is talked to."""
+    says: str
+    fix: str
+    """What an adapter does to keep it."""
+    turns: tuple[Mapping[str, Any], ...]
+    by_prompt: bool = False
+    """A silent adapter breaks it even where prompts tell whose a model call is."""
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Returns every rule by its name."""
+    text = FILE.read_text(encoding="utf-8")
+    found = (msgspec.convert(one.data, Rule) for one in load_text(text, FILE.name))
+    return {one.rule: one for one in found}
+
+
+APPLICATIONS: Final[Mapping[str, str]] = {
+    "solo": "`writer` answers.",
+    "chain": "`first` answers; `second` is shown that answer, and its own is the reply.",
+    "parallel": "`left` and `right` answer at once, both with the instructions `You review.`; the "
+    "reply is both answers, left first, with ` / ` between them.",
+    "nested": "`boss` has a tool `ask_helper(input)` that lets `helper` answer.",
+    "handoff": "`front` passes control to `expert` with a payload `{topic: …}`, by a tool that is "
+    "called `pass_on` where models do that: what a name alone tells proves nothing.",
+    "filter": "`front` has a tool `look_up(word)` and passes control to `expert`, whose history "
+    "the function `without_tools` has relieved of all tool traffic.",
+    "state": "`first` and `second` each add their answer to the list `notes` of the state.",
+    "interrupt": "`teller` has a tool `pay(amount)` for which the user is asked first; the answer "
+    "`true` lets it be carried out.",
+    "stream": "`writer` answers, streamed; the reply is all that was streamed.",
+    "retry": "`writer` answers; a call that fails with status 503 is made again after the second "
+    "that the provider asks for.",
+    "broken": '`clerk` answers; then code of the application raises `LookupError("lost")` while '
+    "it is still at work.",
+    "tools": "`clerk` has a tool `look_up(word)` that returns `<word> is known.`",
+    "cancel": "`slow` has a tool `wait()` that never returns; once it is carried out the "
+    "application cancels the work, and replies `Cancelled.`",
+    "sessions": "`clerk` answers, and is shown all that was said in its session.",
+}
+"""What each application does. The instructions of an agent are `You are <its name>.`"""
+
+
+def prompts_of(rule: Rule) -> dict[str, Any]:
+    """Returns rules of attribution by the prompts of a rule's agents, as a scenario has them."""
+    agents = dict.fromkeys(name for turn in rule.turns for name in turn.get("replies", ()))
+    said = "You review." if rule.app == "parallel" else "You are {}."
+    return {name: {"system": {"$contains": said.format(name)}} for name in agents}

@@ -1,0 +1,86 @@
+"""Handoffs are calls of tools: what a model would say to make one, and what such a call says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simkit.adapters.handoff_calls import Told, args_for, told_by
+from simkit.messages import Handoff
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "required": ["order", "source"],
+    "properties": {"order": {"type": "string"}, "source": {"const": "triage"}},
+}
+WHOLE: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "payload"],
+    "properties": {
+        "type": {"const": "refund"},
+        "query": {"type": "string"},
+        "payload": {"$ref": "#/$defs/Order"},
+    },
+    "$defs": {"Order": ORDER},
+}
+
+
+@pytest.mark.parametrize("schema", [None, True, {}, {"properties": {"order": {}}}])
+def test_the_payload_is_the_arguments_of_a_tool_that_names_no_payload(schema: Any) -> None:
+    line = Handoff("refunds", payload={"order": "A-1"})
+
+    assert args_for(line, schema) == {"order": "A-1"}
+    assert args_for(Handoff("refunds"), schema) == {}
+
+
+def test_a_query_stands_beside_the_payload_where_the_tool_names_none() -> None:
+    line = Handoff("refunds", payload={"order": "A-1"}, query="Refund it")
+
+    assert args_for(line, None) == {"order": "A-1", "query": "Refund it"}
+
+
+def test_a_tool_that_names_a_payload_is_told_each_part_by_its_name() -> None:
+    line = Handoff(
+        "refunds", payload={"order": "A-1", "source": "me"}, type="return", query="Take it"
+    )
+
+    assert args_for(line, WHOLE) == {
+        "type": "return",
+        "query": "Take it",
+        "payload": {"order": "A-1", "source": "me"},
+    }
+
+
+def test_what_a_schema_requires_and_leaves_no_choice_about_is_said_by_any_model() -> None:
+    line = Handoff("refunds", payload={"order": "A-1"})
+
+    assert args_for(line, WHOLE) == {
+        "type": "refund",
+        "payload": {"order": "A-1", "source": "triage"},
+    }
+    assert args_for(line, ORDER) == {"order": "A-1", "source": "triage"}
+    assert args_for(line, {**ORDER, "required": ["order"]}) == {"order": "A-1"}
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"type": "refund", "query": "q", "payload": {"a": 1}}, Told({"a": 1}, "refund", "q")),
+        ({"payload": {}}, Told({})),
+        ({"payload": {"a": 1}, "more": 2}, Told({"payload": {"a": 1}, "more": 2})),
+        ({"query": "q"}, Told({"query": "q"})),
+        ({"payload": 1, "type": ["refund"]}, Told(1)),
+        ({}, Told()),
+        (None, Told()),
+        ("text", Told("text")),
+    ],
+)
+def test_a_call_says_what_it_names(args: Any, told: Told) -> None:
+    assert told_by(args) == told
+
+
+@pytest.mark.parametrize("query", [None, "Refund it"])
+def test_a_payload_without_keys_is_no_tools_arguments(query: str | None) -> None:
+    with pytest.raises(ValueError, match="it has none"):
+        args_for(Handoff("refunds", payload=[1], query=query), None)

@@ -1,0 +1,76 @@
+"""What becomes of a handoff that a model of code asks for: made, made for a while, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simkit import events as e
+from simkit.messages import ToolCall
+from tests.adapters.scribes import Desk, assistant, tool, user
+from tests.building import events_of
+
+CALL = ToolCall("c1", "ask_research", {"type": "lookup", "query": "Why?", "payload": {"a": 1}})
+
+
+def asked() -> Desk:
+    """A desk whose agent `a` has asked to hand over to research."""
+    desk = Desk({"ask_research": "research"})
+    desk.turn("Hello")
+    desk.answers(desk.asks([user("Hello")]), "", CALL)
+    return desk
+
+
+def handoffs(desk: Desk) -> list[dict[str, Any]]:
+    return [dict(handoff.fields()) for handoff in desk.view.handoffs.values()]
+
+
+ASKED = {
+    "from": "a", "to": "research", "type": "lookup", "mode": "transfer", "query": "Why?",
+    "payload": {"a": 1}, "outcome": "requested",
+}  # fmt: skip
+
+
+def test_type_query_and_payload_of_a_call_are_those_of_the_handoff() -> None:
+    assert handoffs(asked()) == [ASKED]
+
+
+def test_a_handoff_whose_target_works_inside_its_source_comes_back() -> None:
+    desk = asked()
+    desk.scribe.begin_run("research", parent=desk.scribe.runs[0].id)
+
+    assert handoffs(desk) == [{**ASKED, "mode": "delegate", "outcome": "made"}]
+
+
+def test_a_handoff_whose_target_works_inside_another_run_is_a_transfer() -> None:
+    desk = asked()
+    outer = desk.scribe.begin_run("b")
+    desk.scribe.begin_run("research", parent=outer.id)
+
+    assert handoffs(desk) == [{**ASKED, "outcome": "made"}]
+
+
+def test_a_source_that_goes_on_with_an_answer_was_refused() -> None:
+    desk = asked()
+    desk.asks([user("Hello"), assistant("", CALL), tool("No document.", "c1", "ask_research")])
+
+    assert handoffs(desk) == [{**ASKED, "outcome": "rejected", "reason": "No document."}]
+    assert desk.scribe.requested == []
+    assert [event.run for event in events_of(desk.trace, e.HandoffRejected)] == ["r1"]
+
+
+def test_what_another_run_is_told_of_a_handoff_that_was_not_made_refuses_nothing() -> None:
+    desk = asked()
+    desk.scribe.end_run(desk.scribe.runs[0], "handed_off")
+    told = [user("Hello"), assistant("", CALL), tool("Transferred.", "c1", "ask_research")]
+    desk.asks(told, agent="b")
+
+    assert handoffs(desk) == [ASKED]
+
+
+def test_the_answer_of_a_delegate_that_came_back_refuses_nothing() -> None:
+    desk = asked()
+    delegate = desk.scribe.begin_run("research", parent=desk.scribe.runs[0].id)
+    desk.scribe.end_run(delegate)
+    desk.asks([user("Hello"), assistant("", CALL), tool("Because.", "c1", "ask_research")])
+
+    assert handoffs(desk) == [{**ASKED, "mode": "delegate", "outcome": "made"}]

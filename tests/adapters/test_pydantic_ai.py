@@ -1,0 +1,370 @@
+"""PydanticAI as it is: what is claimed to be seen is seen, and by these hooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
+
+from opentelemetry.sdk.trace import TracerProvider  # noqa: E402
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import (  # noqa: E402
+    InMemorySpanExporter,
+)
+from pydantic_ai import Agent, InstrumentationSettings, models  # noqa: E402
+from pydantic_ai.models.test import TestModel  # noqa: E402
+from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
+from pydantic_graph import Step  # noqa: E402
+
+from simkit import events as e  # noqa: E402
+from simkit.adapters.pydantic_ai import capability, filters, graphs, runner  # noqa: E402
+from simkit.adapters.pydantic_ai.capability import Seen  # noqa: E402
+from simkit.adapters.pydantic_ai.flights import FlightLog  # noqa: E402
+from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
+from simkit.errors import SourceError, Unsupported  # noqa: E402
+from simkit.scenario.files import Item, Library, Prepared  # noqa: E402
+from simkit.session import simulate  # noqa: E402
+from tests.adapters.running import APPS, prepared, run_app  # noqa: E402
+
+DESK, GRAPH = APPS / "pydantic_ai_desk.scenario.yaml", APPS / "pydantic_ai_graph.scenario.yaml"
+
+
+def scenarios(*files: Path) -> list[Prepared]:
+    found = []
+    for file in files:
+        library = Library()
+        for place, document in enumerate(library.documents(str(file))):
+            item = Item(str(file), document.data["scenario"], place, 1)
+            found.append(library.prepared(item))
+    return found
+
+
+def scenario(start: str) -> Prepared:
+    found = [one for one in scenarios(DESK, GRAPH) if one.item.name.startswith(start)]
+    assert len(found) == 1, start
+    return found[0]
+
+
+def passes(one: Prepared) -> bool:
+    try:
+        return simulate(one).passed
+    except SourceError:
+        return False
+
+
+ASKED = """
+    turns:
+      - user: A window
+        replies:
+          triage: [{calls: [ask_seats: {question: A window?}]}, You sit in 12A.]
+          seats: [{calls: [book_seat: {seat: 12A}]}, It is 12A.]
+        expect:
+          reply: You sit in 12A.
+          agents: [triage, seats]
+          runs: {seats: {input: A window?, output: It is 12A.}, triage: {output: You sit in 12A.}}
+          state: {seat: 12A}
+          tool_calls:
+            - {agent: triage, tool: ask_seats, result: It is 12A.}
+            - {agent: seats, tool: book_seat, result: booked 12A}
+          context: {seats: {messages: [{system: You book seats.}, {user: A window?}]}}
+"""
+WAYS = ["ask", "ask_in_sync", "ask_streamed", "ask_streamed_in_sync", "ask_by_events",
+        "ask_by_nodes"]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_that_asks_another_is_seen_however_it_is_run(way: str) -> None:
+    ran = run_app(f"pydantic_ai_desk:{way}", ASKED)
+
+    assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
+
+
+CHAT = """
+    app: {path: [.], run_options: pydantic_ai_desk:passenger, call: WAY}
+    turns:
+      - user: A window
+        replies: {triage: 12A is free.}
+        expect: {reply: 12A is free., agents: [triage]}
+      - user: Take it
+        replies: {triage: [{calls: [ask_seats: {question: 12A}]}, Taken.], seats: Yes}
+        expect:
+          reply: Taken.
+          agents: [triage, seats]
+          context: {triage: {includes: [{user: A window}, {assistant: 12A is free.}]}}
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "run_sync", "run_stream", "run_stream_events", "iter"])
+def test_an_agent_keeps_its_conversation(way: str) -> None:
+    ran = run_app("pydantic_ai_desk:triage", CHAT.replace("WAY", way))
+
+    assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
+
+
+@pytest.mark.parametrize("start", ["desk: two tools", "desk: three agents", "graph: steps run"])
+def test_ten_runs_have_one_digest(start: str) -> None:
+    one = scenario(start)
+
+    assert len({simulate(one).trace.digest() for _ in range(10)}) == 1
+
+
+SESSIONS = """
+    app: {path: [.], run_options: pydantic_ai_desk:passenger}
+    turns:
+      - {session: a, user: I am A, replies: {triage: [{calls: [ask_seats: {question: 1A}]}, Hello A], seats: [{calls: [book_seat: {seat: 1A}]}, "1A"]}}
+      - {session: b, user: I am B, replies: {triage: Hello B}, expect: {state: {seat: null}}}
+      - session: a
+        user: Who am I?
+        replies: {triage: A}
+        expect:
+          state: {seat: 1A}
+          context:
+            triage: {includes: [{user: I am A}, {assistant: Hello A}], excludes: [{user: I am B}]}
+"""  # noqa: E501
+
+
+def test_sessions_keep_apart() -> None:
+    ran = run_app("pydantic_ai_desk:triage", SESSIONS)
+
+    assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
+
+
+def test_scenarios_that_run_at_once_see_their_own_agents_only() -> None:
+    several = [*scenarios(DESK)[:3], *scenarios(GRAPH)] * 2
+    alone = [simulate(one).trace.digest() for one in several]
+
+    with ThreadPoolExecutor(4) as pool:
+        at_once = [one.trace.digest() for one in pool.map(simulate, several)]
+
+    assert at_once == alone
+
+
+# What each hook is for
+
+
+def _same(before: Any) -> Any:
+    return before
+
+
+async def _as_it_is(self: Any, ctx: Any, request_context: Any) -> Any:
+    return request_context
+
+
+async def _no_process(
+    self: Any, ctx: Any, *, output_context: Any, output: Any, handler: Any
+) -> Any:  # fmt: skip
+    return await handler(output)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> Any:
+    """Stands for what nobody writes down."""
+    return ()
+
+
+def _unwrapped(self: Any, toolset: Any) -> Any:
+    return toolset
+
+
+HOOKS: dict[str, tuple[Any, str, Any, str]] = {
+    "runs": (runner, "_seen", _same, "desk: an agent asks"),
+    "names": (runner, "_named", _same, "desk: agents of a registry"),
+    "steps": (graphs, "heard", _same, "graph: steps run"),
+    "tools": (Seen, "get_wrapper_toolset", _unwrapped, "desk: an agent asks"),
+    "tools' results": (HeardToolset, "call_tool", WrapperToolset.call_tool,
+                       "desk: tools that are stubs"),
+    "output tools": (Seen, "before_model_request", _as_it_is, "desk: structured output"),
+    "output functions": (Seen, "wrap_output_process", _no_process, "desk: an output function"),
+    "models off the wire": (FlightLog, "answered", _nothing, "graph: a model that sends"),
+    "output that is refused": (FlightLog, "heard", _nothing, "desk: an output function"),
+    "output that is taken": (FlightLog, "settled", _nothing, "desk: an output function"),
+    "calls that are denied": (FlightLog, "_tell_unmade", _nothing, "desk: a tool call waits"),
+    "history processors": (capability, "rows_for", _nothing, "desk: a history processor drops"),
+    "hooks on requests": (filters, "WAYS", ("before_model_request",), "desk: a hook hides"),
+    "dependencies": (FlightLog, "look", _nothing, "desk: an agent asks"),
+    "parallel runs": (FlightLog, "_group", _nothing, "desk: three agents"),
+    "time to begin": (capability, "TICKS", 0, "desk: two tools"),
+    "failures": (FlightLog, "failed", _nothing, "desk: an agent that is given up"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_each_hook_removed_turns_a_scenario_red(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, nothing, start = HOOKS[name]
+    one = scenario(start)
+    assert passes(one)
+
+    monkeypatch.setattr(owner, attribute, nothing)
+
+    assert not passes(one)
+
+
+# The application's own
+
+
+def test_a_nested_run_names_the_run_inside_which_it_works() -> None:
+    ran = run_app("pydantic_ai_desk:ask", ASKED)
+
+    starts = [event for event in ran.trace.events if isinstance(event, e.AgentStarted)]
+    assert [(one.agent, one.run, one.parent) for one in starts] == [
+        ("triage", "r1", ""), ("seats", "r2", "r1"),
+    ]  # fmt: skip
+
+
+def test_what_an_agents_code_writes_before_it_runs_another_agent_is_its_own() -> None:
+    ran = run_app(
+        "pydantic_ai_desk:ask_together",
+        """
+        turns:
+          - user: Put us together
+            replies:
+              companions: [{calls: [seat_beside: {seat: 12A}]}, Nobody sits there.]
+              seats: Nobody.
+            expect: {state: {seat: 12A}}
+        """,
+    )
+
+    writes = [event for event in ran.trace.events if isinstance(event, e.StateUpdated)]
+    assert [(one.cause, one.agent, one.update) for one in writes[1:]] == [
+        ("writes", "companions", {"seat": "12A"})
+    ]
+
+
+def test_what_is_replaced_is_put_back() -> None:
+    before = (vars(Agent)["iter"], vars(Step)["call"], models.ALLOW_MODEL_REQUESTS)
+
+    assert passes(scenario("desk: an agent asks"))
+
+    assert (vars(Agent)["iter"], vars(Step)["call"], models.ALLOW_MODEL_REQUESTS) == before
+
+
+def test_agents_run_outside_a_scenario_are_left_alone() -> None:
+    alone = Agent(TestModel(custom_output_text="Hi"))
+    assert passes(scenario("desk: a history processor drops"))
+
+    assert asyncio.run(alone.run("Hello")).output == "Hi"
+
+
+def test_code_that_forbids_itself_real_requests_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", False)
+
+    assert passes(scenario("desk: an agent asks"))
+    assert models.ALLOW_MODEL_REQUESTS is False
+
+
+def test_no_key_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+    assert passes(scenario("desk: two tools"))
+
+
+@pytest.fixture
+def spans() -> Iterator[InMemorySpanExporter]:
+    """What the application's own instrumentation exports."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
+    yield exporter
+    Agent.instrument_all(False)
+
+
+def test_the_applications_own_instrumentation_makes_no_difference(
+    spans: InMemorySpanExporter,
+) -> None:
+    one = scenario("desk: an agent asks")
+    with_spans = simulate(one)
+    Agent.instrument_all(False)
+
+    assert with_spans.passed
+    assert with_spans.trace.digest() == simulate(one).trace.digest()
+    agents = [
+        (span.attributes or {})["gen_ai.agent.name"]
+        for span in spans.get_finished_spans()
+        if "gen_ai.agent.name" in (span.attributes or {}) and "invoke_agent" in span.name
+    ]
+    assert agents == ["seats", "triage", "triage"]
+
+
+def test_the_applications_own_capabilities_stay_in_force() -> None:
+    ran = run_app(
+        "pydantic_ai_hooks:ask",
+        """
+        turns:
+          - user: Hello
+            replies: {careful: [{calls: [greet: {name: ann}]}, Bye]}
+            tool_results: {greet: Hello Ann}
+            expect:
+              reply: Bye
+              tool_calls: [{tool: greet, args: {name: ann}, result: Hello Ann}]
+              context: {"careful[1]": {includes: [{role: tool, content: HELLO ANN}]}}
+        """,
+    )
+
+    assert ran.judgement.findings == ()
+    import pydantic_ai_hooks
+
+    assert pydantic_ai_hooks.heard == [
+        "wrap_run", "wrap_model_request", "before_model_request", "prepare_model_request",
+        "after_model_request", "wrap_tool_execute", "before_tool_execute", "after_tool_execute",
+        "wrap_model_request", "before_model_request", "prepare_model_request",
+        "after_model_request",
+    ]  # fmt: skip
+
+
+# What cannot be
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a way that there is not": (
+        "app: {path: [.], call: ask}\nturns: [{user: Hi}]",
+        ":4:24: an agent is run by run, run_sync, run_stream, run_stream_events, iter: "
+        "not by `ask`",
+    ),
+    "options that are no mapping": (
+        "app: {path: [.], run_options: pydantic_ai_desk:Passenger}\nturns: [{user: Hi}]",
+        ":4:31: `pydantic_ai_desk:Passenger` returns an object of class `Passenger`, not a "
+        "mapping of what an agent is run with, by its names",
+    ),
+    "an answer to no question": (
+        "turns: [{user: Hi, replies: {clerk: Hi}}, {resume: true}]",
+        "turn 2 answers an interrupt, and no tool call waits for approval.",
+    ),
+    "a tool that nobody has": (
+        "turns: [{user: Hi, replies: {clerk: Hi}, tool_results: {weather: Rain}}]",
+        "no model was offered tool `weather`. Offered: out_cancel_flight, out_weather.",
+    ),
+    "a handoff without a tool": (
+        "turns: [{user: Hi, replies: {clerk: {handoff: {to: seats}}}}]",
+        "agent 'clerk' is offered no tool that passes control to 'seats'. "
+        "Offered: out_weather, out_cancel_flight.\n"
+        "Name the tool under `agents: {seats: {handoff: …}}`.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_served_is_refused(name: str) -> None:
+    text, says = REFUSED[name]
+
+    with pytest.raises((SourceError, Unsupported)) as caught:
+        run_app("pydantic_ai_desk:clerk", text)
+
+    assert says in str(caught.value)
+
+
+def test_a_missing_line_stops_nested_agents_too() -> None:
+    one = prepared(
+        "pydantic_ai_desk:side_by_side", "turns: [{user: Hi, replies: {translator: Hola}}]"
+    )
+
+    found = [finding.what for finding in simulate(one).judgement.findings]
+
+    assert [what.partition(",")[0] for what in found] == [
+        "agent 'translator (2)' made a model call in turn 1"
+    ]

@@ -1,0 +1,74 @@
+"""Histories that are read again and again: of one that grows, only what is new is read."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from simkit.adapters.readings import Reading
+from simkit.adapters.streams import leading_equal, leading_same, print_of
+from simkit.context.tokens import chars_over_four
+from simkit.messages import Message
+
+A, B, C = (Message("user", text) for text in ("one", "two", "three"))
+
+
+class Read:
+    """A reading, with what it has looked at."""
+
+    def __init__(self) -> None:
+        self.reading, self.looked_at = Reading(), list[str]()
+
+    def go_on(self, *given: Message, words: object = ()) -> list[str]:
+        """Reads a history; returns what of it was looked at."""
+        self.looked_at = []
+        self.reading.go_on(list(given), self._ours, words, chars_over_four)
+        return self.looked_at
+
+    def _ours(self, message: Message) -> Message:
+        self.looked_at.append(message.content)
+        return replace(message, agent="ours")
+
+
+def test_of_a_history_that_grows_only_what_is_new_is_read() -> None:
+    read = Read()
+    read.go_on(A, B)
+
+    assert read.go_on(A, B, C) == ["three"]
+    assert read.reading.messages == [replace(one, agent="ours") for one in (A, B, C)]
+    assert read.reading.prints == [print_of(one) for one in (A, B, C)]
+    assert read.reading.tokens == [1, 1, 2]
+
+
+def test_a_history_of_which_something_was_taken_is_read_from_there() -> None:
+    read = Read()
+    read.go_on(A, B, C)
+
+    assert read.go_on(A, C) == ["three"]
+    assert [one.content for one in read.reading.messages] == ["one", "three"]
+    assert read.reading.tokens == [1, 2]
+
+
+def test_a_history_is_read_again_where_calls_go_by_other_names() -> None:
+    read = Read()
+    read.go_on(A, B, words="before")
+
+    assert read.go_on(A, B, words="after") == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same", "equal"),
+    [
+        ([], [A], 0, 0),
+        ([A, B], [A, B, C], 2, 2),
+        ([A, B, C], [A, B], 2, 2),
+        ([A, B], [A, replace(B)], 1, 2),
+        ([A, B, C], [A, replace(B), C], 3, 3),
+        ([A, B], [B, A], 0, 0),
+        ([A, C], [replace(A), B], 0, 1),
+    ],
+)
+def test_what_two_lists_have_in_common_at_the_front(
+    before: list[Message], after: list[Message], same: int, equal: int
+) -> None:
+    assert (leading_same(before, after), leading_equal(before, after)) == (same, equal)

@@ -1,0 +1,73 @@
+"""An agent whose own capability has a hand in everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
+
+heard: list[str] = []
+
+
+class Careful(AbstractCapability[Any]):
+    """Notes what it is asked, and shouts what a tool says."""
+
+    async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
+        """The run."""
+        heard.append("wrap_run")
+        return await handler()
+
+    async def wrap_model_request(self, ctx: Any, *, request_context: Any, handler: Any) -> Any:
+        """A request, with all that is done to it."""
+        heard.append("wrap_model_request")
+        return await handler(request_context)
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        """A request."""
+        heard.append("before_model_request")
+        return request_context
+
+    async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
+        """An attempt at it."""
+        heard.append("prepare_model_request")
+        return request_context
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+        """What the model has answered."""
+        heard.append("after_model_request")
+        return response
+
+    async def wrap_tool_execute(
+        self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any
+    ) -> Any:
+        """A tool, with all that is done to its call."""
+        heard.append("wrap_tool_execute")
+        return await handler(args)
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        """A tool's call."""
+        heard.append("before_tool_execute")
+        return args
+
+    async def after_tool_execute(
+        self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any
+    ) -> Any:
+        """What a tool says."""
+        heard.append("after_tool_execute")
+        return result.upper()
+
+
+careful = Agent("openai-chat:gpt-4o", name="careful", capabilities=[Careful()])
+
+
+@careful.tool_plain
+def greet(name: str) -> str:
+    """Greets somebody."""
+    raise ConnectionError("nobody is there")
+
+
+async def ask(text: str) -> str:
+    """Answers one question."""
+    heard.clear()
+    return (await careful.run(text)).output

@@ -1,0 +1,98 @@
+"""Claims on sections of contexts that code built: its file says which message is of which."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from tests.adapters.running import run_app
+from tests.building import Ran
+
+TURNS = """
+turns:
+  - user: I want my money back
+    replies:
+      triage:
+        - calls: [find_order: {customer: Ada}]
+        - I have found it.
+    tool_results: {find_order: {order_id: A-1042}}
+  - user: Thank you
+    replies: {triage: You are welcome.}
+    expect:
+      context:
+        triage:
+"""
+FIRST = """
+turns:
+  - user: I want my money back
+    replies:
+      triage:
+        - calls: [find_order: {customer: Ada}]
+        - I have found it.
+    tool_results: {find_order: {order_id: A-1042}}
+    expect:
+      context:
+        triage[1]:
+"""
+
+
+def judged(sections: str, claims: str, turns: str = TURNS) -> Ran:
+    head = (
+        "app: {path: [.], tools: {find_order: money_desk:find_order}}\n"
+        f"agents: {{triage: {{system: {{$starts: You are the triage}}{sections}}}}}\n"
+    )
+    return run_app("money_desk:Desk", f"{head}{turns}{indent(claims, ' ' * 10)}\n")
+
+
+def whats(ran: Ran) -> list[str]:
+    return [finding.what for finding in ran.judgement.findings]
+
+
+@pytest.mark.parametrize(
+    ("sections", "claims"),
+    [
+        ("{}", "sections: [instructions, history]"),
+        ("{}", "instructions: [{system: {$contains: triage}}]"),
+        (
+            "{}",
+            "history: [user: I want my money back, assistant: I have found it., user: Thank you]",
+        ),
+        ("{current_message: {role: user}}", "current_message: [user: Thank you]"),
+        (
+            "{current_message: {role: user}}",
+            "history: [user: I want my money back, assistant: I have found it.]",
+        ),
+        ("{said: {role: assistant}}", "sections: [instructions, history, said]"),
+        ("{prompt: {role: system}}", "prompt: {$len: 1}"),
+    ],
+)
+def test_a_message_is_of_the_first_section_that_fits(sections: str, claims: str) -> None:
+    assert whats(judged(f", sections: {sections}", claims)) == []
+
+
+def test_what_a_run_says_and_hears_is_of_the_run() -> None:
+    claims = "run: [{role: assistant}, {role: tool}]"
+
+    assert whats(judged(", sections: {}", claims, FIRST)) == []
+
+
+@pytest.mark.parametrize("claims", ["history: [user: Thank you]", "sections: [history]"])
+def test_a_claim_on_a_named_section_can_fail(claims: str) -> None:
+    (what,) = whats(judged(", sections: {}", claims))
+
+    assert what == f"context.triage.{claims.partition(':')[0]} does not match"
+
+
+@pytest.mark.parametrize(
+    ("sections", "claims"),
+    [
+        ("", "history: {$len: 3}"),
+        (", sections: {}", "left_out: []"),
+        (", sections: {}", "share: {user: 0.5}"),
+    ],
+)
+def test_what_nobody_has_named_stays_unseen(sections: str, claims: str) -> None:
+    (what,) = whats(judged(sections, claims))
+
+    assert "is not observable by driver 'python'" in what

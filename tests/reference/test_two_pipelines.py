@@ -1,0 +1,121 @@
+"""One scenario, two pipelines: what holds on a design holds on the code that implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simkit.paths import parse
+from simkit.scenario.items import Item
+from tests.mutations import errors, findings_at, is_written, where_in_file
+from tests.twins import (
+    ROOT,
+    Mutant,
+    app_of,
+    holds_on,
+    lacks,
+    mutants,
+    mutated,
+    needs_unseen,
+    on_both,
+    reason_left_out,
+    scenarios,
+    twins,
+)
+
+CASES = [(twin, item) for twin in twins() for item in scenarios(twin)]
+NAMES = [f"{Path(twin).name.split('.')[0]}: {item.id}" for twin, item in CASES]
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(ROOT)
+    return
+
+
+def skip_without(item: Item) -> None:
+    missing = lacks(item)
+    if missing:
+        pytest.skip(missing)
+
+
+@pytest.mark.parametrize(("twin", "item"), CASES, ids=NAMES)
+def test_a_scenario_holds_on_both_and_nothing_differs_but_what_is_declared(
+    twin: str, item: Item
+) -> None:
+    skip_without(item)
+    if reason_left_out(twin, item):
+        assert not holds_on(twin, item), "it holds: take it out of `leaves_out`"
+        return
+
+    both = on_both(twin, item)
+
+    assert both.own.judgement.findings == ()
+    assert both.other.judgement.findings == ()
+    assert both.undeclared.is_equal, both.undeclared
+
+
+@pytest.mark.parametrize("twin", twins())
+def test_every_declared_difference_is_there_in_some_scenario(twin: str) -> None:
+    implements = app_of(twin).implements
+    assert implements is not None
+    asked = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
+    for item in asked:
+        skip_without(item)
+
+    met = frozenset[str]().union(*(on_both(twin, item).met for item in asked))
+
+    assert asked
+    assert sorted(implements.differs.keys() - met) == []
+
+
+@pytest.mark.parametrize("twin", twins())
+def test_what_is_declared_not_to_be_seen_is_claimed_by_some_scenario(twin: str) -> None:
+    implements = app_of(twin).implements
+    assert implements is not None
+    asked = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
+    for item in asked:
+        skip_without(item)
+
+    stale = [
+        kind for kind in implements.unseen
+        if not any(needs_unseen(twin, item, kind) for item in asked)
+    ]  # fmt: skip
+
+    assert stale == []
+
+
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.id)
+def test_a_fault_in_the_code_turns_the_same_scenario_red_where_it_stands(
+    mutant: Mutant, tmp_path: Path
+) -> None:
+    (item,) = [
+        one for one in scenarios(mutant.twin)
+        if one.id == f"{Path(mutant.twin).parent.as_posix()}/{mutant.scenario}"
+    ]  # fmt: skip
+    skip_without(item)
+    sound = on_both(mutant.twin, item).other
+
+    outcome = mutated(mutant, tmp_path)
+
+    assert sound.judgement.findings == ()
+    for claim in mutant.red:
+        assert is_written(item.file, item.index, parse(claim)), f"{claim} is not there"
+        found = findings_at(outcome, claim)
+        assert found, f"{claim} still holds: {outcome.judgement.findings}"
+        for finding in found:
+            assert finding.where == where_in_file(item.file, item.index, finding.path)
+    # The claim is false: the run did not break down, neither the script nor the code.
+    assert [finding for finding in outcome.judgement.findings if finding.breaks] == []
+    assert set(errors(outcome)) <= set(errors(sound))
+
+
+def test_every_twin_has_mutants_with_names_of_their_own() -> None:
+    counts = {twin: sum(mutant.twin == twin for mutant in mutants()) for twin in twins()}
+    names = [mutant.id for mutant in mutants()]
+
+    assert twins()
+    assert {twin: count for twin, count in counts.items() if count < 5} == {}
+    assert len(set(names)) == len(names)

@@ -1,0 +1,18 @@
+"""The adapter for LangGraph keeps the rules of docs/adapters.md."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+if find_spec("langgraph") is None:
+    pytest.skip("langgraph is not installed", allow_module_level=True)
+
+from simkit.testing import AdapterConformance
+
+
+class TestLangGraph(AdapterConformance):
+    adapter = "langgraph"
+    applications = "tests.testing.langgraph_apps"
+    frameworks = ("langgraph", "langchain", "langchain_core", "langchain_openai")

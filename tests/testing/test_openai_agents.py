@@ -1,0 +1,15 @@
+"""The adapter for the OpenAI Agents SDK keeps the rules of docs/adapters.md."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("agents", reason="openai-agents is not installed")
+
+from simkit.testing import AdapterConformance
+
+
+class TestOpenAIAgents(AdapterConformance):
+    adapter = "agents.run_context"
+    applications = "tests.testing.openai_agents_apps"
+    not_supported = {"reducer": "a context object has no reducers: values are replaced"}  # noqa: RUF012

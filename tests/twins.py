@@ -1,0 +1,205 @@
+"""Code that implements a declared pipeline: what comes of its scenarios on both, and of mutants.
+
+A twin is a `*.pipeline.yaml` under `scenarios/` with `code:` and `implements:`. A file
+`*.mutants.yaml` beside it plants faults in its source: the twin's folder is copied, the text is
+replaced in the copy, and a scenario is run there; so its lines are those of the real files.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from simkit.cli.other_pipelines import named_for, on_pipeline, other_pipeline, pipeline_in
+from simkit.diff import TraceDiff, trace_diff, without
+from simkit.errors import SimkitError
+from simkit.scenario.apps import App
+from simkit.scenario.files import Library
+from simkit.scenario.implementing import check_left_out, scenarios_of
+from simkit.scenario.items import Item, items_in
+from simkit.scenario.needs import unmet
+from simkit.session import Outcome, simulate
+from simkit.source import load
+from simkit.views import view_of
+from tests.mutations import Edit, applied
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SCENARIOS: Final = ROOT / "scenarios"
+MUTANTS: Final = "*.mutants.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault in the source of a twin, and the claim that it turns red."""
+
+    id: str
+    twin: str
+    """The twin's file, from the repository's root."""
+    why: str
+    file: str
+    """The source file, from the twin's folder."""
+    replace: str
+    by: str
+    scenario: str
+    """`file::name`, from the twin's folder."""
+    red: tuple[str, ...]
+    edit_scenario: tuple[Edit, ...]
+    """Edits of the script, where the broken code asks for other replies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A scenario's two runs."""
+
+    own: Outcome
+    other: Outcome
+    undeclared: TraceDiff
+    """Where they differ, and that is not declared."""
+    met: frozenset[str]
+    """The declared differences that are there."""
+
+
+@cache
+def library() -> Library:
+    """Returns the one library of the files as they are."""
+    return Library()
+
+
+@cache
+def twins() -> tuple[str, ...]:
+    """Returns the files of all twins, from the repository's root, of what is installed here."""
+    with chdir(ROOT):
+        files = sorted(SCENARIOS.rglob("*.pipeline.yaml"))
+        return tuple(str(f.relative_to(ROOT)) for f in files if _is_twin(f))
+
+
+def _is_twin(file: Path) -> bool:
+    documents = load(file)
+    return all("implements" in document.data for document in documents)
+
+
+def app_of(twin: str) -> App:
+    """Returns what a twin's file says."""
+    subject, _ = pipeline_in(twin, library())
+    assert isinstance(subject, App)
+    return subject
+
+
+@cache
+def scenarios(twin: str) -> tuple[Item, ...]:
+    """Returns the scenarios that are about what a twin implements, those left out among them."""
+    with chdir(ROOT):
+        subject, document = pipeline_in(twin, library())
+        assert isinstance(subject, App)
+        check_left_out(document, subject)
+        return tuple(scenarios_of(subject).values())
+
+
+def reason_left_out(twin: str, item: Item) -> str:
+    """Returns why a twin leaves a scenario out; empty if it does not."""
+    named = named_for(item.file, twin)
+    return other_pipeline(item, named, library()).standing.left_out
+
+
+def on_both(twin: str, item: Item) -> Both:
+    """Runs a scenario on its own pipeline and on a twin."""
+    app = app_of(twin)
+    assert app.implements is not None
+    own = simulate(library().prepared(item))
+    other = simulate(on_pipeline(item, named_for(item.file, twin), library()))
+    diff = trace_diff(*(view_of(outcome.trace.events) for outcome in (own, other)))
+    return Both(own, other, *without(diff, app.implements.differs))
+
+
+def holds_on(twin: str, item: Item) -> bool:
+    """Whether a scenario can be put together on a twin, runs, and holds."""
+    try:
+        return simulate(on_pipeline(item, named_for(item.file, twin), library())).passed
+    except SimkitError:
+        return False
+
+
+def needs_unseen(twin: str, item: Item, kind: str) -> bool:
+    """Whether a scenario holds no longer where a twin is said to show one thing more."""
+    _, document = pipeline_in(twin, library())
+    said = document.data["implements"]
+    unseen = {name: reason for name, reason in said["unseen"].items() if name != kind}
+    stricter = document.with_data({**document.data, "implements": {**said, "unseen": unseen}})
+    files = library().with_document(stricter)
+    return not simulate(on_pipeline(item, named_for(item.file, twin), files)).passed
+
+
+def lacks(item: Item) -> str:
+    """Returns what a scenario needs and is not installed."""
+    return unmet(item.needs)
+
+
+# Mutants
+
+
+@cache
+def mutants() -> tuple[Mutant, ...]:
+    """Returns every mutant of every folder, in the order of the files."""
+    found: list[Mutant] = []
+    for file in sorted(SCENARIOS.rglob(MUTANTS)):
+        (document,) = load(file)
+        twin = (file.parent / document.data["twin"]).relative_to(ROOT)
+        found += [_mutant(str(twin), entry) for entry in document.data["mutants"]]
+    return tuple(found)
+
+
+def _mutant(twin: str, entry: Mapping[str, Any]) -> Mutant:
+    red = entry["red"]
+    return Mutant(
+        entry["id"], twin, entry["why"], entry["file"], entry["replace"], entry["by"],
+        entry["scenario"], tuple(red if isinstance(red, list) else [red]),
+        tuple(entry.get("edit_scenario", ())),
+    )  # fmt: skip
+
+
+def mutated(mutant: Mutant, folder: Path) -> Outcome:
+    """Returns what comes of the mutant's scenario on its twin, copied into a folder.
+
+    Raises ValueError where the text that is replaced is not there exactly once.
+    """
+    home = Path(mutant.twin).parent
+    ignored = shutil.ignore_patterns("__pycache__", ".*")
+    shutil.copytree(ROOT / home, folder / home, ignore=ignored)
+    source = folder / home / mutant.file
+    text = source.read_text(encoding="utf-8")
+    if text.count(mutant.replace) != 1:
+        raise ValueError(f"{mutant.id}: the text is {text.count(mutant.replace)} times there")
+    source.write_text(text.replace(mutant.replace, mutant.by), encoding="utf-8")
+    file, _, name = mutant.scenario.partition("::")
+    with chdir(folder), _modules_of_the_copy(folder):
+        (item,) = [one for one in items_in(str(home / file)) if one.name == name]
+        files = Library()
+        document = files.documents(item.file)[item.index]
+        edited = document.with_data(applied(document.data, mutant.edit_scenario))
+        named = named_for(item.file, mutant.twin)
+        return simulate(on_pipeline(item, named, files.with_document(edited)))
+
+
+@contextmanager
+def _modules_of_the_copy(folder: Path) -> Iterator[None]:
+    """Lets modules be imported from a folder; takes away afterwards what came from there."""
+    sys.path.insert(0, str(folder))
+    before = dict(sys.modules)
+    for name in [one for one in sys.modules if one == "scenarios" or one.startswith("scenarios.")]:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
+                del sys.modules[name]
+        sys.modules.update(
+            {name: module for name, module in before.items() if name not in sys.modules}
+        )
