@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from simkit.adapters.instruments import Instrument
 from simkit.adapters.pilots import Cockpit, Pilot, standing_in
@@ -16,12 +16,32 @@ from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 from simkit.trace import Trace
 
+SPANS: Final = "opentelemetry.trace"
+"""The adapter that would say whose a call is where no other does."""
+
 
 @contextmanager
 def silenced(name: str, adapter: ModuleType) -> Iterator[None]:
-    """Lets an adapter write where nobody reads."""
-    with standing_in(name, _Silent(adapter)):
+    """Lets an adapter write where nobody reads; nor do the framework's own spans tell anything."""
+    with standing_in(name, _Silent(adapter)), without_spans(name):
         yield
+
+
+@contextmanager
+def without_spans(name: str = "") -> Iterator[None]:
+    """Lets nobody look at spans, unless the adapter of a ``name`` is the one that does."""
+    if name == SPANS:
+        yield
+        return
+    with standing_in(SPANS, _Nobody()):
+        yield
+
+
+class _Nobody:
+    """Stands in for an adapter's module, and knows nothing."""
+
+    def pilot(self, subject: Any, app: App, cockpit: Cockpit) -> None:
+        """Flies nothing."""
 
 
 class _Deaf:
