@@ -8,6 +8,8 @@ import pytest
 
 from tests.upstream import missing
 
+collect_ignore = ["upstream"]
+"""Other people's programs have tests of their own."""
 EXAMPLES = {"agents_upstream": "openai_agents", "pydantic_ai_upstream": "pydantic_ai"}
 
 
