@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
+from simkit.errors import SourceError
 from simkit.scenario.files import Item, Library, Prepared
 from simkit.session import simulate
 from simkit.source import load_text
@@ -32,3 +33,28 @@ def run_app(pipeline: str, scenario: str, folder: Path = APPS) -> Ran:
     """Runs a scenario of a pipeline that is code, and judges it."""
     outcome = simulate(prepared(pipeline, scenario, folder))
     return Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)
+
+
+def scenarios(*files: Path) -> list[Prepared]:
+    """Returns all scenarios of files, ready to run."""
+    found = []
+    for file in files:
+        library = Library()
+        for place, document in enumerate(library.documents(str(file))):
+            item = Item(str(file), document.data["scenario"], place, 1)
+            found.append(library.prepared(item))
+    return found
+
+
+def scenario_in(start: str, *files: Path) -> Prepared:
+    """Returns the one scenario of files whose name starts so."""
+    (found,) = [one for one in scenarios(*files) if one.item.name.startswith(start)]
+    return found
+
+
+def passes(one: Prepared) -> bool:
+    """Whether a scenario holds; one that cannot be served does not."""
+    try:
+        return simulate(one).passed
+    except SourceError:
+        return False

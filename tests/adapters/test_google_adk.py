@@ -29,11 +29,11 @@ from simkit.adapters.google_adk import log as adk_log
 from simkit.adapters.google_adk.log import AdkLog
 from simkit.adapters.google_adk.places import Place, place_now
 from simkit.adapters.google_adk.state import States
-from simkit.errors import SimkitError, SourceError
-from simkit.scenario.files import Item, Library, Prepared
+from simkit.errors import SimkitError
+from simkit.scenario.files import Prepared
 from simkit.session import simulate
 from simkit.testing.silence import without_spans
-from tests.adapters.running import APPS, run_app
+from tests.adapters.running import APPS, passes, run_app, scenario_in
 
 pytestmark = [
     # The ADK's workflow agents are said to make way for its graphs, one day.
@@ -45,26 +45,8 @@ pytestmark = [
 DESK, TEAM = APPS / "google_adk_desk.scenario.yaml", APPS / "google_adk_team.scenario.yaml"
 
 
-def scenarios(*files: Path) -> list[Prepared]:
-    found = []
-    for file in files:
-        library = Library()
-        for place, document in enumerate(library.documents(str(file))):
-            item = Item(str(file), document.data["scenario"], place, 1)
-            found.append(library.prepared(item))
-    return found
-
-
 def scenario(start: str) -> Prepared:
-    (found,) = [one for one in scenarios(DESK, TEAM) if one.item.name.startswith(start)]
-    return found
-
-
-def passes(prepared: Prepared) -> bool:
-    try:
-        return simulate(prepared).passed
-    except SourceError:
-        return False
+    return scenario_in(start, DESK, TEAM)
 
 
 @pytest.mark.parametrize(

@@ -21,37 +21,20 @@ from simkit.adapters.openai_agents import runner as openai_agents_runner  # noqa
 from simkit.adapters.openai_agents.flights import FlightLog  # noqa: E402
 from simkit.adapters.openai_agents.hooks import FlightHooks  # noqa: E402
 from simkit.errors import SourceError  # noqa: E402
-from simkit.scenario.files import Item, Library, Prepared  # noqa: E402
+from simkit.scenario.files import Prepared  # noqa: E402
 from simkit.session import simulate  # noqa: E402
-from tests.adapters.running import APPS, run_app  # noqa: E402
+from tests.adapters.running import APPS, passes, run_app, scenario_in, scenarios  # noqa: E402
 from tests.upstream import missing  # noqa: E402
 
 DESK, TEAM = APPS / "agents_desk.scenario.yaml", APPS / "agents_team.scenario.yaml"
 UPSTREAM = APPS / "agents_upstream.scenario.yaml"
 
 
-def scenarios(*files: Path) -> list[Prepared]:
-    found = []
-    for file in files:
-        library = Library()
-        for place, document in enumerate(library.documents(str(file))):
-            item = Item(str(file), document.data["scenario"], place, 1)
-            found.append(library.prepared(item))
-    return found
-
-
 def scenario(start: str) -> Prepared:
-    (found,) = [one for one in scenarios(DESK, TEAM, UPSTREAM) if one.item.name.startswith(start)]
+    found = scenario_in(start, DESK, TEAM, UPSTREAM)
     if Path(found.item.file) == UPSTREAM and missing("openai_agents"):
         pytest.skip(missing("openai_agents"))
     return found
-
-
-def passes(prepared: Prepared) -> bool:
-    try:
-        return simulate(prepared).passed
-    except SourceError:
-        return False
 
 
 FAQ = """

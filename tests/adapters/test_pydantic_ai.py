@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,34 +27,22 @@ from simkit.adapters.pydantic_ai.capability import Seen  # noqa: E402
 from simkit.adapters.pydantic_ai.flights import FlightLog  # noqa: E402
 from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
 from simkit.errors import SourceError, Unsupported  # noqa: E402
-from simkit.scenario.files import Item, Library, Prepared  # noqa: E402
+from simkit.scenario.files import Prepared  # noqa: E402
 from simkit.session import simulate  # noqa: E402
-from tests.adapters.running import APPS, prepared, run_app  # noqa: E402
+from tests.adapters.running import (  # noqa: E402
+    APPS,
+    passes,
+    prepared,
+    run_app,
+    scenario_in,
+    scenarios,
+)
 
 DESK, GRAPH = APPS / "pydantic_ai_desk.scenario.yaml", APPS / "pydantic_ai_graph.scenario.yaml"
 
 
-def scenarios(*files: Path) -> list[Prepared]:
-    found = []
-    for file in files:
-        library = Library()
-        for place, document in enumerate(library.documents(str(file))):
-            item = Item(str(file), document.data["scenario"], place, 1)
-            found.append(library.prepared(item))
-    return found
-
-
 def scenario(start: str) -> Prepared:
-    found = [one for one in scenarios(DESK, GRAPH) if one.item.name.startswith(start)]
-    assert len(found) == 1, start
-    return found[0]
-
-
-def passes(one: Prepared) -> bool:
-    try:
-        return simulate(one).passed
-    except SourceError:
-        return False
+    return scenario_in(start, DESK, GRAPH)
 
 
 ASKED = """
