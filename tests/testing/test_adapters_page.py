@@ -123,7 +123,7 @@ BREAKING = {
         "listener = ears.current()",
         "listener = (ears._working or [None])[0]",
         "at_once",
-        "has another trace where others run beside it",
+        "beside others:",
     ),
 }
 
