@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+
 import nox
 
 nox.options.sessions = ["lint", "tests"]
 # A Python that is not on this machine is a loud skip, not an error.
 nox.options.error_on_missing_interpreters = False
+
+PYTHONS = ["3.11", "3.12", "3.13"]
+
+if shutil.which("pyenv"):
+    # Its commands start only versions that are chosen: nox would miss the others that are here.
+    asked = [["pyenv", "version-name"], ["pyenv", "versions", "--bare"]]
+    chosen, kept = (
+        subprocess.run(one, capture_output=True, text=True, check=False).stdout.split()
+        for one in asked
+    )
+    ours = [one for one in kept if one.startswith(tuple(f"{name}." for name in PYTHONS))]
+    os.environ["PYENV_VERSION"] = ":".join([*chosen, *ours])
 
 # The corners of what pyproject.toml allows: every pair of them must hold. pytest-bdd 9.0.0 and
 # older fail with pytest 9.2, although their own metadata allows it.
@@ -17,12 +34,14 @@ PAIRS = {
     "newest": ("pytest", "pytest-bdd"),
 }
 
-ADK = (
-    "tests/adapters/test_google_adk.py",
-    "tests/testing/test_google_adk.py",
+ADK_SCENARIOS = (
     "tests/apps/google_adk_desk.scenario.yaml",
     "tests/apps/google_adk_team.scenario.yaml",
 )
+ADK = ("tests/adapters/test_google_adk.py", "tests/testing/test_google_adk.py", *ADK_SCENARIOS)
+
+# By Python: what the sessions of `google_adk_digests` have found so far.
+adk_digests: dict[str, dict[str, str]] = {}
 
 # Each in an environment of its own: what they hold below today's versions differs.
 FRAMEWORKS = {
@@ -32,12 +51,22 @@ FRAMEWORKS = {
         "agent-framework-orchestrations",
     ),
     "autogen": ("autogen-agentchat", "autogen-ext[openai]"),
-    "semantic-kernel": ("semantic-kernel",),
+    # It imports protobuf without asking for it.
+    "semantic-kernel": ("semantic-kernel", "protobuf"),
     "strands": ("strands-agents[openai]",),
 }
 
+# What has an environment of its own, and is run at night.
+BESIDE = (
+    *(f"pairs({pair})" for pair in PAIRS),
+    "old_sdks",
+    "google_adk",
+    *(f"google_adk_digests-{python}" for python in PYTHONS),
+    *(f"frameworks({framework})" for framework in FRAMEWORKS),
+)
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+
+@nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """All tests, scenarios and features."""
     session.install("-e", ".[dev]")
@@ -75,7 +104,26 @@ def old_sdks(session: nox.Session) -> None:
 def google_adk(session: nox.Session) -> None:
     """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
     session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist")
+    session.run("simkit", "replay", "-q", "--needs-met", *ADK_SCENARIOS)
     session.run("python", "-m", "pytest", "-q", *ADK, *session.posargs)
+
+
+@nox.session(python=PYTHONS)
+def google_adk_digests(session: nox.Session) -> None:
+    """The Agent Development Kit's scenarios have the same digests on every Python."""
+    session.install("-e", ".[google-adk]")
+    said = session.run("python", "-m", "tests.digests", *ADK_SCENARIOS, silent=True)
+    if not isinstance(said, str):
+        return  # With --install-only nothing is run.
+    found = json.loads(next(one for one in said.splitlines() if one.startswith("{")))["digests"]
+    if not found:
+        session.error("no scenario could run: there is nothing to compare")
+    for other, expected in adk_digests.items():
+        if found != expected:
+            different = [name for name in expected if found.get(name) != expected[name]]
+            session.error(f"digests differ from those on Python {other}: {different}")
+        session.log(f"{len(found)} digests are those on Python {other}")
+    adk_digests[str(session.python)] = found
 
 
 @nox.session(python="3.11")
@@ -83,6 +131,8 @@ def google_adk(session: nox.Session) -> None:
 def frameworks(session: nox.Session, framework: str) -> None:
     """Frameworks without an adapter, whose agents are known by their spans."""
     session.install("-e", ".", "hypothesis", "pytest-xdist", *FRAMEWORKS[framework])
+    team = f"tests/frameworks/{framework.replace('-', '_')}_team.scenario.yaml"
+    session.run("simkit", "replay", "-q", "--needs-met", team)
     # Semantic Kernel warns of itself where it is imported.
     run = ("python", "-m", "pytest", "-q", "-W", "default", "tests/frameworks")
     session.run(*run, *session.posargs)
@@ -91,10 +141,13 @@ def frameworks(session: nox.Session, framework: str) -> None:
 @nox.session(python="3.11")
 @nox.parametrize("pair", [PAIRS["oldest"], PAIRS["newest"]], ids=["oldest", "newest"])
 def nightly(session: nox.Session, pair: tuple[str, str]) -> None:
-    """The same tests at a larger size, with the oldest and the newest pytest that are supported."""
+    """The same tests at a larger size, with the oldest and the newest pytest that are supported.
+
+    After them, also where they fail, whatever has an environment of its own.
+    """
+    for name in BESIDE:
+        session.notify(name)
     session.install("--upgrade", "-e", ".[dev]", *pair)
+    # Without them their scenarios are skipped.
+    session.run("python", "-m", "tests.upstream")
     session.run("python", "-m", "pytest", "-q", *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
-    session.notify("old_sdks")
-    session.notify("google_adk")
-    for framework in FRAMEWORKS:
-        session.notify(f"frameworks({framework})")

@@ -136,7 +136,7 @@ def _tapped(app: App, texts: Sequence[str]) -> None:
     if is_factory(entry):
         entry = entry()
     flown = pilot_for(entry, app, cockpit) or PlainPilot(entry, app, cockpit)
-    pilot = Instrumented(flown, cockpit, home_of(app.entry))
+    pilot = Instrumented(flown, cockpit, home_of(app.entry), app.agents)
     pilot.facts(e.PipelineFacts(name=app.pipeline, agents={}))
     try:
         for number, text in enumerate(texts, 1):

@@ -78,3 +78,8 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The limits that only judges hold: ``irrelevant_share``, ``context_tokens``."""
     schemas: Mapping[str, JsonValue] = {}
     """JSON Schemas by the names that ``{$ref: Name}`` uses."""
+
+    @property
+    def is_code(self) -> bool:
+        """Whether no file says how contexts are made: there is no recipe that could be changed."""
+        return "sections" not in self.observes

@@ -16,6 +16,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     name: str
     rule: str
     fix: str
+    fix_in_code: str = ""
+    """What to do where the pipeline is code, if ``fix`` speaks of what only files declare."""
+
+    def advice(self, is_code: bool) -> str:
+        """Returns what to do about a pipeline that is code, or that a file declares."""
+        return (self.fix_in_code if is_code else "") or self.fix
 
 
 LINTS: Final[Mapping[str, Entry]] = {
@@ -29,6 +35,8 @@ LINTS: Final[Mapping[str, Entry]] = {
         "E", "uncontrolled",
         "user code reaches no clock, chance, thread or network that simkit does not control",
         "Pass the value in, or stub the tool with `tool_results`.",
+        "Pass the value in, or stub the tool that asks for it with `tool_results`, and name its "
+        "function under `app: {tools: …}` where it is no framework's.",
     ),
     "RUN-03": Entry(
         "W", "vacuous-claim",
@@ -50,12 +58,16 @@ LINTS: Final[Mapping[str, Entry]] = {
         "every tool result in a context follows the call that it answers",
         "Let filters and windows take a call and its result together: `tool_calls` with "
         "`tool_messages`, `window: {rounds: N}`.",
+        "Where the history is cut, let a call and its result stay or go together: cut before a "
+        "user's message.",
     ),
     "CTX-02": Entry(
         "E", "orphan-call",
         "every tool call in a context is answered once, before the conversation goes on",
         "Answer every call, or filter calls out of the history: `tool_calls`, or `handoffs` for "
         "those that pass control.",
+        "Answer every call before the model is asked again, or leave it out of what is sent: "
+        "calls that pass control too.",
     ),
     "CTX-03": Entry(
         "E", "wrong-instructions",
@@ -76,17 +88,22 @@ LINTS: Final[Mapping[str, Entry]] = {
         "W", "duplicate-message",
         "no two messages of a context are equal in role, author and content, and no id comes twice",
         "Read each message from one section only, and store replies as `${run.final_message}`.",
+        "Add each message to the history once: of what an agent returns, only what is new.",
     ),
     "CTX-10": Entry(
         "E", "over-budget",
         "a context stays within its token budget; a warning from 80 % on",
         "Give the history a `window`, or sections a `preview` or `tokens`.",
+        "Trim or sum up the history before the model is asked, or raise "
+        "`limits: {context_tokens: N}`.",
     ),
     "CTX-11": Entry(
         "W", "irrelevant-share",
         "the share of a context's tokens that comes from agents outside `sees` stays under its "
         "limit",
         "Add the filter `agents: {only: […]}` to the agent's history, or a window.",
+        "Leave other agents' messages out of what the agent is sent, or name those agents "
+        "under `sees`.",
     ),
     "CTX-12": Entry(
         "E", "illegal-sequence",
@@ -98,11 +115,13 @@ LINTS: Final[Mapping[str, Entry]] = {
         "instructions, and system messages of a history, come before what was said",
         "Put `instructions` first in the recipe, and keep system messages out of the "
         "conversation.",
+        "Send the instructions first, and keep system messages out of the conversation.",
     ),
     "CTX-16": Entry(
         "E", "current-message-twice",
         "the user's current message appears at most once in a context",
         "Show it in `current_message` or in the history, not through both.",
+        "Send the user's message once: at the end of the history, or beside it.",
     ),
     "CTX-17": Entry(
         "E", "filtered-comes-back",
@@ -120,6 +139,8 @@ LINTS: Final[Mapping[str, Entry]] = {
         "the target's first context holds the user's latest message or the handoff's query",
         "Give the target's recipe `current_message`, or declare the isolation: the contract's "
         "`history: none`, or a `task` section.",
+        "Send the target the user's message, in the history or inside the payload. Where the "
+        "isolation is meant, say so: `lints: {HND-03: why}`.",
     ),
     "HND-04": Entry(
         "E", "wrong-target",
@@ -151,12 +172,16 @@ LINTS: Final[Mapping[str, Entry]] = {
         "W", "context-ignored",
         "something of a delivered payload reaches the target's context",
         "Add a `handoff` section to the target's recipe, or leave the payload out.",
+        "Put the payload into the target's instructions or messages, or leave it out of the "
+        "handoff.",
     ),
     "STA-01": Entry(
         "E", "lost-update",
         "every write of parallel branches is in the merged value",
         "Give the channel a reducer that keeps both (append, merge, add), or write `{$set: …}` "
         "where the overwrite is meant.",
+        "Give the channel a reducer that keeps both (of LangGraph: "
+        "`Annotated[list, operator.add]`), or let one branch alone write it.",
     ),
     "STA-03": Entry(
         "E", "impure-reducer",
@@ -167,16 +192,22 @@ LINTS: Final[Mapping[str, Entry]] = {
         "E", "shrinking",
         "an appending channel never shrinks and a counter never falls, but by a declared reset",
         "Write `{$set: …}` where the reset is meant.",
+        "Return only what is new. Where the reset is meant, write it as one: of LangGraph, "
+        "`Overwrite(…)`.",
     ),
     "STA-06": Entry(
         "E", "resume-differs",
         "continuing from a checkpoint equals not having stopped",
         "Keep in channels whatever a later turn needs: a new process knows nothing else.",
+        "Keep in the state that is saved whatever a later turn needs: a new process knows "
+        "nothing else.",
     ),
     "STA-08": Entry(
         "E", "session-bleed",
         "a session among others is as if it were alone",
         "Keep what belongs to one session in its channels, not in a module or an object.",
+        "Keep what belongs to one session in its own state, not in a module or an object that "
+        "sessions share.",
     ),
     "STA-09": Entry(
         "E", "double-count",

@@ -215,6 +215,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     so that characters of several bytes come in pieces. Only a wire shows it."""
     fault: str = ""
     """The planned misbehaviour that it is, if it is one."""
+    line: int | None = None
+    """Of a handoff: the place of its reply line among its agent's in the turn."""
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):

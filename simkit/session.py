@@ -30,8 +30,11 @@ from simkit.expect.judge import Judgement, judge_seen
 from simkit.expect.lints import Watch, all_lints
 from simkit.expect.twins import reached_by_others, resumed_differs, session_differs
 from simkit.garbage import collected_later
+from simkit.messages import ABSENT
+from simkit.paths import follow
 from simkit.runtime.functions import function_named
 from simkit.scenario.files import Prepared
+from simkit.source import Document, SourcePath
 from simkit.trace import Trace
 from simkit.views import View, view_of
 
@@ -193,6 +196,7 @@ class Conversation:
     def end(self) -> Trace:
         """Ends the conversation; returns all that happened in it."""
         with placed(self._prepared):
+            self._execution.check_rules()
             return self._execution.finish()
 
     def finish(self) -> Outcome:
@@ -237,13 +241,21 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
                 yield from session_differs(view, other, session)
 
 
+def _document_of(prepared: Prepared, path: SourcePath) -> Document:
+    """Returns the document that says what is at a path: of code, it may be the pipeline's file."""
+    is_here = path[:1] not in (("app",), ("agents",)) or (
+        follow(prepared.document.data, path[:2]) is not ABSENT
+    )
+    return prepared.document if is_here else prepared.pipeline_document
+
+
 @contextmanager
 def placed(prepared: Prepared) -> Iterator[None]:
     """Tells what a script cannot be served for at its place in the scenario."""
     try:
         yield
     except (ProcessFailed, ScriptBroken) as problem:
-        where = prepared.document.position(problem.path)
+        where = _document_of(prepared, problem.path).position(problem.path)
         raise SourceError(where, problem.what) from problem
     except CallUnattributed as problem:
         raise SourceError(prepared.document.position(("pipeline",)), str(problem)) from problem

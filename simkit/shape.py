@@ -191,7 +191,8 @@ def _refusal(fault: _Fault) -> PydanticCustomError:
     return PydanticCustomError("refused", "{what}", {"what": fault.what, "fault": fault})
 
 
-FUNCTION_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[A-Za-z_]\w*")
+"""A module's name need not be Python's: folders such as ``01_intro`` can be imported by name."""
 FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]

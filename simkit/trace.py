@@ -36,6 +36,10 @@ REFERENCES: Final = frozenset(("$message", "$unlogged", "$data"))
 """Keys under which references stand in the trace; a user's own are put aside under ``$data``."""
 
 
+class References(list[JsonValue]):
+    """References to messages, canonical already: many events share them, and nobody changes one."""
+
+
 def canonical(value: Any) -> JsonValue:
     """Returns a fresh JSON value for anything a pipeline may hand over.
 
@@ -56,6 +60,8 @@ def canonical(value: Any) -> JsonValue:
         return [canonical(item) for item in value]
     if kind is Message:
         return {"$message": value.number} if value.id else _unlogged(value)
+    if kind is References:
+        return [*value]
     if kind is float:
         if isfinite(value):
             return value

@@ -19,16 +19,29 @@ DEPENDENCIES = "import faker, msgspec, pydantic, yaml"
 OTHER_PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != sys.version_info[:2]]
 
 
+@cache
+def chosen(python: str) -> dict[str, str]:
+    """What the environment must say for a Python to start: pyenv starts none that is not chosen."""
+    if shutil.which("pyenv") is None:
+        return {}
+    listed = subprocess.run(
+        ["pyenv", "versions", "--bare"], capture_output=True, text=True, check=False, timeout=60
+    )
+    version = f"{python.removeprefix('python')}."
+    kept = [one for one in listed.stdout.split() if one.startswith(version)]
+    return {"PYENV_VERSION": kept[-1]} if kept else {}
+
+
 def in_child(python: str, hash_seed: str) -> dict[str, Any]:
     """What a new process says: its hash of a text, and the digests."""
     done = subprocess.run(
         [python, "-m", "tests.digests"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        env={**os.environ, **chosen(Path(python).name), "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
@@ -45,7 +58,12 @@ def reason_against(python: str) -> str:
     if shutil.which(python) is None:
         return f"there is no {python} on this machine"
     tried = subprocess.run(
-        [python, "-c", DEPENDENCIES], capture_output=True, text=True, check=False, timeout=60
+        [python, "-c", DEPENDENCIES],
+        env={**os.environ, **chosen(python)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     if tried.returncode == 0:
         return ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from simkit.messages import Message
-from simkit.wire.chains import chained
+from simkit.wire.chains import chained, is_conversation
 from simkit.wire.http import HttpResponse
 from simkit.wire.values import Asked, Protocol
 
 
 class Chains:
-    """The contexts behind the responses of one scenario, by the response's id."""
+    """The contexts behind the responses and conversations of one scenario, by their ids."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Message, ...]] = {}
@@ -24,6 +24,9 @@ class Chains:
         """Keeps what a later request may go on from."""
         if not protocol.keeps_conversations:
             return
+        whole = (*asked.messages, said)
         identity = protocol.heard(served, asked).id
         if identity:
-            self._known[identity] = (*asked.messages, said)
+            self._known[identity] = whole
+        if is_conversation(asked.previous):
+            self._known[asked.previous] = whole

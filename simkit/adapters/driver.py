@@ -27,14 +27,16 @@ from simkit.adapters.instruments import Instrumented
 from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.pools import carrying_contexts
+from simkit.adapters.rules import check_agents, check_nodes, refuse_nodes
 from simkit.adapters.scribe import Scribe
 from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
 from simkit.adapters.surroundings import surroundings
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
-from simkit.adapters.whereabouts import entry_of
+from simkit.adapters.whereabouts import check_folders, check_imported, entry_of
 from simkit.context.tokens import counter_named
 from simkit.errors import (
+    FrameworkFailed,
     FunctionFailed,
     ModelError,
     PipelineError,
@@ -90,6 +92,8 @@ class CodeDriver:
         self._caller = Caller()
         self._allowed = AllowedHosts(app.allow_hosts)
         self._place = 0
+        self._met: dict[str, None] = {}
+        """The agents that have worked."""
 
     def start(self, sink: Sink) -> None:
         """Imports the pipeline in its surroundings, and begins."""
@@ -109,11 +113,14 @@ class CodeDriver:
         enter = self._stack.enter_context
         scribe.given = script.given if app.options.given is not None else {}
         keeps_keys = self._others is not None and self._others.is_live
+        check_folders(app)
         enter(intercepting())
         enter(carrying_contexts)
         enter(surroundings(app, found_as, keeps_keys))
         enter(seeded(script.seed))
-        answers = ScriptedAnswers(scribe, script.model, self._has_lines, self._is_marked)
+        self._answers = answers = ScriptedAnswers(
+            scribe, script.model, self._has_lines, self._is_marked
+        )
         self._gate = ModelGate(
             scribe, Attribution(app.agents), answers, self._others, self._is_allowed,
             script.plan, lambda: self._pilot.run_now(), self._caller.give_up,
@@ -123,6 +130,8 @@ class CodeDriver:
         self._stack.callback(self._pilot.close)
         self.name = self._pilot.name
         facts = _sectioned(self._pilot.facts(facts_of(app, script.limits)), app)
+        if self._pilot.nodes() is None:
+            refuse_nodes(app)
         scribe.conversation = facts.conversation
         sink.emit(
             e.RunStarted(
@@ -138,7 +147,8 @@ class CodeDriver:
         """Imports and builds the pipeline, which must reach nothing yet."""
         try:
             with passing_through(self._gate, self._app.allow_hosts):
-                return Instrumented(self._pilot_of(cockpit), cockpit, home_of(self._app.entry))
+                pilot, home = self._pilot_of(cockpit), home_of(self._app.entry)
+                return Instrumented(pilot, cockpit, home, self._app.agents)
         except RunHalted as halted:
             raise halted.cause from None
 
@@ -184,13 +194,28 @@ class CodeDriver:
             refuse_unreached(stubs, self._app, scribe, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
-                problem.type, str(problem), status=getattr(problem, "status", 0) or 0
+                problem.type, self._told(problem), status=getattr(problem, "status", 0) or 0
             )
         if error is None and reply is None and not scribe.waits_for:
             last = next((run.final for run in reversed(scribe.runs) if run.final), None)
             reply = last.content if last is not None else None
         scribe.end_turn(reply, error, script.model.unused())
+        self._met.update((run.agent, None) for run in scribe.runs)
         return error
+
+    def _told(self, problem: PipelineError) -> str:
+        """Returns an error's words; frameworks are silent about what was wrong with a handoff."""
+        is_codes = isinstance(problem, (FrameworkFailed, FunctionFailed))
+        misfit = self._answers.misfit if is_codes else ""
+        return f"{problem}\n{misfit}" if misfit else str(problem)
+
+    def check_rules(self) -> None:
+        """Raises ScriptBroken for what the scenario says of the code and had no part in the run."""
+        app, pilot = self._app, self._pilot
+        check_imported(app)
+        check_nodes(app, pilot.nodes() or (), pilot.knows_all_nodes())
+        if app.pipeline == app.entry:  # Else they are of a file, for many scenarios.
+            check_agents(app, pilot.agents(), self._met)
 
     def restart(self) -> None:
         """Builds the pipeline anew from what outlives a process; raises ScriptBroken."""

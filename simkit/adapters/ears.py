@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
+
+from simkit.adapters.here import Here
 
 Listener = TypeVar("Listener")
 
@@ -16,27 +17,27 @@ class Ears(Generic[Listener]):
 
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
-        self._here = contextvars.ContextVar[Listener | None](name, default=None)
-        self._working: list[Listener] = []
+        self._here = Here[Listener](name)
+        self._working: tuple[Listener, ...] = ()
         self._lock = threading.Lock()
 
     def current(self) -> Listener | None:
-        """Returns who hears this code; in a thread without a context, the only one there is."""
-        found = self._here.get()
-        if found is not None or not self._working:
+        """Returns who hears this code; where its context has nobody who still listens, as in a
+        thread without one, the only one there is."""
+        found, working = self._here.now(), self._working
+        if found in working:
             return found
-        with self._lock:
-            return self._working[0] if len(self._working) == 1 else None
+        return working[0] if len(working) == 1 else None
 
     @contextmanager
     def lent_to(self, listener: Listener) -> Iterator[None]:
         """Lets one hear what is done in this context, and in what that starts."""
         with self._lock:
-            self._working.append(listener)
-        before = self._here.set(listener)
+            self._working = (*self._working, listener)
         try:
-            yield
+            with self._here.inside(listener):
+                yield
         finally:
             with self._lock:
-                self._working.remove(listener)
-            self._here.reset(before)
+                place = self._working.index(listener)
+                self._working = (*self._working[:place], *self._working[place + 1 :])

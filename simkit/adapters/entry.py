@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from simkit.errors import FunctionMissing, RunHalted, SimkitError
 from simkit.runtime.functions import object_named
+from simkit.scenario.modules import it_has, names_in
 from simkit.source import near
 from simkit.transports.places import raised_at
 
@@ -35,11 +37,21 @@ def found_as(name: str) -> Any:
     found = object_named(name)
     if found is None:
         module, _, attribute = name.partition(":")
-        held = [one for one in vars(sys.modules[module]) if not one.startswith("_")]
-        nearest = near(attribute, held)
-        hint = f". Did you mean `{module}:{nearest}`?" if nearest else ""
-        raise FunctionMissing(f"`{name}`: module {module!r} has no {attribute!r}{hint}", name)
+        raise FunctionMissing(
+            f"`{name}`: module {module!r} has no {attribute!r}{_instead(module, attribute)}", name
+        )
     return found
+
+
+def _instead(module: str, attribute: str) -> str:
+    """Says what of a module was meant, or what it defines."""
+    found = sys.modules[module]
+    nearest = near(attribute, [one for one in vars(found) if not one.startswith("_")])
+    if nearest:
+        return f". Did you mean `{module}:{nearest}`?"
+    file = getattr(found, "__file__", None)
+    names = names_in(Path(file)) if file else []
+    return f".{it_has(names)}" if names else ""
 
 
 def build(

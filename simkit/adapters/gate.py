@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -13,15 +12,15 @@ from simkit import messages as m
 from simkit.adapters.activations import Run
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.chains import Chains
-from simkit.adapters.handoff_calls import agents_named, args_for, passes_to
+from simkit.adapters.handoff_calls import agents_named, args_for, misfit_of, passes_to
 from simkit.adapters.hearing import Call, concluded, told
 from simkit.adapters.output_calls import args_of, output_tool
+from simkit.adapters.refused import refusal_of, sent_at
 from simkit.adapters.scribe import Scribe
 from simkit.context.tokens import tokens_of
 from simkit.errors import (
     CallUnattributed,
     CassetteMissed,
-    NetworkRefused,
     PipelineError,
     RunHalted,
     ScriptBroken,
@@ -34,8 +33,8 @@ from simkit.messages import Answer, JsonValue, Message, ToolCall, Usage
 from simkit.models.faults import FaultPlan
 from simkit.ports import Model, ModelRequest
 from simkit.runtime.parsing import parsed
+from simkit.source import near, path_text
 from simkit.transports.gate import Decision, Forward
-from simkit.transports.places import place, user_frame
 from simkit.wire.failing import patience_ms
 from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse, bytewise
 from simkit.wire.protocols import protocol_of
@@ -138,7 +137,7 @@ class ModelGate:
         if not self._scribe.turn:
             raise CallUnattributed(
                 f"the pipeline calls a model while it is built: {request.method} {request.url}"
-                f"{_sent_at()}.\nCall models only when the user says something."
+                f"{sent_at()}.\nCall models only when the user says something."
             )
         try:
             asked = self._chains.followed(protocol.asked(request))
@@ -241,15 +240,7 @@ class ModelGate:
             decision = self._others.decide_other(request, agent, self._scribe)
             if decision is not None:
                 return decision
-        host = request.url.partition("://")[2].partition("/")[0]
-        raise NetworkRefused(
-            f"the pipeline sent {request.method} {request.url}, which is no model call that simkit "
-            f"knows, and the network is refused{_sent_at()}.\n"
-            "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
-            f"`allow_hosts: [{host}]`.",
-            host,
-            None,
-        )
+        raise refusal_of(request)
 
     # What the pipeline's code says of itself
 
@@ -292,10 +283,13 @@ class ScriptedAnswers:
         """``is_marked`` says whether user code itself says when a run is over."""
         self._scribe, self._model, self.has_lines = scribe, model, has_lines
         self.is_marked = is_marked
+        self.misfit = ""
+        """What was wrong with the handoff that was answered last, by its tool's schema."""
 
     def decide(self, call: Call) -> Decision | m.Fails:
         """Returns the next line's answer, or failure; raises ReplyMissing or ScriptBroken."""
         scribe, run, asked = self._scribe, call.run, call.asked
+        self.misfit = ""
         answer = self._model.answer(self._request(call))
         patience = patience_ms(call.request)
         if patience is not None and answer.latency_ms > patience:
@@ -306,6 +300,8 @@ class ScriptedAnswers:
         if isinstance(reply, m.Fails):
             return reply
         message, kind = self._message(reply, call)
+        if isinstance(reply, m.Handoff):
+            self.misfit = _misfit(reply, answer.line, message.calls[0], call, scribe.turn)
         usage = self._usage(answer, message, asked)
         said = scribe.replied(run, call.id, message, kind, answer.usage)
         if not self.is_marked(run):
@@ -365,9 +361,12 @@ class ScriptedAnswers:
         tool = next((one for one in offers if one.name == reply.type), next(iter(offers), None))
         if tool is None:
             names = ", ".join(_shown(offer, routers) for offer in call.asked.offers) or "none"
+            targets = (target_of(offer.name) for offer in call.asked.offers)
+            nearest = near(reply.to, filter(None, targets))
+            hint = f" Did you mean {nearest!r}?" if nearest else ""
             raise ScriptBroken(
                 f"agent {call.run.agent!r} is offered no tool that passes control to "
-                f"{reply.to!r}. Offered: {names}.\n"
+                f"{reply.to!r}.{hint} Offered: {names}.\n"
                 f"Name the tool under `agents: {{{reply.to}: {{handoff: …}}}}`.",
                 ("turns", self._scribe.turn - 1, "replies", call.run.agent),
             )
@@ -406,10 +405,21 @@ def _shown(offer: Offer, routers: Mapping[str, str]) -> str:
     return f"{offer.name} (to {', '.join(named)})" if named else offer.name
 
 
-def _sent_at() -> str:
-    """Says where user code sends what is looked at, if it is on the stack."""
-    frame = user_frame(sys._getframe(1), "", nearest=True)
-    return f", at {place(frame)}" if frame is not None else ""
+def _misfit(line: m.Handoff, place: int | None, made: ToolCall, call: Call, turn: int) -> str:
+    """Says what a handoff's tool takes otherwise; empty where it takes what the line says.
+
+    It is no error by itself: how the pipeline copes with it may be what is tested.
+    """
+    schema = next((one.schema for one in call.asked.offers if one.name == made.name), None)
+    wrong = misfit_of(made.args, schema)
+    at = () if place is None else (place,)
+    where = path_text(("turns", turn - 1, "replies", call.run.agent, *at))
+    return (
+        f"The payload of the handoff to {line.to!r} under {where} is not what `{made.name}` takes: "
+        f"{wrong}."
+        if wrong
+        else ""
+    )
 
 
 def _settings(asked: Asked) -> dict[str, Any]:

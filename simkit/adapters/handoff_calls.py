@@ -6,13 +6,18 @@ declared pipeline are; of any other tool the arguments are the payload.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from simkit.adapters.activations import Run
+from simkit.events import HandoffRequested
+from simkit.json_schema import place_text, schema_errors
 from simkit.messages import Handoff, JsonValue
 
+MISFITS_MAX: Final = 3
+"""How many refused fields are named."""
 _PARTS: Final = ("type", "query", "payload")
 _DEFINED: Final = "#/$defs/"
 
@@ -36,6 +41,11 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def asked_for_by(run: Run, requested: Iterable[HandoffRequested]) -> list[HandoffRequested]:
+    """Returns the handoffs that an activation has asked for, of those that are not made yet."""
+    return [one for one in requested if one.run == run.id]
+
+
 def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
     """Returns the arguments with which a model calls a tool to make the handoff that a line says.
 
@@ -54,6 +64,16 @@ def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
         args = {**payload} if line.query is None else {**payload, "query": line.query}
     completed: dict[str, Any] = _completed(args, whole, whole)
     return completed
+
+
+def misfit_of(args: JsonValue, schema: JsonValue) -> str:
+    """Returns what of a call's arguments its tool's schema refuses, field by field."""
+    if not isinstance(schema, dict):
+        return ""
+    found = schema_errors(schema, args)
+    told = [f"{place_text(path)[1:]}: {text}" if path else text for path, text in found]
+    more = f"; and {len(told) - MISFITS_MAX} more" if len(told) > MISFITS_MAX else ""
+    return "; ".join(told[:MISFITS_MAX]) + more
 
 
 def agents_named(schema: JsonValue, argument: str | None) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ makes no difference to a trace.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -21,7 +21,8 @@ from simkit.adapters.pilots import Cockpit, Pilot, Restartable, known, loaded_ad
 from simkit.errors import PipelineError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn
-from simkit.transports.suspects import reaches
+from simkit.scenario.apps import AgentRule
+from simkit.transports.suspects import is_among, reached_by
 
 
 class Instrument(Protocol):
@@ -48,14 +49,25 @@ class Instrument(Protocol):
 
     def close(self) -> None:
         """Takes away what it made."""
+        return None
+
+
+@runtime_checkable
+class HasNodes(Protocol):
+    """A pilot or an instrument of a framework whose pipelines are made of nodes."""
+
+    def nodes(self) -> Collection[str]:
+        """Returns the names of those that it knows by now."""
 
 
 class Instrumented:
     """A pilot with the instruments of every framework that the pipeline imports."""
 
-    def __init__(self, pilot: Pilot, cockpit: Cockpit, home: str) -> None:
-        """``home`` is the pipeline's top-level package."""
-        self._pilot, self._cockpit, self._home = pilot, cockpit, home
+    def __init__(
+        self, pilot: Pilot, cockpit: Cockpit, home: str, rules: Mapping[str, AgentRule]
+    ) -> None:
+        """``home`` is the pipeline's top-level package, ``rules`` what is said of its agents."""
+        self._pilot, self._cockpit, self._home, self._rules = pilot, cockpit, home, rules
         self._instruments: dict[str, Instrument] = {}
         self.name = pilot.name
 
@@ -65,14 +77,14 @@ class Instrumented:
         Only those of frameworks that the pipeline uses: others are here because somebody else in
         this process uses them.
         """
-        for name in known():
-            _import_ahead(name, self._home)
+        _import_ahead(self._home)
         self._find()
         found = self._pilot.facts(facts)
         observes = dict.fromkeys(found.observes)
+        reached = reached_by(self._home)
         for name, one in self._instruments.items():
             seen = getattr(one, "observes", ())
-            if seen and reaches(self._home, _package_of(name)):
+            if seen and is_among(reached, _package_of(name)):
                 observes.update(dict.fromkeys(seen))
         return msgspec.structs.replace(found, observes=tuple(observes))
 
@@ -101,9 +113,29 @@ class Instrumented:
         for name, module in loaded_adapters():
             make: Callable[[Cockpit], Instrument] | None = getattr(module, "instrument", None)
             if make is not None and name not in self._instruments:
-                self._instruments[name] = make(self._cockpit)
+                self._instruments[name] = made = make(self._cockpit)
+                heed: Callable[[Mapping[str, AgentRule]], None] | None = getattr(made, "heed", None)
+                if heed is not None:
+                    heed(self._rules)
         order = sorted(self._instruments.items(), key=lambda item: _only_attributes(item[1]))
         self._instruments = dict(order)
+
+    def nodes(self) -> Collection[str] | None:
+        """Returns the nodes that are known of what the pipeline uses; None where it uses none."""
+        reached = reached_by(self._home)
+        used = (
+            one for name, one in self._instruments.items() if is_among(reached, _package_of(name))
+        )
+        told = [one.nodes() for one in (self._pilot, *used) if isinstance(one, HasNodes)]
+        return dict.fromkeys(node for nodes in told for node in nodes) if told else None
+
+    def knows_all_nodes(self) -> bool:
+        """Whether it is a pipeline of nodes that is flown; code may make others any time."""
+        return isinstance(self._pilot, HasNodes)
+
+    def agents(self) -> Collection[str]:
+        """Returns the agents that the pilot knows by itself."""
+        return self._pilot.facts(PipelineFacts(name="", agents={})).agents
 
     def stands_in(self) -> bool:
         """Whether anything aboard can answer a tool whose function the scenario does not name."""
@@ -142,11 +174,15 @@ def _only_attributes(instrument: Instrument) -> bool:
     return bool(getattr(instrument, "only_attributes", False))
 
 
-def _import_ahead(name: str, home: str) -> None:
-    """Imports a framework that the pipeline will: what it does in its first turn is seen too."""
-    if name not in sys.modules and reaches(home, _package_of(name)):
-        with suppress(ImportError):  # A package of the same name, perhaps.
-            import_module(name)
+def _import_ahead(home: str) -> None:
+    """Imports frameworks that the pipeline will: what it does in its first turn is seen too."""
+    reached = reached_by(home)
+    for name in known():
+        is_near = name not in sys.modules and is_among(reached, name.partition(".")[0])
+        if is_near and is_among(reached, _package_of(name)):
+            with suppress(ImportError):  # A package of the same name, perhaps.
+                import_module(name)
+            reached = reached_by(home)
 
 
 def _package_of(name: str) -> str:

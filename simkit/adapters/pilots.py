@@ -8,12 +8,14 @@ it only then. (`agents` alone would be anybody's own package.)
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -21,12 +23,14 @@ from simkit.adapters.activations import Asked, Run
 from simkit.adapters.entry import Caller
 from simkit.adapters.libraries import unfit
 from simkit.adapters.scribe import Scribe
-from simkit.errors import RunHalted, SimkitError, Unsupported
+from simkit.errors import RunHalted, ScriptBroken, SimkitError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 
 GROUP: Final = "simkit.adapters"
+MADE: Final = "${instructions}"
+"""Stands for an agent's instructions where a function makes them."""
 
 
 class UseTool(Protocol):
@@ -39,10 +43,31 @@ class UseTool(Protocol):
         """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known."""
 
 
+class _Writing:
+    """Holds a scribe's lock; entered many times a turn, from any thread, and also when inside."""
+
+    __slots__ = ("_halt", "_lock")
+
+    def __init__(self, lock: RLock, halt: Callable[[SimkitError], RunHalted]) -> None:
+        self._lock, self._halt = lock, halt
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
+    ) -> None:
+        try:
+            if isinstance(problem, SimkitError):
+                raise self._halt(problem) from problem
+        finally:
+            self._lock.release()
+
+
 class Cockpit:
     """What a pilot works with: who writes down what it sees, and who runs coroutines."""
 
-    __slots__ = ("caller", "halt", "scribe", "use_tool")
+    __slots__ = ("_writing", "caller", "halt", "scribe", "use_tool")
 
     def __init__(
         self, scribe: Scribe, caller: Caller, use_tool: UseTool,
@@ -53,15 +78,27 @@ class Cockpit:
         ``halt`` remembers why the run cannot go on, and returns what to raise.
         """
         self.scribe, self.caller, self.use_tool, self.halt = scribe, caller, use_tool, halt
+        self._writing = _Writing(scribe.lock, halt)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """Lets one thread write; where the run cannot go on, the pipeline's code must not."""
+        return self._writing
+
+    async def carry_out(
+        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
+    ) -> Any:
+        """Carries out the call that a model has made under an id; returns the result."""
         with self.scribe.lock:
-            try:
-                yield
-            except SimkitError as problem:
-                raise self.halt(problem) from problem
+            asked = self.scribe.asked(call_id)
+        result = self.use_tool(tool, args, real, asked)
+        return await result if inspect.isawaitable(result) else result
+
+    def asks_nothing(self, because: str) -> ScriptBroken:
+        """Returns what to raise where a turn answers an interrupt that there is not."""
+        turn = self.scribe.turn
+        return ScriptBroken(
+            f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
+        )
 
 
 class Pilot(Protocol):
@@ -91,6 +128,7 @@ class Pilot(Protocol):
 
     def close(self) -> None:
         """Takes away what it put into the framework."""
+        return None
 
 
 @runtime_checkable

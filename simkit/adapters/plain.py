@@ -6,14 +6,12 @@ from typing import Any
 
 from simkit.adapters.entry import Talk, build
 from simkit.adapters.giving import give, object_behind
-from simkit.adapters.pilots import Cockpit
-from simkit.errors import ScriptBroken
-from simkit.events import PipelineFacts
+from simkit.adapters.pilots import Cockpit, Pilot
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 
 
-class PlainPilot:
+class PlainPilot(Pilot):
     """Flies a function of the user's message.
 
     What it cannot see: nodes, sections, and state that the code does not tell (`simkit.state`).
@@ -27,18 +25,11 @@ class PlainPilot:
         self._made = made
         self._talks: dict[str, Talk] = {}
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Nothing is known of it."""
-        return facts
-
     def fly(self, turn: UserTurn) -> Any:
         """Calls the function with the user's message."""
         if turn.resumes:
-            number = self._cockpit.scribe.turn
-            raise ScriptBroken(
-                f"turn {number} answers an interrupt, which `{self._app.entry}` cannot "
-                "make: it is a function of the user's message.",
-                ("turns", number - 1, "resume"),
+            raise self._cockpit.asks_nothing(
+                f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
         said = turn.text if turn.value is None else turn.value
         return self._cockpit.caller.call(self._talk(turn.session), said)
@@ -53,13 +44,3 @@ class PlainPilot:
             behind = object_behind(self._talks[session])
             give(self._app, self._cockpit.scribe, behind, session=session)
         return self._talks[session]
-
-    def run_now(self) -> None:
-        """Plain code says it by `simkit.agent`, if at all."""
-
-    def ends_runs(self) -> bool:
-        """It does not."""
-        return False
-
-    def close(self) -> None:
-        """There is nothing to take away."""

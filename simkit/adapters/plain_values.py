@@ -13,6 +13,10 @@ from simkit.trace import canonical
 
 DEPTH_MAX: Final = 12
 """Values nested deeper are no state: a graph of objects that may lead back to itself."""
+_FIELDS: Final = (
+    "__pydantic_fields__", "model_fields", "__dataclass_fields__", "__struct_fields__",
+)  # fmt: skip
+"""Where types say what their fields are; Pydantic from 2.10 on in two places, one found fast."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -48,6 +52,15 @@ def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
 
     What has no fields is one itself, by the name ``otherwise``.
     """
+    for name, value in _held_by(thing, otherwise):
+        try:
+            yield name, plain(value)
+        except NotPlain:
+            continue
+
+
+def _held_by(thing: Any, otherwise: str) -> Iterator[tuple[str, Any]]:
+    """Yields the public fields of an object as they are."""
     if thing is None:
         return
     held: Mapping[str, Any]
@@ -61,38 +74,102 @@ def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
     else:
         held = {otherwise: thing}
     for name, value in held.items():
-        if name.startswith("_"):
-            continue
-        try:
-            yield name, plain(value)
-        except NotPlain:
-            continue
+        if not name.startswith("_"):
+            yield name, value
 
 
 def names_of(value: Any) -> tuple[str, ...] | None:
     """Returns the fields of a model, a dataclass or a struct; None for anything else."""
-    for place in ("model_fields", "__dataclass_fields__", "__struct_fields__"):
+    for place in _FIELDS:
         names = getattr(type(value), place, None)
         if names is not None:
             return tuple(names)
     return None
 
 
+def _mark(value: Any) -> bytes:
+    """Returns bytes that differ where plain data does, for a fraction of its price.
+
+    They are empty for what cannot be marked. Only of these each has the mark of the other: a time
+    without a zone and its ISO text, an instant in two zones, a set and the list of its items.
+    """
+    try:
+        return _pack(value)
+    except Exception:
+        return b""  # Whatever is wrong with it, converting it says so.
+
+
+def _parts_of(value: Any) -> Any:
+    """Returns what is in an object of which msgspec knows no more than that; raises NotPlain."""
+    names = names_of(value)
+    if names is None:
+        return plain(value)
+    held = getattr(value, "__dict__", {})
+    if tuple(held) == names:
+        return held
+    return {name: getattr(value, name, None) for name in names}
+
+
+_pack: Final = msgspec.msgpack.Encoder(enc_hook=_parts_of).encode
+
+
+class _Field(msgspec.Struct, frozen=True):
+    """What a field held when it was last looked at."""
+
+    mark: bytes
+    value: JsonValue
+    """As plain data."""
+    size: int | None
+    """How many items a list has."""
+
+    def extended(self, value: Any, mark: bytes) -> list[JsonValue] | None:
+        """Returns a list that goes on where this one ended: only what is new is converted.
+
+        None where it is no such list; raises NotPlain.
+        """
+        if not (self.mark and self.size is not None and isinstance(value, (list, tuple))):
+            return None
+        if not mark.startswith(self.mark[_head(self.size) :], _head(len(value))):
+            return None
+        assert isinstance(self.value, list)
+        return [*self.value, *(plain(one, 1) for one in value[self.size :])]
+
+
+def _head(size: int) -> int:
+    """Returns the bytes before the first item of a list of so many, as MessagePack has it."""
+    return 1 if size < 1 << 4 else 3 if size < 1 << 16 else 5
+
+
 class Snapshots:
-    """What objects held when they were last looked at."""
+    """What objects held when they were last looked at.
+
+    A pipeline may change anything in place, so a look marks all that an object holds; only what
+    has another mark is converted.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], tuple[Any, dict[str, bytes]]] = {}
+        self._seen: dict[tuple[str, int], tuple[Any, dict[str, _Field]]] = {}
         """By session and identity; the object is kept, so that its identity stays its own."""
 
     def changes(self, session: str, thing: Any, otherwise: str) -> tuple[dict[str, Any], bool]:
-        """Returns the fields with new values, and whether the object is seen for the first time."""
+        """Returns the fields with new values, and whether the object is seen for the first time.
+
+        Values share their items with those of other looks: nobody may change them.
+        """
         _, before = self._seen.setdefault((session, id(thing)), (thing, {}))
         is_new = not before
         changed = {}
-        for name, value in fields_of(thing, otherwise):
-            encoded = _encode(value)
-            if before.get(name) != encoded:
-                before[name] = encoded
-                changed[name] = value
+        for name, value in _held_by(thing, otherwise):
+            known, mark = before.get(name), _mark(value)
+            if known is not None and mark and mark == known.mark:
+                continue
+            try:
+                longer = known.extended(value, mark) if known is not None else None
+                now = plain(value) if longer is None else longer
+            except NotPlain:
+                continue
+            size = len(value) if isinstance(value, (list, tuple)) else None
+            before[name] = _Field(mark, now, size)
+            if known is None or longer is not None or _encode(known.value) != _encode(now):
+                changed[name] = now
         return changed, is_new

@@ -17,7 +17,7 @@ from simkit.adapters.activations import Asked, Run
 from simkit.adapters.filtering import cuts_between
 from simkit.adapters.handoff_calls import told_by
 from simkit.adapters.pen import Pen
-from simkit.adapters.readings import Reading
+from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
 from simkit.messages import HANDOFF_PREFIX, JsonValue, Message, ToolCall, Usage
@@ -26,29 +26,8 @@ from simkit.ports import Sink
 from simkit.reducers import DECLARED_RESET
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.state import as_message
-from simkit.trace import canonical
+from simkit.trace import References, canonical
 from simkit.wire.attachments import is_failed
-
-
-class _Session:
-    """What is known of one conversation."""
-
-    def __init__(self) -> None:
-        self.log: dict[Print, list[int]] = {}
-        """What was said, by what makes it the same."""
-        self.latest: dict[Print, Message] = {}
-        """Of those that are the same, the one that was said last."""
-        self.voices: dict[str, str] = {}
-        """Who said a text, so that one of which a filter took the calls is known again."""
-        self.streams: dict[str, SentStream] = {}
-        self.readings: dict[str, Reading] = {}
-        """Agent to the history that it was sent last."""
-        self.channels: dict[str, Reading] = {}
-        """Channel to the list that it held when it was told whole."""
-        self.asked: dict[str, Asked] = {}
-        """Tool calls by id."""
-        self.ids: dict[str, str] = {}
-        """Foreign ids of calls to ours."""
 
 
 class Scribe(Pen):
@@ -72,8 +51,8 @@ class Scribe(Pen):
         """What the scenario puts into the state of every session before its first message."""
         self.conversation = ""
         """The channel that holds what was said."""
-        self._sessions: dict[str, _Session] = {}
-        self._session = _Session()
+        self._sessions: dict[str, Session] = {}
+        self._session = Session()
         self._handoffs = 0
 
     # Turns
@@ -87,7 +66,7 @@ class Scribe(Pen):
         self.waits_for = ""
         is_new = session not in self._sessions
         if is_new:
-            self._sessions[session] = _Session()
+            self._sessions[session] = Session()
         self._session, self.session = self._sessions[session], session
         if is_new:
             self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
@@ -207,9 +186,10 @@ class Scribe(Pen):
         """Adds a message to the session's log, under the next number."""
         self.numbers.messages = number = self.numbers.messages + 1
         message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
-        mark = print_of(message)
-        self._session.log.setdefault(mark, []).append(number)
-        self._session.latest[mark] = message
+        mark, session = print_of(message), self._session
+        session.repeats += mark in session.log
+        session.log.setdefault(mark, []).append(number)
+        session.latest[mark] = message
         self.sink.emit(
             e.MessageAdded(
                 *self.at(message.agent or "", run), message, tokens_of(message, self.count)
@@ -221,26 +201,37 @@ class Scribe(Pen):
         """Returns a message as the log has it; one that nobody was heard to say joins it."""
         ours = self._ours(message)
         numbers = self._session.log.get(print_of(ours))
-        if ours.role == "assistant" and not ours.agent and run is not None:
-            ours = msgspec.structs.replace(ours, agent=run.agent)
         if numbers:
-            return msgspec.structs.replace(ours, id=f"m{numbers[-1]}")
-        return self._arrived(ours, run)
+            return msgspec.structs.replace(_said_by(ours, run), id=f"m{numbers[-1]}")
+        return self._joined(ours, run)
 
-    def logged(
-        self, messages: Sequence[Message], run: Run | None = None, channel: str = ""
-    ) -> list[Message]:
-        """Returns messages as they stand in the log; those that nobody was heard to say join it.
+    def _joined(self, ours: Message, run: Run | None) -> Message:
+        """Adds a message that nobody was heard to say."""
+        return self._arrived(_said_by(ours, run), run)
 
-        ``channel`` names a list that is told again and again, and has mostly grown since.
+    def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
+        """Returns messages as they stand in the log; those that nobody was heard to say join it."""
+        latest, ours = self._session.latest, [*map(self._ours, messages)]
+        return [latest.get(print_of(one)) or self._joined(one, run) for one in ours]
+
+    def told(self, messages: Sequence[Message], channel: str, run: Run | None = None) -> References:
+        """Returns references to the messages of a list that is told again and again.
+
+        It has mostly grown since: what was at its front before is not looked up again.
         """
         session = self._session
-        reading = session.channels.setdefault(channel, Reading()) if channel else Reading()
-        reading.go_on(messages, self._ours, self._words(), self.count)
-        return [
-            session.latest.get(mark) or self.known(message, run)
-            for message, mark in zip(messages, reading.prints, strict=True)
-        ]
+        reading = session.readings.of(
+            ("list", channel), messages, self._ours, self._words(), self.count
+        )
+        found = reading.references
+        if reading.repeats != session.repeats:
+            # What was said several times is, everywhere, what was said last.
+            found.clear()
+        reading.repeats, start = session.repeats, len(found)
+        for message, mark in zip(reading.messages[start:], reading.prints[start:], strict=True):
+            said = session.latest.get(mark) or self._joined(message, run)
+            found.append({"$message": said.number})
+        return References(found)
 
     def call_id(self, foreign: str) -> str:
         """Returns our id for a tool call's foreign one; a new one at its first sight."""
@@ -274,8 +265,10 @@ class Scribe(Pen):
             e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
             for m in messages[:front]
         ]
-        reading = session.readings.setdefault(run.agent, Reading())
-        reading.go_on(messages[front:], self._ours, self._words(), self.count)
+        words, count = self._words(), self.count
+        reading = session.readings.of(
+            ("agent", run.agent), messages[front:], self._ours, words, count
+        )
         rest, prints = reading.messages, reading.prints
         stream = session.streams.get(run.agent)
         if stream is None:
@@ -361,11 +354,14 @@ class Scribe(Pen):
         """
         found: list[int | None] = [None] * (len(messages) - len(known))
         before = self.numbers.messages + 1
+        numbers_of = self._session.log.get
         for place in range(len(messages) - 1, len(known) - 1, -1):
-            numbers = self._session.log.get(prints[place])
+            numbers = numbers_of(prints[place])
             if numbers:
                 # Of those below `before` the last; where there is none, the last of all.
-                found[place - len(known)] = before = numbers[bisect_left(numbers, before) - 1]
+                last = numbers[-1]
+                before = last if last < before else numbers[bisect_left(numbers, before) - 1]
+                found[place - len(known)] = before
         for place, number in enumerate(found):
             if number is None:
                 found[place] = self._arrived(messages[len(known) + place], run).number
@@ -485,6 +481,13 @@ class Scribe(Pen):
                 asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
             )
         )  # fmt: skip
+
+
+def _said_by(message: Message, run: Run | None) -> Message:
+    """Returns a message with who is at work as its author, where a model's has none."""
+    if message.role == "assistant" and not message.agent and run is not None:
+        return msgspec.structs.replace(message, agent=run.agent)
+    return message
 
 
 def _value(text: str) -> JsonValue:

@@ -13,6 +13,7 @@ from simkit.messages import Message
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
+_NEAR: Final = 16
 Print: TypeAlias = tuple[Any, ...]
 """What makes two messages the same: role, text, calls, the call that is answered."""
 
@@ -113,8 +114,11 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal one that stands between such counts too.
     """
-    size = len(before)
-    # Lists that share their objects are compared without a look at any of these.
-    if size and size <= len(after) and before[-1] is after[size - 1] and before == after[:size]:
-        return size
+    size = min(len(before), len(after))
+    # Mostly they part near their end. What they share is compared without a look at any of it.
+    for end in range(size, max(size - _NEAR, 0), -1):
+        if before[end - 1] is after[end - 1]:
+            if before[:end] == after[:end]:
+                return end
+            break
     return [*map(is_, before, after), False].index(False)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from simkit.adapters.scribe import Scribe
 from simkit.errors import ScriptBroken
 from simkit.scenario.apps import App
+from simkit.source import near
 
 
 def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
@@ -34,8 +35,10 @@ def refuse_unreached(
             raise _nobody_knows(tool, app, scribe.turn)
         if tool not in scribe.offered:
             names = ", ".join(sorted(scribe.offered)) or "none"
+            nearest = near(tool, scribe.offered)
+            hint = f" Did you mean `{nearest}`?" if nearest else ""
             raise ScriptBroken(
-                f"no model was offered tool `{tool}`. Offered: {names}.",
+                f"no model was offered tool `{tool}`.{hint} Offered: {names}.",
                 ("turns", scribe.turn - 1, "tool_results", tool),
             )
 

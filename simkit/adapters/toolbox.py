@@ -13,13 +13,16 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from simkit.errors import CallUnattributed, FunctionMissing, RunHalted
 
 StandIn = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
 """Gets the tool, its arguments by name, and what runs the real function; returns the result."""
+
+_HOLDERS: Final = ("func", "fn", "function", "entrypoint", "forward")
+"""Where the tools that frameworks' decorators make of a function hold it."""
 
 
 class Toolbox:
@@ -71,14 +74,14 @@ def toolbox_at_work() -> Toolbox | None:
 
 
 def plain_function(tool: str, found: Any) -> FunctionType:
-    """Returns the function behind a method, a decorator's wrapper, a partial; raises
-    FunctionMissing where there is none."""
+    """Returns the function behind a method, a decorator's wrapper, a partial, a framework's tool;
+    raises FunctionMissing where there is none."""
     inner = found
     while inner is not None:
         found = inner
         inner = getattr(found, "__func__", None) or getattr(found, "__wrapped__", None)
-        if isinstance(found, partial):
-            inner = found.func
+        if inner is None and not isinstance(found, FunctionType):
+            inner = _held_by(found)
     if isinstance(found, FunctionType):
         return found
     raise FunctionMissing(
@@ -86,6 +89,14 @@ def plain_function(tool: str, found: Any) -> FunctionType:
         "which nothing can stand in for. Name a Python function under `app.tools`.",
         tool,
     )
+
+
+def _held_by(found: Any) -> Any:
+    """Returns the function that a partial or a framework's tool holds, or None."""
+    if isinstance(found, partial):
+        return found.func
+    held = (getattr(found, name, None) for name in _HOLDERS)
+    return next((one for one in held if isinstance(one, (FunctionType, MethodType))), None)
 
 
 class _Exchanged:

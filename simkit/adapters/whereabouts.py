@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from simkit.adapters.entry import found_as, home_of
 from simkit.adapters.libraries import extra_for, install
-from simkit.errors import FunctionMissing
+from simkit.errors import FunctionMissing, ScriptBroken
 from simkit.scenario.apps import App
+from simkit.source import near
 
 _BELOW: Final = ("", "src", "lib", "app")
 """Where projects keep their packages."""
@@ -48,16 +49,65 @@ def entry_of(app: App) -> Any:
         raise FunctionMissing(f"{problem.what}\n{_advice(app, home)}", entry) from None
 
 
+def check_folders(app: App) -> None:
+    """Raises ScriptBroken for a folder under ``app.path`` that is not there."""
+    for place, path in enumerate(app.options.path):
+        # Resolved, since the file's own folder may be one that is still to be made.
+        folder = (Path(app.folder) / path).resolve()
+        if not folder.is_dir():
+            what = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
+            beside = [one.name for one in folder.parent.glob("*") if one.is_dir()]
+            meant = near(folder.name, beside)
+            hint = f" Did you mean `{(Path(path).parent / meant).as_posix()}`?" if meant else ""
+            raise ScriptBroken(
+                f"{what}, seen from the folder of this file.{hint}\n"
+                f"{_advice(app, home_of(app.entry))}",
+                ("app", "path", place),
+            )
+
+
+def check_imported(app: App) -> None:
+    """Raises ScriptBroken where nothing at all was imported from the folders of ``app.path``."""
+    folders = [(Path(app.folder) / path).resolve() for path in app.options.path]
+    home = sys.modules.get(home_of(app.entry))
+    if not folders or home is None or _is_below(home, folders):
+        return
+    if any(_is_below(module, folders) for module in list(sys.modules.values())):
+        return
+    there = _file_of(home)
+    raise ScriptBroken(
+        f"nothing was imported from {', '.join(f'`{path}`' for path in app.options.path)}: module "
+        f"{home_of(app.entry)!r} is {_shown(there, app) if there else 'part of Python'}.\n"
+        "Name the folder of the module that is meant, or leave `path` out.",
+        ("app", "path"),
+    )
+
+
+def _is_below(module: Any, folders: list[Path]) -> bool:
+    file = _file_of(module)
+    return file is not None and any(folder in Path(file).parents for folder in folders)
+
+
+def _file_of(module: Any) -> str | None:
+    """Returns the real path of a module's file; of a folder without one, of something in it."""
+    names = getattr(module, "__dict__", {})  # Not by attribute: some modules are made lazily.
+    file = names.get("__file__")
+    if file is None:
+        file = next((os.path.join(one, "*") for one in names.get("__path__") or ()), None)
+    return os.path.realpath(file) if isinstance(file, str) else None
+
+
+def _shown(path: str | Path, app: App) -> str:
+    return Path(os.path.relpath(path, app.folder)).as_posix()
+
+
 def _advice(app: App, home: str) -> str:
     folder = next(_folders(Path(app.folder), home), None)
     if folder is None:
-        return "Name the folder that it is in, from this file's: `app: {path: [..]}`."
-    shown = Path(os.path.relpath(folder, app.folder)).as_posix()
-    return (
-        f"It is beside this file: `app: {{path: [{shown}]}}`."
-        if shown == "."
-        else (f"It is in another folder than this file: `app: {{path: [{shown}]}}`.")
-    )
+        return f"Name the folder that {home!r} is in, from this file's: `app: {{path: [..]}}`."
+    shown = _shown(folder, app)
+    where = "beside this file" if shown == "." else "in another folder than this file"
+    return f"Module {home!r} is {where}: `app: {{path: [{shown}]}}`."
 
 
 def _folders(start: Path, home: str) -> Iterator[Path]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from simkit.bdd.cells import TableInvalid, items_of, pairs_of, with_nested
 from simkit.bdd.steps import Said, Step
@@ -146,15 +147,30 @@ _FOR: Final = "[ for {args:values}][ after {delay:count} ms]"
 _HANDOFF: Final = "{agent} hands off to {target:agent}[ as {type:name}][ asking {query:text}]"
 
 
+Line: TypeAlias = Callable[[Story, Said, dict[str, Any]], None]
+"""Writes down what a step answers."""
+
+
 def _answers(coming: bool) -> tuple[Step, ...]:
     """What is answered: to what the user says next, or to what was just said."""
 
     def line(story: Story, said: Said, answer: dict[str, Any]) -> None:
         story.reply(said["agent"], _around(answer, said), coming=coming)
 
+    def fault(story: Story, said: Said, planned: dict[str, Any]) -> None:
+        story.fault(said["agent"], planned, coming=coming)
+
     def result(story: Story, said: Said, answer: dict[str, Any]) -> None:
         story.result(said["tool"], _result(answer, said), coming=coming)
 
+    return (
+        *_words(line), *_calls(line), *_questions(line), *_failures(line, fault), *_lines(line),
+        *_results(result),
+    )  # fmt: skip
+
+
+def _words(line: Line) -> tuple[Step, ...]:
+    """A model says a text, or a value."""
     return (
         Step(f"{{agent}} replies {{text}}{_WHEN}", lambda s, x: line(s, x, {"text": x["text"]})),
         Step("{agent} replies:", lambda s, x: line(s, x, {"text": s.text}), _TEXT),
@@ -164,6 +180,12 @@ def _answers(coming: bool) -> tuple[Step, ...]:
         ),
         Step("{agent} answers nothing", lambda s, x: line(s, x, {"json": None})),
         Step("{agent} decides:", lambda s, x: line(s, x, {"json": _pairs(s)}), _TABLE),
+    )
+
+
+def _calls(line: Line) -> tuple[Step, ...]:
+    """A model calls tools, or passes control."""
+    return (
         Step(
             f"{{agent}} calls {{tool:word}}[ with {{values}}]{_WHEN}",
             lambda s, x: line(s, x, {"calls": [{x["tool"]: x.get("values", {})}]}),
@@ -189,11 +211,23 @@ def _answers(coming: bool) -> tuple[Step, ...]:
         Step(
             f"{_HANDOFF} with:", lambda s, x: line(s, x, _handoff(s, x, _pairs(s))), _TABLE,
         ),
+    )  # fmt: skip
+
+
+def _questions(line: Line) -> tuple[Step, ...]:
+    """A model asks the user."""
+    return (
         Step("{agent} asks the user {value}", lambda s, x: line(s, x, {"interrupt": x["value"]})),
         Step(
             "{agent} asks the user:",
             lambda s, x: line(s, x, {"interrupt": _text_or_pairs(s)}), _EITHER,
         ),
+    )  # fmt: skip
+
+
+def _failures(line: Line, fault: Line) -> tuple[Step, ...]:
+    """A model does not answer."""
+    return (
         Step(
             "the model of {agent} fails with {failure}",
             lambda s, x: line(s, x, {"error": x["failure"]}),
@@ -205,13 +239,25 @@ def _answers(coming: bool) -> tuple[Step, ...]:
         Step(
             "the model of {agent} fails with {failure} on its call {number:count}"
             "[ and may be asked again after {seconds:number} s]",
-            lambda s, x: s.fault(x["agent"], _planned(x), coming=coming),
+            lambda s, x: fault(s, x, _planned(x)),
         ),
+    )
+
+
+def _lines(line: Line) -> tuple[Step, ...]:
+    """A function answers for a model, or whatever a reply line may say."""
+    return (
         Step(
             "the function {text} answers for {agent}",
             lambda s, x: line(s, x, {"function": x["text"]}),
         ),
         Step("{agent} answers with this line:", lambda s, x: line(s, x, _line(s)), _TEXT),
+    )
+
+
+def _results(result: Line) -> tuple[Step, ...]:
+    """A tool returns something, or fails."""
+    return (
         Step(
             f"{{tool:word}} returns {{value}}{_FOR}",
             lambda s, x: result(s, x, {"returns": x["value"]}),

@@ -82,6 +82,11 @@ class Here:
         assert isinstance(self._driver, CodeDriver)
         self._driver.restart()
 
+    def check_rules(self) -> None:
+        """Raises ScriptBroken for a rule that speaks of what a pipeline that is code has not."""
+        if isinstance(self._driver, CodeDriver):
+            self._driver.check_rules()
+
     def finish(self, error: ErrorFacts | None) -> None:
         """Ends the run."""
         self._driver.finish(error)

@@ -105,6 +105,16 @@ class Execution:
         except LimitExceeded as problem:
             self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
 
+    def check_rules(self) -> None:
+        """Raises ScriptBroken for a rule that speaks of what is not there.
+
+        What keeps a run from reaching it goes before that, but for a reply that is missing: those
+        of an agent whose node is misspelt are.
+        """
+        is_whole = self.error is None or self.error.type == "ReplyMissing"
+        if is_whole and isinstance(self._process, Here):
+            self._process.check_rules()
+
     def finish(self) -> Trace:
         """Ends the run; returns everything that happened in it."""
         self._process.finish(self.error)

@@ -47,8 +47,10 @@ class Writer:
     It keeps what claims share: matchers, and what was looked for already.
     """
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, document: Document, is_code: bool = False) -> None:
+        """``is_code`` says whether it is code that the findings speak of: what is to be done then
+        is done there."""
+        self._document, self.is_code = document, is_code
         self.matchers = Matchers()
         self.search = Search()
 
@@ -136,6 +138,12 @@ def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
     if len(names) <= NAMES_MAX:
         return ", ".join(names) or "none"
     return f"{', '.join(list(names)[:NAMES_MAX])}, … ({len(names)} in all)"
+
+
+def no_place(index: int, count: int) -> str:
+    """Says that of so many there is none at a place, and how places are counted."""
+    there = f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
+    return f"so there is no [{index}]: {there}"
 
 
 def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:

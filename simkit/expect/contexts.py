@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simkit.expect.claims import Writer, listed
+from simkit.expect.claims import Writer, listed, no_place
 from simkit.expect.findings import Finding
 from simkit.expect.observing import not_observable, unobservable_in_context
 from simkit.expect.provenance import (
@@ -60,7 +60,13 @@ def _calls(scope: Scope, key: str, agent: str, which: str) -> Sequence[CallView]
     if agent == "*":
         index = int(which)
         found = [one[index] for one in scope.calls.values() if -len(one) <= index < len(one)]
-        return found or f"no agent made a model call [{index}] {scope.words}"
+        if found:
+            return found
+        most = max((len(one) for one in scope.calls.values()), default=0)
+        return (
+            f"no agent made a model call [{index}] {scope.words}: the first is [0], and nobody "
+            f"made more than {most}"
+        )
     calls = scope.calls.get(agent, ())
     if not calls:
         return _why_no_call(scope, agent)
@@ -69,7 +75,7 @@ def _calls(scope: Scope, key: str, agent: str, which: str) -> Sequence[CallView]
     index = int(which)
     if not -len(calls) <= index < len(calls):
         made = counted(len(calls), "model call")
-        return f"agent {agent!r} made {made} {scope.words}, so there is no [{index}]"
+        return f"agent {agent!r} made {made} {scope.words}, {no_place(index, len(calls))}"
     return [calls[index]]
 
 
@@ -185,9 +191,13 @@ def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
             (*claim.path, place), f"{claim.what}[{place}] matches no message", **claim.who,
             differences=[] if drops or unshown else nearest(matcher, messages),
             context=[*lost(drops), *unshown, *message_lines(title, messages)],
-            fix=f"Change `{by[0]}` in the recipe of {claim.call.agent!r}, or the claim."
-            if by else "",
+            fix=_let_in(claim, by[0], writer.is_code) if by else "",
         )  # fmt: skip
+
+
+def _let_in(claim: _Claim, by: str, is_code: bool) -> str:
+    where = "that the code applies for" if is_code else "in the recipe of"
+    return f"Change `{by}` {where} {claim.call.agent!r}, or the claim."
 
 
 def _check_excludes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
@@ -199,7 +209,7 @@ def _check_excludes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
         yield writer.finding(
             (*claim.path, place), f"{claim.what}[{place}] matches a message", **claim.who,
             context=[f"{_shower(found.section)} shows {around(found, unwanted)}"],
-            fix=_keep_out(claim, found.section),
+            fix=_keep_out(claim, found.section, found.role),
         )  # fmt: skip
 
 
@@ -208,8 +218,10 @@ def _shower(section: str) -> str:
     return f"section {section}" if section else "the context"
 
 
-def _keep_out(claim: _Claim, section: str) -> str:
+def _keep_out(claim: _Claim, section: str, role: str) -> str:
     agent = claim.call.agent
+    if not section and role == "system":
+        return f"Take it out of the instructions of {agent!r}, or correct the claim."
     if section == "run":
         return "The run itself said or heard it: correct its tools or handoffs, or the claim."
     if section in histories(claim.context):

@@ -96,7 +96,7 @@ def judge_seen(
 
     ``places`` are the only turns, from 0, whose claims and hits are looked at; else it is all.
     """
-    writer = Writer(document)
+    writer = Writer(document, view.pipeline.is_code)
     if places is None:
         places = range(len(view.turns))
     else:

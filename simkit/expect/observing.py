@@ -9,6 +9,7 @@ from simkit.expect.claims import Writer
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Path, Scope
 from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
+from simkit.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
 CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs"}
 CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
@@ -31,6 +32,11 @@ WORDS: Final[Mapping[str, str]] = {
     "handoffs": "handoffs",
     "filters": "what filters drop",
 }
+
+
+_ON_MESSAGES: Final = ("includes", "excludes", "messages")
+_OF_MESSAGES: Final = "Claim `includes`, `excludes` or `messages`"
+_OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
 
 
 def unobservable(scope: Scope, name: str) -> str:
@@ -80,8 +86,29 @@ def not_observable(
     driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
     yield writer.finding(
         path, f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
-        turn=scope.turn, agent=agent, fix="Remove the claim, or run a driver that sees them.",
+        turn=scope.turn, agent=agent,
+        fix=_in_code(need, str(path[-1]), agent) if writer.is_code else _OTHERWISE,
     )  # fmt: skip
+
+
+def _in_code(need: str, claim: str, agent: str) -> str:
+    """Says how what code does not show may be shown, or what may be claimed in its place."""
+    if need == "state":
+        return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
+    if need == "filters":
+        return "Claim what is not sent, with `excludes`, or remove the claim."
+    if need != "sections":
+        return _OTHERWISE
+    if claim in _NEVER_NAMED or agent == "*":
+        return f"{_OF_MESSAGES}, or remove the claim."
+    known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, RUN)
+    example = "{role: user}" if claim == CURRENT else "{system: {$starts: …}}"
+    sections = "{}" if known else f"{{{claim}: {example}}}"
+    instead = "leave `section` out of it" if claim in _ON_MESSAGES else f"c{_OF_MESSAGES[1:]}"
+    return (
+        "Say which messages are of which section, "
+        f"`agents: {{{agent}: {{sections: {sections}}}}}`, or {instead}."
+    )
 
 
 def _is_named(scope: Scope, agent: str) -> bool:

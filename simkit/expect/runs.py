@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from simkit.expect.claims import Writer, differences, first_lines, listed
+from simkit.expect.claims import Writer, differences, first_lines, listed, no_place
 from simkit.expect.findings import Finding
 from simkit.expect.observing import claims_of, not_observable, unobservable_in_run
 from simkit.expect.scope import Path, Scope
@@ -178,10 +178,14 @@ def _selected(scope: Scope, key: str, agent: str, which: str) -> list[tuple[int,
     if found:
         return found
     if agent == "*":
-        return f"no agent has a run [{index}] {scope.words}"
+        most = max(map(len, mine.values()), default=0)
+        return (
+            f"no agent has a run [{index}] {scope.words}: the first is [0], and nobody has more "
+            f"than {most}"
+        )
     count = len(mine[agent])
     times = "once" if count == 1 else f"{count} times"
-    return f"agent {agent!r} ran {times} {scope.words}, so there is no [{index}]"
+    return f"agent {agent!r} ran {times} {scope.words}, {no_place(index, count)}"
 
 
 _STATUS: Final[Mapping[str, str]] = {

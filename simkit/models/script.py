@@ -12,7 +12,16 @@ from simkit.errors import FunctionFailed, OutputInvalid, ReplyMissing, ScriptBro
 from simkit.events import UnusedLines
 from simkit.json_schema import place_text, schema_errors
 from simkit.matching import Matcher, compile_matcher
-from simkit.messages import Answer, Calls, Computes, JsonValue, Message, Structured, Text
+from simkit.messages import (
+    Answer,
+    Calls,
+    Computes,
+    Handoff,
+    JsonValue,
+    Message,
+    Structured,
+    Text,
+)
 from simkit.paths import follow
 from simkit.ports import ModelRequest, ToolReply
 from simkit.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
@@ -96,7 +105,7 @@ class ScriptedModel:
 
     def _missing(self, agent: str, number: int, lines: Sequence[_Line]) -> str:
         place = self._place
-        where = f"turns[{place}].replies.{agent}"
+        where = path_text(("turns", place, "replies", agent))
         waiting = [line for line in lines if not line.is_used]
         if waiting:
             which = ", ".join(f"[{line.place}]" for line in waiting)
@@ -130,6 +139,8 @@ class ScriptedModel:
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
+        elif isinstance(reply, Handoff):
+            answer = msgspec.structs.replace(answer, line=line.place)
         return answer
 
     def _computed(
@@ -171,7 +182,8 @@ class ScriptedModel:
             for path, text in schema_errors(schema, call.args, self._schemas):
                 raise ScriptBroken(
                     f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
-                    f"schema refuses: {_located(path, text)}. {_advice(call.args, path, text)}",
+                    f"schema refuses: {_located(path, text)}. "
+                    f"{_advice(call.args, path, text, call.tool in request.args)}",
                     where,
                 )
 
@@ -200,12 +212,14 @@ def _located(path: SourcePath, text: str) -> str:
     return f"{place_text(path)}: {text}" if path else text
 
 
-def _advice(args: JsonValue, path: SourcePath, text: str) -> str:
-    """What to do about arguments that a schema refuses."""
+def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
+    """What to do about arguments that a schema refuses, which code has sent or a file declares."""
     found = follow(args, path)
     if isinstance(found, (dict, list)) and text.endswith("is not of type 'string'"):
         quoted = msgspec.json.encode(found).decode().replace("'", "''")
         return f"The tool takes the JSON as a text; write it as a text: '{quoted}'."
+    if is_sent:
+        return "Correct the line: the schema is what the pipeline sends with the tool."
     return "Correct the line, or the tool's `args`."
 
 

@@ -28,6 +28,7 @@ from simkit.scenario.items import (
 )
 from simkit.scenario.known import Subject
 from simkit.scenario.model import Scenario, Shared
+from simkit.scenario.modules import meant_by, names_in
 from simkit.scenario.names import check_scenario, check_shared
 from simkit.scenario.needs import unmet
 from simkit.shape import FUNCTION_NAME, validated
@@ -177,15 +178,10 @@ class Library:
             return next(iter(found.values()))
         here = _pipelines_in(self.documents(document.file))
         if name not in here:
-            ending = f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
-            if (Path(document.file).parent / name).is_file():
-                ending = f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
-            elif "." in name and FUNCTION_NAME.fullmatch(":".join(name.rsplit(".", 1))):
-                ending = f"A pipeline that is code is named `{':'.join(name.rsplit('.', 1))}`."
             raise document.error(
                 ("pipeline",), f"there is no pipeline `{name}` in this file",
                 word=name, known=tuple(here),
-                advice=ending,
+                advice=_meant(name, document),
             )  # fmt: skip
         return here[name]
 
@@ -215,6 +211,24 @@ class Library:
             check_shared(shared, inner, pipeline)
             yield from self._shared(inner, pipeline, shared.use, (*chain, file))
             yield shared
+
+
+def _meant(name: str, document: Document) -> str:
+    """Says what to write for a pipeline that no document of the file has."""
+    beside = Path(document.file).parent
+    file = beside / name
+    if file.suffix == ".py":
+        return _as_imported(f"{name}:{next(iter(names_in(file)), 'run')}")
+    if file.is_file():
+        return f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
+    paths = lookup(document.data, "app.path")
+    named = [str(beside / path) for path in paths] if isinstance(paths, list) else []
+    advice = meant_by(name, [*named, str(beside), str(Path.cwd())])
+    if advice:
+        return advice
+    if "." in name and FUNCTION_NAME.fullmatch(":".join(name.rsplit(".", 1))):
+        return f"A pipeline that is code is named `{':'.join(name.rsplit('.', 1))}`."
+    return f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
 
 
 def _as_imported(written: str) -> str:

@@ -10,13 +10,21 @@ Made: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Made], Made]]
 """An owner, an attribute's name, and what makes the replacement out of what was there."""
 
+Saved: TypeAlias = tuple[Any, Any, Any]
+"""An owner, what was there, and the replacement."""
+
 _ABSENT: Final = object()
+_covered: Final[dict[int, tuple[Any, Any]]] = {}
+"""Replacements that somebody else had replaced when they should have gone, by identity: each, and
+what was there before it."""
 
 
 class Installation:
     """Replaces attributes for the first who enters, and puts them back for the last who leaves.
 
-    What somebody else has replaced meanwhile is left to them: ours is inert by then.
+    What somebody else has replaced meanwhile is left to them: ours is inert by then. Once they put
+    ours back, it is taken away by the next to enter or leave; until then no second one is put on
+    top of it.
     """
 
     def __init__(
@@ -28,8 +36,10 @@ class Installation:
         """``rows`` is asked by the first who enters; the others are told before and after."""
         self._rows, self._started, self._stopped = rows, started, stopped
         self._lock = threading.RLock()
-        self._saved: dict[tuple[int, str], tuple[Any, Any, Any]] = {}
-        """By the owner's identity and the name: the owner, what was there, what is there now."""
+        self._saved: dict[tuple[int, str], Saved] = {}
+        """By the owner's identity and the name."""
+        self._left: dict[tuple[int, str], Saved] = {}
+        """The same, of what was left to somebody else."""
         self._entered = 0
 
     def __enter__(self) -> None:
@@ -62,19 +72,48 @@ class Installation:
             if not self._entered:
                 return
             for owner, name, made in rows:
-                if (id(owner), name) in self._saved:
+                if (id(owner), name) in self._saved or self._is_beneath(owner, name):
                     continue
-                replacement = made(getattr(owner, name))
-                before = vars(owner).get(name, _ABSENT)
+                _put(owner, name, _original(_held(owner, name)))
+                before, replacement = _held(owner, name), made(getattr(owner, name))
                 self._saved[id(owner), name] = owner, before, replacement
                 setattr(owner, name, replacement)
 
+    def _is_beneath(self, owner: Any, name: str) -> bool:
+        """Whether ours is called by what somebody else has put in its place, and so counts."""
+        left = self._left.pop((id(owner), name), None)
+        if left is None or any(_held(owner, name) is one for one in left[1:]):
+            return False
+        self._saved[id(owner), name] = left
+        _covered.pop(id(left[2]), None)
+        return True
+
     def _restore(self) -> None:
         while self._saved:
-            (_, name), (owner, before, replacement) = self._saved.popitem()
-            if vars(owner).get(name) is not replacement:
-                continue
-            if before is _ABSENT:
-                delattr(owner, name)
+            key, saved = self._saved.popitem()
+            (_, name), (owner, before, replacement) = key, saved
+            if _held(owner, name) is replacement:
+                _put(owner, name, _original(before))
             else:
-                setattr(owner, name, before)
+                self._left[key] = saved
+                _covered[id(replacement)] = replacement, before
+
+
+def _held(owner: Any, name: str) -> Any:
+    return vars(owner).get(name, _ABSENT)
+
+
+def _original(found: Any) -> Any:
+    """Returns what was there before replacements that should have gone."""
+    while id(found) in _covered:
+        _, found = _covered.pop(id(found))
+    return found
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    if _held(owner, name) is value:
+        return
+    if value is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dis
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from types import BuiltinFunctionType, CodeType, ModuleType
@@ -86,15 +86,23 @@ def _is_any_suspect(home: str) -> bool:
     return not is_known
 
 
-def reaches(home: str, package: str) -> bool:
-    """Whether code of a top-level package, or user code that it uses, uses another package."""
-    return any(f"{name}.".startswith(f"{package}.") for name, _ in _reached(home))
+def reached_by(home: str) -> frozenset[str]:
+    """Returns the modules that code of a top-level package, or user code that it uses, uses."""
+    return frozenset(name for name, _ in _reached(home))
+
+
+def is_among(reached: Collection[str], package: str) -> bool:
+    """Whether modules that are reached are of a package, or it itself."""
+    inside = f"{package}."
+    return any(name == package or name.startswith(inside) for name in reached)
 
 
 def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
     """Yields the modules of a top-level package, and all that user code from there on uses; None
     for what is not imported."""
-    waiting = [name for name in list(sys.modules) if name == home or name.startswith(f"{home}.")]
+    inside = f"{home}."
+    waiting = [name for name in [*sys.modules] if name.startswith(inside)]
+    waiting += [home] if home in sys.modules else []
     seen = set(waiting)
     while waiting:
         name = waiting.pop()

@@ -103,24 +103,18 @@ def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
 _BROKEN: Final = (
     "refusal", "malformed_json", "empty_reply", "empty_choices", "length", *failing.ON_THE_WAY
 )  # fmt: skip
+_REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
 
 
 def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
-    """Renders a reply that is none; where it has a text, that is the failure's message."""
-    text = blocks_said(Message("assistant", fails.message))
-    match fails.kind:
-        case "refusal":
-            reply = _Reply(serial, [], "refusal", explanation=fails.message)
-        case "empty_reply" | "empty_choices":
-            reply = _Reply(serial, [], "end_turn")
-        case "length":
-            reply = _Reply(serial, text, "max_tokens")
-        case "malformed_json":
-            reply = _malformed(serial, asked)
-        case _:
-            reply = _Reply(serial, text, "end_turn")
-    whole = _rendered(reply, asked)
-    return failing.damaged(whole, fails.kind)
+    """Renders a reply that is none."""
+    if fails.kind == "malformed_json":
+        reply = _malformed(serial, asked)
+    else:
+        text = blocks_said(Message("assistant", fails.message))
+        blocks, reason, why = failing.told_badly(fails, text, _REASONS)
+        reply = _Reply(serial, blocks, reason, explanation=why)
+    return failing.damaged(_rendered(reply, asked), fails.kind)
 
 
 def _malformed(serial: str, asked: Asked) -> _Reply:

@@ -1,6 +1,7 @@
 """Requests that go on from an earlier response: their context is only whole with that one's.
 
-OpenAI's Responses say ``previous_response_id``, or name single items of earlier replies by id.
+OpenAI's Responses say ``previous_response_id``, name a ``conversation`` that the provider keeps, or
+single items of earlier replies by id.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from simkit.wire.attachments import ITEMS, REASONING, parts_in
 from simkit.wire.values import Asked
 
 Earlier: TypeAlias = Mapping[str, Sequence[Message]]
-"""By a response's id: the whole context that it answered, and last its reply."""
+"""By the id of a response, or of a conversation: the whole context, and last the reply to it."""
 
 INSTRUCTIONS: Final = "instructions"
 """The section of a message that holds for one request only, and not for the next of a chain."""
@@ -44,6 +45,11 @@ def chained(asked: Asked, earlier: Earlier) -> Asked:
     return msgspec.structs.replace(asked, messages=(*own, *_named([*before, *new])))
 
 
+def is_conversation(previous: str) -> bool:
+    """Whether what a request goes on from is a conversation, which begins with nothing said."""
+    return previous.startswith("conv_")
+
+
 def _named(messages: Sequence[Message]) -> Iterator[Message]:
     """Yields the messages; a result of an earlier request's call gets its tool's name."""
     tools = dict[str, str]()
@@ -58,11 +64,10 @@ def _before(previous: str, earlier: Earlier) -> Sequence[Message]:
     if not previous:
         return ()
     found = earlier.get(previous)
-    if found is None:
-        is_kept = previous.startswith("conv_")
-        field = "conversation" if is_kept else "previous_response_id"
-        raise WireInvalid(f"no response {previous!r} was served in this session", field)
-    return found
+    if found is None and not is_conversation(previous):
+        problem = f"no response {previous!r} was served in this session"
+        raise WireInvalid(problem, "previous_response_id")
+    return found or ()
 
 
 def _references(message: Message) -> list[str]:

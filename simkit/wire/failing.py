@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from simkit.failures import FAILURES
 from simkit.messages import Fails
 from simkit.wire.http import HttpRequest, HttpResponse, NoResponse, header
+
+Item = TypeVar("Item")
 
 _DATA: Final = re.compile(rb"^data: ", re.MULTILINE)
 MALFORMED: Final = '{"value": }'
@@ -72,6 +74,30 @@ def unanswered(fails: Fails) -> NoResponse | None:
 def comes_in_stream(fails: Fails, own: Mapping[str, Words]) -> bool:
     """Says whether a failure is told after a stream began well: its status is then 200."""
     return fails.status == 200 and (fails.kind in own or fails.kind not in FAILURES)
+
+
+class Reasons(msgspec.Struct, frozen=True, gc=False):
+    """What one provider gives as the reason for which a reply ends."""
+
+    ended: str
+    cut: str
+    refused: str
+
+
+def told_badly(fails: Fails, text: list[Item], own: Reasons) -> tuple[list[Item], str, str]:
+    """Returns what a reply that is none says, why it ends, and what the provider adds to that.
+
+    Where it has a text, that is the failure's message: ``text``, as the provider has it.
+    """
+    match fails.kind:
+        case "refusal":
+            return [], own.refused, fails.message
+        case "empty_reply" | "empty_choices":
+            return [], own.ended, ""
+        case "length":
+            return text, own.cut, ""
+        case _:
+            return text, own.ended, ""
 
 
 def damaged(whole: HttpResponse, kind: str) -> HttpResponse:

@@ -124,24 +124,17 @@ def _details(fails: Fails) -> list[dict[str, Any]]:
 _BROKEN: Final = (
     "refusal", "malformed_json", "empty_reply", "length", *failing.ON_THE_WAY
 )  # fmt: skip
+_REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
 
 
 def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
-    """Renders a reply that is none; where it has a text, that is the failure's message."""
-    text = [{"text": fails.message}]
-    match fails.kind:
-        case "refusal":
-            reply = _Reply(serial, [], "SAFETY", explanation=fails.message)
-        case "empty_reply":
-            reply = _Reply(serial, [], "STOP")
-        case "length":
-            reply = _Reply(serial, text, "MAX_TOKENS")
-        case "malformed_json":
-            reply = _malformed(serial, asked)
-        case _:
-            reply = _Reply(serial, text, "STOP")
-    whole = _rendered(reply, asked)
-    return failing.damaged(whole, fails.kind)
+    """Renders a reply that is none."""
+    if fails.kind == "malformed_json":
+        reply = _malformed(serial, asked)
+    else:
+        parts, reason, why = failing.told_badly(fails, [{"text": fails.message}], _REASONS)
+        reply = _Reply(serial, parts, reason, explanation=why)
+    return failing.damaged(_rendered(reply, asked), fails.kind)
 
 
 def _malformed(serial: str, asked: Asked) -> _Reply:

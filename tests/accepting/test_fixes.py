@@ -112,7 +112,7 @@ def test_a_rejected_handoff_gets_its_outcome(tmp_path: Path) -> None:
          "22:18: turns[0].expect.findings[0]: CTX-02 is claimed, but not found in turn 1"),
         ("      context: {'clerk[5]': {tokens: 3}}\n",
          "22:29: turns[0].expect.context.\"clerk[5]\": agent 'clerk' made 2 model calls in turn 1, "
-         "so there is no [5]"),
+         "so there is no [5]: the first is [0], the last [1]"),
     ],
 )  # fmt: skip
 def test_what_no_value_answers_is_left_to_people(tmp_path: Path, claims: str, note: str) -> None:

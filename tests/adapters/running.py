@@ -35,6 +35,13 @@ def run_app(pipeline: str, scenario: str, folder: Path = APPS) -> Ran:
     return Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)
 
 
+def held(pipeline: str, scenario: str) -> Ran:
+    """Runs a scenario of a pipeline that is code, which must hold."""
+    ran = run_app(pipeline, scenario)
+    assert [finding.what for finding in ran.judgement.findings] == []
+    return ran
+
+
 def scenarios(*files: Path) -> list[Prepared]:
     """Returns all scenarios of files, ready to run."""
     found = []

@@ -183,7 +183,24 @@ def test_what_a_module_does_not_hold_is_an_error() -> None:
     with pytest.raises(FunctionMissing) as caught:
         found_as("json:no_such")
 
-    assert caught.value.what == "`json:no_such`: module 'json' has no 'no_such'"
+    assert caught.value.what == (
+        "`json:no_such`: module 'json' has no 'no_such'. It has: dump, dumps, detect_encoding, "
+        "load, loads."
+    )
+
+
+def test_a_module_has_whatever_name_importlib_can_import(tmp_path: Path) -> None:
+    folder = tmp_path / "01_intro"
+    folder.mkdir()
+    (folder / "my-app.py").write_text("def run(text):\n    return f'said {text}'\n")
+
+    ran = run_app(
+        "01_intro.my-app:run",
+        "app: {path: [.]}\nturns: [{user: Hi, expect: {reply: said Hi}}]",
+        tmp_path,
+    )
+
+    assert ran.judgement.findings == ()
 
 
 def test_one_event_loop_serves_all_turns() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import importlib
 import logging
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,22 +65,19 @@ def test_ten_runs_have_one_digest(start: str) -> None:
 
 def test_ids_that_the_adk_draws_are_nowhere_in_a_trace() -> None:
     drawn: list[str] = []
-    before = hearing._counted_ids
+    before = hearing._counted
 
-    @contextmanager
-    def counted(log: AdkLog) -> Iterator[None]:
-        with before(log):
-            counter = adk_uuid._id_provider_context_var.get()
+    def listed(real: Any) -> Any:
+        counter = before(real)
 
-            def draw() -> str:
-                drawn.append(counter())
-                return drawn[-1]
+        def draw() -> str:
+            drawn.append(counter())
+            return drawn[-1]
 
-            adk_uuid.set_id_provider(draw)
-            yield
+        return draw
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hearing, "_counted_ids", counted)
+        patch.setattr(hearing, "_counted", listed)
         outcome = simulate(scenario("desk: control passes"))
 
     text = outcome.trace.encoded().decode()
@@ -151,6 +147,7 @@ REPLACED = (
     (PluginManager, "run_before_tool_callback"),
     (LlmAgent, "canonical_before_model_callbacks"),
     (FunctionTool, "run_async"),
+    (adk_uuid, "new_uuid"),
 )
 
 
@@ -161,6 +158,15 @@ def test_what_is_replaced_in_the_adk_is_put_back() -> None:
 
     assert [vars(owner)[name] for owner, name in REPLACED] == before
     assert hearing.installation.replaced == []
+
+
+def test_who_draws_ids_for_the_application_draws_them_again_behind_a_scenario() -> None:
+    def drawn() -> str:
+        adk_uuid.set_id_provider(lambda: "the application's own")
+        assert passes(scenario("desk: control passes"))
+        return adk_uuid.new_uuid()
+
+    assert contextvars.copy_context().run(drawn) == "the application's own"
 
 
 def test_the_applications_own_plugins_are_all_there_are() -> None:

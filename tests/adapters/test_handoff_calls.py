@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.handoff_calls import Told, args_for, told_by
+from simkit.adapters.handoff_calls import Told, args_for, misfit_of, told_by
 from simkit.messages import Handoff
 
 ORDER: dict[str, Any] = {
@@ -84,3 +84,27 @@ def test_a_call_says_what_it_names(args: Any, told: Told) -> None:
 def test_a_payload_without_keys_is_no_tools_arguments(query: str | None) -> None:
     with pytest.raises(ValueError, match="it has none"):
         args_for(Handoff("refunds", payload=[1], query=query), None)
+
+
+@pytest.mark.parametrize(
+    ("args", "schema", "wrong"),
+    [
+        ({"order": "A-1", "source": "triage"}, ORDER, ""),
+        ({"order": "A-1"}, None, ""),
+        ({"order": "A-1"}, True, ""),
+        ({"order": 1, "source": "triage"}, ORDER, "order: 1 is not of type 'string'"),
+        (
+            {"type": "refund", "payload": {"order": 1}}, WHOLE,
+            "payload: 'source' is a required property; payload.order: 1 is not of type 'string'",
+        ),
+        (
+            {}, {"required": ["a", "b", "c", "d", "e"]},
+            "'a' is a required property; 'b' is a required property; 'c' is a required property; "
+            "and 2 more",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_schema_refuses_of_a_call_is_told_by_field(
+    args: Any, schema: Any, wrong: str
+) -> None:
+    assert misfit_of(args, schema) == wrong

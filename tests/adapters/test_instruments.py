@@ -76,7 +76,7 @@ def test_all_are_closed_though_one_fails_to(monkeypatch: pytest.MonkeyPatch) -> 
         instruments, "loaded_adapters", lambda: iter([("first", first), ("second", second)])
     )
     aboard: Any = instruments.Instrumented
-    flown = aboard(pilot, None, "nobody")
+    flown = aboard(pilot, None, "nobody", {})
     flown.stands_in()
 
     with pytest.raises(LookupError):

@@ -16,6 +16,7 @@ from simkit import events as e
 from simkit.adapters.langgraph import taps as langgraph_taps
 from simkit.errors import SourceError
 from simkit.session import simulate
+from tests.adapters import running
 from tests.adapters.running import prepared, run_app
 from tests.building import Ran
 
@@ -40,9 +41,7 @@ def run(name: str, scenario: str) -> Ran:
 
 def held(name: str, scenario: str) -> Ran:
     """Runs a scenario that must hold."""
-    ran = run(name, scenario)
-    assert [finding.what for finding in ran.judgement.findings] == []
-    return ran
+    return running.held(f"langgraph_cases:{name}", scenario)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +123,10 @@ def test_tasks_of_the_functional_api_work_beside_each_other() -> None:
     )
 
 
-def test_a_node_that_is_a_graph_works_by_its_own_nodes() -> None:
+@pytest.mark.parametrize("name", ["outer", "subgraphs_streamed"])
+def test_a_node_that_is_a_graph_works_by_its_own_nodes(name: str) -> None:
     held(
-        "outer",
+        name,
         """
         turns:
           - user: Hello
@@ -158,6 +158,32 @@ def test_a_node_may_be_given_another_name() -> None:
             "[first,", "[greeter,"
         ).replace("agent: first", "agent: greeter"),
     )  # fmt: skip
+
+
+def test_a_node_has_the_name_that_the_scenario_gives_it_where_code_calls_the_graph() -> None:
+    ran = held("wrapped", "agents: {greeter: {node: first}}\n" + TWO.replace("first", "greeter")
+               .replace("You are greeter", "You are first"))  # fmt: skip
+
+    assert [run.agent for run in ran.view.turns[0].runs] == ["greeter", "second"]
+
+
+@pytest.mark.parametrize("name", ["compiled", "wrapped"])
+def test_a_node_that_is_not_there_is_an_error_though_its_agent_has_no_reply(name: str) -> None:
+    scenario = "agents: {greeter: {node: frist}}\nturns: [{user: Hi, replies: {greeter: One.}}]"
+
+    with pytest.raises(SourceError, match=r"no node 'frist' worked.* Did you mean 'first'\?"):
+        run(name, scenario)
+
+
+def test_a_task_that_only_running_shows_is_a_node_that_is_there() -> None:
+    turns = "turns: [{user: cats, replies: {writer: Purr.}}]"
+
+    held("workflow", f"agents: {{writer: {{node: note}}}}\n{turns}")
+
+
+def test_an_agent_that_is_nearly_called_like_a_node_is_an_error() -> None:
+    with pytest.raises(SourceError, match=r"no agent 'frist' worked.* Did you mean 'first'\?"):
+        run("compiled", "agents: {frist: {sections: {}}}\n" + TWO)
 
 
 # State
@@ -250,6 +276,31 @@ def test_messages_that_are_removed_are_a_declared_reset() -> None:
     assert ran.events(e.StateUpdated)[-1].update == {"messages": {"$set": [{"$message": 4}]}}
 
 
+def test_all_channels_are_told_of_a_graph_that_puts_out_one() -> None:
+    ran = held(
+        "narrowed",
+        """
+        turns:
+          - user: Open?
+            expect:
+              reply: Yes.
+              runs: {reply: {update: {answer: Yes., loud: {a: b}}}}
+              state:
+                question: Open?
+                answer: Yes.
+                loud: {a: B, c: D}
+                messages: [{assistant: Yes.}]
+        """,
+    )
+
+    told = [one for one in ran.trace.events if isinstance(one, e.StateUpdated)]
+    assert [(one.agent, one.cause, sorted(one.update)) for one in told] == [
+        ("", "user", ["question"]),
+        ("reply", "writes", ["answer", "loud", "messages"]),
+        ("forget", "writes", ["loud", "messages"]),
+    ]
+
+
 def test_each_session_is_a_thread_and_each_run_has_threads_of_its_own() -> None:
     scenario = """
         turns:
@@ -314,7 +365,34 @@ def test_a_graph_that_takes_several_texts_must_be_told_which() -> None:
     )
 
 
+def test_a_reply_that_is_a_value_of_the_users_own_is_claimed_by_its_fields() -> None:
+    held(
+        "graded",
+        """
+        app: {path: [.], input: {text: "${user}"}, output: verdict}
+        turns: [{user: Good?, expect: {reply: {grade: good}, state: {verdict: {grade: good}}}}]
+        """,
+    )
+
+
 # Handoffs, interrupts, failures
+
+
+def test_a_command_that_sends_several_to_one_node_is_several_handoffs() -> None:
+    held(
+        "spreading",
+        """
+        app: {path: [.], input: {text: "${user}"}, output: log}
+        turns:
+          - user: go
+            expect:
+              agents: [spread, [piece, piece]]
+              handoffs:
+                - {from: spread, to: piece, payload: {text: left}}
+                - {from: spread, to: piece, payload: {text: right}}
+              reply: [left, right]
+        """,
+    )
 
 
 def test_a_command_that_goes_to_another_node_is_a_handoff() -> None:
@@ -628,3 +706,10 @@ def test_a_scenario_fails_without_what_it_looks_through(
         assert not run(name, scenario).judgement.passed
     except SourceError:
         return  # What cannot be told whose it is ends the run.
+
+
+def test_a_key_that_the_graph_would_pass_over_is_an_error() -> None:
+    scenario = 'app: {path: [.], input: {mesages: "${user}"}}\nturns: [{user: Hello}]'
+
+    with pytest.raises(SourceError, match=r"takes no 'mesages'\. Did you mean `messages`\?"):
+        run("compiled", scenario)

@@ -12,9 +12,12 @@ if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from pydantic import ConfigDict
 
 from simkit.adapters.langgraph.messages import Conversions, as_message
 from simkit.messages import Message, ToolCall
+
+A, B = ("agent", "a"), ("agent", "b")
 
 
 def said() -> list[Any]:
@@ -28,7 +31,7 @@ def said() -> list[Any]:
 
 
 def test_messages_say_in_our_words_what_they_said() -> None:
-    assert Conversions().of("a", said()) == [
+    assert Conversions().of(A, said()) == [
         Message("user", "Hello"),
         Message("assistant", "", agent="desk", calls=(ToolCall("1", "look", {"at": ["a"]}),)),
         Message("tool", "seen", call_id="1", tool="look"),
@@ -39,19 +42,39 @@ def test_messages_say_in_our_words_what_they_said() -> None:
 
 def test_of_a_list_that_grows_only_what_is_new_is_converted() -> None:
     conversions, messages = Conversions(), said()
-    before = conversions.of("a", messages)
+    before = conversions.of(A, messages)
 
-    after = conversions.of("a", [*messages, HumanMessage("More")])
+    after = conversions.of(A, [*messages, HumanMessage("More")])
 
     assert [one is other for one, other in zip(before, after, strict=False)] == [True] * 5
     assert after[5:] == [Message("user", "More")]
 
 
+def test_what_two_lists_share_is_converted_once() -> None:
+    conversions, messages = Conversions(), said()
+    before = conversions.of(A, messages)
+
+    after = conversions.of(B, [*messages, HumanMessage("More")])
+
+    assert [one is other for one, other in zip(before, after, strict=False)] == [True] * 5
+    assert after[5:] == [Message("user", "More")]
+
+
+def test_lists_that_share_their_front_stay_apart_behind_it() -> None:
+    conversions, messages = Conversions(), said()
+    conversions.of(A, messages)
+
+    other = conversions.of(B, [*messages[:2], HumanMessage("Else")])
+
+    assert other == [*map(as_message, messages[:2]), Message("user", "Else")]
+    assert conversions.of(A, messages) == [*map(as_message, messages)]
+
+
 def test_instructions_that_are_made_anew_do_not_hide_the_rest() -> None:
     conversions, messages = Conversions(), said()
-    before = conversions.of("a", [SystemMessage("Help"), *messages])
+    before = conversions.of(A, [SystemMessage("Help"), *messages])
 
-    after = conversions.of("a", [SystemMessage("Help on Monday"), *messages])
+    after = conversions.of(A, [SystemMessage("Help on Monday"), *messages])
 
     assert after[0] == Message("system", "Help on Monday")
     assert [one is other for one, other in zip(before[1:], after[1:], strict=True)] == [True] * 5
@@ -77,23 +100,40 @@ def part(messages: list[Any]) -> None:
     messages[3].content[0]["text"] = "and that"
 
 
+@pytest.mark.parametrize("whose", [A, B])
 @pytest.mark.parametrize("change", [text, name, argument, calls, part])
 def test_a_message_that_is_changed_in_place_is_converted_again(
-    change: Callable[[list[Any]], None],
+    change: Callable[[list[Any]], None], whose: tuple[str, str]
 ) -> None:
     conversions, messages = Conversions(), said()
-    before = conversions.of("a", messages)
+    before = conversions.of(A, messages)
     change(messages)
 
-    after = conversions.of("a", messages)
+    after = conversions.of(whose, messages)
 
     assert after == [as_message(one) for one in messages]
     assert after != before
 
 
+class Checked(AIMessage):
+    """A message of somebody's that holds something new whenever it is changed."""
+
+    model_config = ConfigDict(validate_assignment=True)
+
+
+def test_a_message_that_checks_what_it_is_given_is_converted_again_too() -> None:
+    conversions, message = Conversions(), Checked("Yes", tool_calls=[])
+    before = conversions.of(A, [message])
+    message.content = "No"
+
+    after = conversions.of(A, [message])
+
+    assert (before, after) == ([Message("assistant", "Yes")], [Message("assistant", "No")])
+
+
 def test_a_call_that_was_changed_in_place_does_not_change_what_was_told_of_it() -> None:
     conversions, messages = Conversions(), said()
-    before = conversions.of("a", messages)
+    before = conversions.of(A, messages)
     argument(messages)
 
     assert before[1].calls == (ToolCall("1", "look", {"at": ["a"]}),)

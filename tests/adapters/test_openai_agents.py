@@ -20,6 +20,7 @@ from simkit.adapters.openai_agents import hooks as openai_agents_hooks  # noqa: 
 from simkit.adapters.openai_agents import runner as openai_agents_runner  # noqa: E402
 from simkit.adapters.openai_agents.flights import FlightLog  # noqa: E402
 from simkit.adapters.openai_agents.hooks import FlightHooks  # noqa: E402
+from simkit.adapters.scribe import Scribe  # noqa: E402
 from simkit.errors import SourceError  # noqa: E402
 from simkit.scenario.files import Prepared  # noqa: E402
 from simkit.session import simulate  # noqa: E402
@@ -118,6 +119,69 @@ def test_an_agent_on_chat_completions_keeps_its_conversation(way: str) -> None:
     assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
 
 
+WHY = """
+app: {path: [.], run_options: agents_desk:passenger}
+turns:
+  - user: I am angry
+    replies:
+      Triage:
+        - calls: [look_up: {question: anger}]
+        - handoff: {to: Human, payload: PAYLOAD}
+    tool_results: {look_up: It passes.}
+"""
+
+
+@pytest.mark.parametrize(
+    ("payload", "wrong"),
+    [
+        ("{reason: [loud]}", "reason: ['loud'] is not of type 'string'"),
+        ("{reson: loud}", "'reason' is a required property; Additional properties are not "
+         "allowed ('reson' was unexpected)"),
+    ],
+)  # fmt: skip
+def test_a_payload_that_the_handoffs_input_type_refuses_is_told_by_line_and_field(
+    payload: str, wrong: str
+) -> None:
+    ran = run_app("agents_desk:triage", WHY.replace("PAYLOAD", payload))
+
+    assert ran.judgement.findings[0].what == (
+        "turn 1 ended with error ModelBehaviorError: Invalid JSON when parsing model output\n"
+        "The payload of the handoff to 'Human' under turns[0].replies.Triage[1] is not what "
+        f"`transfer_to_human` takes: {wrong}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (
+            "handoff: {to: Humam}",
+            "agent 'Triage' is offered no tool that passes control to 'Humam'. Did you mean "
+            "'Human'? Offered: look_up, ask_the_faq, transfer_to_seat_booking, transfer_to_human.",
+        ),
+        (
+            "calls: [look_up: {question: 1}]",
+            "turns[0].replies.Triage[0] calls tool 'look_up' with arguments that its schema "
+            "refuses: .question: 1 is not of type 'string'. Correct the line: the schema is what "
+            "the pipeline sends with the tool.",
+        ),
+    ],
+)
+def test_a_line_that_is_misspelt_is_told_with_what_was_near(reply: str, told: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        run_app("agents_desk:triage", f"turns: [{{user: Hi, replies: {{Triage: [{{{reply}}}]}}}}]")
+
+    assert told in str(caught.value)
+
+
+def test_a_payload_that_is_refused_may_be_what_is_claimed() -> None:
+    claim = "    expect: {error: ModelBehaviorError}\n"
+
+    ran = run_app("agents_desk:triage", WHY.replace("PAYLOAD", "{reason: [loud]}") + claim)
+
+    assert ran.judgement.findings == ()
+
+
 def test_ten_runs_have_one_digest() -> None:
     for prepared in scenarios(DESK, TEAM):
         assert len({simulate(prepared).trace.digest() for _ in range(10)}) == 1
@@ -139,7 +203,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "tools end": (FlightHooks, "on_tool_end", _skip, "desk: a conversation"),
     "tools": (openai_agents_hooks, "answered", _nothing, "desk: a conversation"),
     "context objects": (FlightLog, "look", _nothing, "desk: a conversation"),
-    "parallel runs": (FlightLog, "_group", _nothing, "team: agents that are tools"),
+    "parallel runs": (Scribe, "begin_group", lambda self: "", "team: agents that are tools"),
     "failures": (FlightLog, "failed", _nothing, "team: a tripwire"),
     "refused tools": (FlightLog, "_tell_refusals", _nothing, "team: a tripwire"),
     "sessions read": (FlightLog, "store_read", _nothing, "desk: a session"),
@@ -253,6 +317,26 @@ def test_nothing_of_a_run_is_exported_as_a_trace(monkeypatch: pytest.MonkeyPatch
     get_trace_provider().force_flush()
 
     assert exported == []
+
+
+def test_nothing_is_exported_of_a_run_that_outlives_its_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exported: list[Any] = []
+    monkeypatch.setattr(BackendSpanExporter, "export", lambda self, items: exported.extend(items))
+
+    ran = run_app(
+        "agents_team:impatient",
+        """
+        turns:
+          - user: Hello
+            replies: {Spanish: {calls: [dictionary: {word: hello}]}}
+            expect: {reply: That will do.}
+        """,
+    )
+    get_trace_provider().force_flush()
+
+    assert (ran.judgement.findings, exported) == ((), [])
 
 
 def test_agents_run_outside_a_scenario_are_left_alone() -> None:

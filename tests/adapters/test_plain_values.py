@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date
 from enum import Enum
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from simkit.adapters import plain_values
 from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
 
 
@@ -78,3 +83,209 @@ def test_only_what_changed_since_the_last_look_is_told() -> None:
     assert snapshots.changes("s1", passenger, "context") == ({"seat": {"row": 7}}, False)
     assert snapshots.changes("s1", passenger, "context") == ({}, False)
     assert snapshots.changes("s2", passenger, "context")[1]
+
+
+@dataclass
+class Desk:
+    """Holds whatever a test puts on it."""
+
+    history: Any = field(default_factory=lambda: [{"text": "a"}, {"text": "b"}, {"text": "c"}])
+
+
+def test_an_item_that_is_new_or_changed_in_place_is_told_with_its_list() -> None:
+    snapshots, desk = Snapshots(), Desk()
+    first, _ = snapshots.changes("s1", desk, "context")
+    desk.history.append({"text": "d"})
+    grown, _ = snapshots.changes("s1", desk, "context")
+    desk.history[1]["text"] = "B"
+    changed, _ = snapshots.changes("s1", desk, "context")
+    desk.history[0]["text"] = "A"
+    desk.history.append({"text": "e"})
+    both, _ = snapshots.changes("s1", desk, "context")
+
+    told = [[one["text"] for one in held["history"]] for held in (first, grown, changed, both)]
+    assert list(map("".join, told)) == ["abc", "abcd", "aBcd", "ABcde"]
+    assert snapshots.changes("s1", desk, "context") == ({}, False)
+
+
+@pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 2**16 - 1])
+def test_of_a_list_that_grows_only_what_is_new_is_converted(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converted: list[Any] = []
+
+    def heard(value: Any, depth: int = 0) -> Any:
+        converted.append(value)
+        return value
+
+    snapshots, desk = Snapshots(), Desk([{"n": n} for n in range(size)])
+    snapshots.changes("s1", desk, "context")
+    monkeypatch.setattr(plain_values, "plain", heard)
+    unchanged = snapshots.changes("s1", desk, "context")
+    desk.history += [{"n": "new"}, {"n": "newer"}]
+    told, _ = snapshots.changes("s1", desk, "context")
+
+    assert unchanged == ({}, False)
+    assert told == {"history": desk.history}
+    assert converted == [{"n": "new"}, {"n": "newer"}]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([{"a": 1, "b": 2}], [{"b": 2, "a": 1}]),
+        ([{"row": 1}], [Seat()]),
+        ([Seat()], (Seat(),)),
+        ({"a", "b"}, ["a", "b"]),
+        ([Colour.RED], ["red"]),
+        ([2**70], [2**70]),
+    ],
+)
+def test_what_is_replaced_by_what_is_the_same_as_data_is_not_told(before: Any, after: Any) -> None:
+    snapshots, desk = Snapshots(), Desk(before)
+    snapshots.changes("s1", desk, "context")
+    desk.history = after
+
+    assert snapshots.changes("s1", desk, "context") == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(1, True), (1, 1.0), (0.0, -0.0), (None, ""), (None, float("nan")), (b"a", "YQ==")],
+)
+def test_equal_values_of_other_types_are_told(before: Any, after: Any) -> None:
+    snapshots, desk = Snapshots(), Desk([{"deep": [before]}])
+    snapshots.changes("s1", desk, "context")
+    desk.history[0]["deep"][0] = after
+    told, _ = snapshots.changes("s1", desk, "context")
+
+    assert repr(told) == repr({"history": [{"deep": [plain(after)]}]})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [([2**70], ["a", "b"]), ({8, 1}, [8, 1, 9]), ([], {"a"}), ("a", ["a"])]
+)
+def test_a_list_that_goes_on_from_no_list_is_converted_whole(before: Any, after: Any) -> None:
+    snapshots, desk = Snapshots(), Desk(before)
+    snapshots.changes("s1", desk, "context")
+    desk.history = after
+
+    assert snapshots.changes("s1", desk, "context") == ({"history": list(after)}, False)
+
+
+def test_an_item_that_is_new_may_be_as_deep_as_if_it_were_old() -> None:
+    deep: list[Any] = []
+    for _ in range(plain_values.DEPTH_MAX):
+        deep = [deep]
+    snapshots, desk, other = Snapshots(), Desk(["a"]), Desk(["a"])
+    for each in (desk, other):
+        snapshots.changes("s1", each, "context")
+    desk.history.append(deep[0])
+    other.history.append(deep)
+
+    assert snapshots.changes("s1", desk, "context") == ({"history": ["a", deep[0]]}, False)
+    assert snapshots.changes("s1", other, "context") == ({}, False)
+
+
+class Shelf:
+    """Says where its field is, which is not among what it holds."""
+
+    model_fields = ("books",)
+    books = 1
+
+    def __init__(self) -> None:
+        self.other = 2
+
+
+def test_a_field_that_is_held_elsewhere_is_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshots, desk = Snapshots(), Desk([Shelf()])
+    snapshots.changes("s1", desk, "context")
+    monkeypatch.setattr(Shelf, "books", 3)
+
+    assert snapshots.changes("s1", desk, "context") == ({"history": [{"books": 3}]}, False)
+
+
+def test_a_list_with_what_is_no_data_is_left_out_until_it_is_data_again() -> None:
+    snapshots, desk = Snapshots(), Desk(["a"])
+    snapshots.changes("s1", desk, "context")
+    desk.history.append(threading.Lock())
+    left_out = snapshots.changes("s1", desk, "context")
+    desk.history[1] = "b"
+
+    assert left_out == ({}, False)
+    assert snapshots.changes("s1", desk, "context") == ({"history": ["a", "b"]}, False)
+
+
+class Struct(msgspec.Struct):
+    said: Any = None
+
+
+class Said(BaseModel):
+    said: Any = None
+    again: Any = None
+
+
+@dataclass
+class Note:
+    said: Any = None
+    _kept: Any = None
+
+
+_ATOMS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3),
+    st.binary(max_size=3), st.dates(), st.datetimes(timezones=st.just(UTC)),
+    st.sampled_from(Colour), st.frozensets(st.booleans(), max_size=1),
+    st.just(2**70), st.builds(threading.Lock),
+)  # fmt: skip
+
+
+def _made_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.lists(values, max_size=3), st.lists(values, max_size=2).map(tuple),
+        st.dictionaries(st.text(max_size=2) | st.integers(0, 2), values, max_size=3),
+        st.builds(Struct, values), st.builds(Note, values, values),
+        st.builds(lambda one, two: Said(said=one, again=two), values, values),
+    )  # fmt: skip
+
+
+_VALUES = st.recursive(_ATOMS, _made_of, max_leaves=6)
+
+
+def _changed(draw: Callable[[st.SearchStrategy[Any]], Any], value: Any) -> Any:
+    """Returns what takes a value's place: often the value itself, changed in place, deep inside."""
+    if isinstance(value, list):
+        place = draw(st.integers(0, len(value)))
+        if place == len(value):
+            value.extend(draw(st.lists(_VALUES, max_size=18)))
+        elif draw(st.booleans()):
+            value[place] = _changed(draw, value[place])
+        else:
+            del value[place]
+        return value
+    if isinstance(value, dict) and value:
+        key = draw(st.sampled_from(list(value)))
+        value[key] = _changed(draw, value[key])
+        return value
+    if isinstance(value, (Struct, Note, Said)):
+        name = draw(st.sampled_from(["_kept", "said"] if isinstance(value, Note) else ["said"]))
+        setattr(value, name, _changed(draw, getattr(value, name)))
+        return value
+    return draw(_VALUES)
+
+
+@given(st.data())
+def test_what_is_told_is_what_whole_conversions_that_differ_would_tell(data: Any) -> None:
+    desk = Desk(data.draw(st.lists(_VALUES, max_size=4)))
+    snapshots, before = Snapshots(), b""
+    for _ in range(4):
+        told, _ = snapshots.changes("s1", desk, "context")
+        try:
+            whole = plain(desk.history)
+        except NotPlain:
+            expected = {}
+        else:
+            encoded = msgspec.json.encode(whole, order="sorted")
+            expected = {} if encoded == before else {"history": whole}
+            before = encoded
+        assert repr(told) == repr(expected)
+        desk.history = _changed(data.draw, desk.history)

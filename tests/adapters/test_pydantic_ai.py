@@ -22,10 +22,12 @@ from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from pydantic_graph import Step  # noqa: E402
 
 from simkit import events as e  # noqa: E402
+from simkit.adapters import beside  # noqa: E402
 from simkit.adapters.pydantic_ai import capability, filters, graphs, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.capability import Seen  # noqa: E402
 from simkit.adapters.pydantic_ai.flights import FlightLog  # noqa: E402
 from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
+from simkit.adapters.scribe import Scribe  # noqa: E402
 from simkit.errors import SourceError, Unsupported  # noqa: E402
 from simkit.scenario.files import Prepared  # noqa: E402
 from simkit.session import simulate  # noqa: E402
@@ -174,8 +176,8 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "history processors": (capability, "rows_for", _nothing, "desk: a history processor drops"),
     "hooks on requests": (filters, "WAYS", ("before_model_request",), "desk: a hook hides"),
     "dependencies": (FlightLog, "look", _nothing, "desk: an agent asks"),
-    "parallel runs": (FlightLog, "_group", _nothing, "desk: three agents"),
-    "time to begin": (capability, "TICKS", 0, "desk: two tools"),
+    "parallel runs": (Scribe, "begin_group", lambda self: "", "desk: three agents"),
+    "time to begin": (beside, "TICKS", 0, "desk: two tools"),
     "failures": (FlightLog, "failed", _nothing, "desk: an agent that is given up"),
 }  # fmt: skip
 
@@ -305,6 +307,28 @@ def test_the_applications_own_capabilities_stay_in_force() -> None:
     ]  # fmt: skip
 
 
+def test_a_result_that_a_processor_parts_from_its_call_is_left_out_by_it() -> None:
+    # PydanticAI itself takes it out, so that nobody is sent it.
+    ran = run_app(
+        "pydantic_ai_hooks:hasty",
+        """
+        turns:
+          - user: Is Ann in?
+            replies: {hasty: [{calls: [look_up: {name: Ann}]}, I cannot say]}
+            expect:
+              context:
+                "hasty[1]":
+                  messages: []
+                  dropped:
+                    - {user: IS ANN IN?, by: keep_last}
+                    - {calls: [{tool: look_up}], by: keep_last}
+                    - {tool: Ann is in, by: keep_last}
+        """,
+    )
+
+    assert ran.judgement.findings == ()
+
+
 # What cannot be
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -324,7 +348,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "a tool that nobody has": (
         "turns: [{user: Hi, replies: {clerk: Hi}, tool_results: {weather: Rain}}]",
-        "no model was offered tool `weather`. Offered: out_cancel_flight, out_weather.",
+        "no model was offered tool `weather`. Did you mean `out_weather`? "
+        "Offered: out_cancel_flight, out_weather.",
     ),
     "a handoff without a tool": (
         "turns: [{user: Hi, replies: {clerk: {handoff: {to: seats}}}}]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from simkit.adapters.readings import Reading
+from simkit.adapters.readings import Reading, Readings
 from simkit.adapters.streams import leading_equal, leading_same, print_of
 from simkit.context.tokens import chars_over_four
 from simkit.messages import Message
@@ -14,15 +14,18 @@ A, B, C = (Message("user", text) for text in ("one", "two", "three"))
 
 
 class Read:
-    """A reading, with what it has looked at."""
+    """The readings of a session, with what they have looked at."""
 
     def __init__(self) -> None:
-        self.reading, self.looked_at = Reading(), list[str]()
+        self.readings, self.looked_at = Readings(), list[str]()
+        self.reading = Reading()
 
-    def go_on(self, *given: Message, words: object = ()) -> list[str]:
+    def go_on(self, *given: Message, words: object = (), whose: str = "desk") -> list[str]:
         """Reads a history; returns what of it was looked at."""
         self.looked_at = []
-        self.reading.go_on(list(given), self._ours, words, chars_over_four)
+        self.reading = self.readings.of(
+            ("agent", whose), list(given), self._ours, words, chars_over_four
+        )
         return self.looked_at
 
     def _ours(self, message: Message) -> Message:
@@ -47,6 +50,41 @@ def test_a_history_of_which_something_was_taken_is_read_from_there() -> None:
     assert read.go_on(A, C) == ["three"]
     assert [one.content for one in read.reading.messages] == ["one", "three"]
     assert read.reading.tokens == [1, 2]
+
+
+def test_what_two_histories_share_is_read_once() -> None:
+    read = Read()
+    read.go_on(A, B)
+
+    assert read.go_on(A, B, C, whose="other") == ["three"]
+    assert read.reading.messages == [replace(one, agent="ours") for one in (A, B, C)]
+    assert read.reading.prints == [print_of(one) for one in (A, B, C)]
+    assert read.reading.tokens == [1, 1, 2]
+
+
+def test_a_history_goes_on_from_its_own_last_one_where_that_shares_more() -> None:
+    read = Read()
+    read.go_on(A, B)
+    read.go_on(A, C, whose="other")
+
+    assert read.go_on(A, B, C) == ["three"]
+
+
+def test_histories_that_share_their_front_stay_apart_behind_it() -> None:
+    read = Read()
+    read.go_on(A, B)
+    first = read.reading
+    read.go_on(A, C, whose="other")
+
+    assert [one.content for one in first.messages] == ["one", "two"]
+    assert [one.content for one in read.reading.messages] == ["one", "three"]
+
+
+def test_another_history_is_read_again_where_calls_go_by_other_names() -> None:
+    read = Read()
+    read.go_on(A, B, words="before")
+
+    assert read.go_on(A, B, words="after", whose="other") == ["one", "two"]
 
 
 def test_a_history_is_read_again_where_calls_go_by_other_names() -> None:

@@ -222,6 +222,32 @@ def test_what_is_no_python_function_is_an_error_that_names_the_tool(what: Any) -
     )
 
 
+class Decorated:
+    """A tool as frameworks' decorators make it: an object that holds the function."""
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name = "look"
+        setattr(self, name, function)
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", ["func", "fn", "function", "entrypoint", "forward"])
+def test_a_function_that_a_decorator_made_a_tool_of_is_stood_in_for(name: str) -> None:
+    tool = Decorated(name, functools.wraps(plain)(lambda *args, **kwargs: plain(*args, **kwargs)))
+
+    found = answered(tool, lambda: tool("Bern", unit="F"))
+
+    assert found == ("scripted", [("look", {"city": "Bern", "unit": "F"})])
+
+
+def test_an_object_that_holds_a_name_where_tools_hold_a_function_is_none() -> None:
+    with pytest.raises(FunctionMissing, match="carried out by a Decorated"):
+        Toolbox({"look": Decorated("function", "plain")}, through)  # type: ignore[arg-type]
+
+
 def test_nobody_is_answered_where_no_scenario_is_at_work() -> None:
     toolbox = Toolbox({"look": plain}, Answers())
 

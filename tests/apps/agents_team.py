@@ -154,6 +154,14 @@ chatty = Agent(
 searcher = Agent(name="Searcher", instructions="You search.", tools=[WebSearchTool()])
 
 
+async def impatient(text: str) -> str:
+    """Leaves a streamed run with what its first tool says."""
+    async for event in Runner.run_streamed(spanish, text).stream_events():
+        if event.type == "run_item_stream_event" and event.name == "tool_output":
+            break
+    return "That will do."
+
+
 class Counting(RunHooks[Any]):
     """Hooks of the application's own."""
 

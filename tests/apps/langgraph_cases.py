@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import operator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import GenericFakeChatModel
@@ -17,7 +18,7 @@ from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command, RetryPolicy, interrupt
+from langgraph.types import Command, RetryPolicy, Send, interrupt
 from openai import AsyncOpenAI, OpenAI
 
 client, async_client = OpenAI(), AsyncOpenAI()
@@ -421,3 +422,72 @@ def calls_a_graph(state: MessagesState) -> dict[str, Any]:
 
 
 calling = line(caller=calls_a_graph).compile()
+
+
+async def subgraphs_streamed(text: str) -> str:
+    state: dict[str, Any] = {}
+    given, modes = {"messages": [HumanMessage(text)]}, ["values", "updates"]
+    async for space, mode, chunk in outer.astream(given, stream_mode=modes, subgraphs=True):
+        if mode == "values" and not space:
+            state = chunk
+    return str(state["messages"][-1].content)
+
+
+@dataclass
+class Verdict:
+    """What a graph comes to, as a value of the application's own."""
+
+    grade: str
+
+
+class Graded(TypedDict, total=False):
+    text: str
+    verdict: Verdict
+
+
+def grade(state: Graded) -> dict[str, Any]:
+    return {"verdict": Verdict("good")}
+
+
+graded = line(schema=Graded, grade=grade).compile()
+
+
+def spread(state: Counters) -> Command[Any]:
+    return Command(goto=[Send("piece", {"text": one}) for one in ("left", "right")])
+
+
+def piece(state: Counters) -> dict[str, Any]:
+    return {"log": [state["text"]]}
+
+
+spreading = StateGraph(Counters)
+spreading.add_node("spread", spread, destinations=("piece",)).add_node("piece", piece)
+spreading.add_edge(START, "spread")
+
+
+class Asked(TypedDict):
+    question: str
+
+
+class Answered(TypedDict):
+    answer: str
+
+
+class Desk(Asked, Answered):
+    messages: Annotated[list[Any], add_messages]
+    loud: Annotated[dict[str, str], merged]
+
+
+def reply(state: Desk) -> dict[str, Any]:
+    said = [HumanMessage(state["question"], id="asked"), AIMessage("Yes.", id="said")]
+    return {"messages": said, "loud": {"a": "b"}, "answer": "Yes."}
+
+
+def forget(state: Desk) -> dict[str, Any]:
+    return {"messages": [RemoveMessage("asked")], "loud": {"c": "d"}}
+
+
+narrow = StateGraph(Desk, input_schema=Asked, output_schema=Answered)
+narrow.add_node("reply", reply).add_node("forget", forget)
+narrow.add_edge(START, "reply").add_edge("reply", "forget")
+narrowed = narrow.compile(checkpointer=InMemorySaver())

@@ -114,3 +114,9 @@ class Chained:
         )  # fmt: skip
         self.last = response.id
         return response.output_text
+
+
+def kept(text: str) -> str:
+    """Sends only what is new, and names the conversation that the provider keeps."""
+    response = client.responses.create(model="gpt-5-mini", input=text, conversation="conv_1")
+    return str(response.output_text)

@@ -1,11 +1,11 @@
-"""An agent whose own capability has a hand in everything."""
+"""Agents whose own capabilities have a hand in everything."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai import Agent, ModelMessage
+from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
 
 heard: list[str] = []
 
@@ -71,3 +71,29 @@ async def ask(text: str) -> str:
     """Answers one question."""
     heard.clear()
     return (await careful.run(text)).output
+
+
+def keep_last(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Keeps one message, be it the result of a call."""
+    return messages[-1:]
+
+
+def shout(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Changes what a user says."""
+    for part in (part for one in messages for part in one.parts):
+        if part.part_kind == "user-prompt":
+            part.content = str(part.content).upper()
+    return messages
+
+
+hasty = Agent(
+    "openai-chat:gpt-4o",
+    name="hasty",
+    capabilities=[ProcessHistory(keep_last), ProcessHistory(shout)],
+)
+
+
+@hasty.tool_plain
+def look_up(name: str) -> str:
+    """Looks somebody up."""
+    return f"{name} is in"

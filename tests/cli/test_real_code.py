@@ -102,6 +102,17 @@ NO_PIPELINE = {
     "shop_desk.Desk": "3:11: there is no pipeline `shop_desk.Desk` in this file\n"
     "  at pipeline\n"
     "  A pipeline that is code is named `shop_desk:Desk`.",
+    "shop_desk.Dsk": "3:11: there is no pipeline `shop_desk.Dsk` in this file\n"
+    "  at pipeline\n"
+    "  Module `shop_desk` defines no `Dsk`. Did you mean `shop_desk:Desk`? It has: Desk, Many, "
+    "Needs, named, with_user, empty, failing, stops, ….",
+    "shop_desk": "3:11: there is no pipeline `shop_desk` in this file\n"
+    "  at pipeline\n"
+    "  `shop_desk` is a module. Name what it holds: `shop_desk:Desk`. It has: Desk, Many, Needs, "
+    "named, with_user, empty, failing, stops, ….",
+    "code/shop_desk.py": "3:11: there is no pipeline `code/shop_desk.py` in this file\n"
+    "  at pipeline\n"
+    "  Code is named as it is imported: `shop_desk:Desk`, with `app: {path: [code]}`.",
 }
 
 
@@ -124,9 +135,12 @@ def test_a_method_that_is_not_there_is_told_with_those_that_are(
 @pytest.mark.parametrize(
     ("folder", "advice"),
     [
-        ("src", "It is in another folder than this file: `app: {path: [src]}`."),
-        (".", "It is beside this file: `app: {path: [.]}`."),
-        ("elsewhere", "Name the folder that it is in, from this file's: `app: {path: [..]}`."),
+        ("src", "Module 'far_desk' is in another folder than this file: `app: {path: [src]}`."),
+        (".", "Module 'far_desk' is beside this file: `app: {path: [.]}`."),
+        (
+            "elsewhere",
+            "Name the folder that 'far_desk' is in, from this file's: `app: {path: [..]}`.",
+        ),
     ],
 )
 def test_a_module_that_is_not_found_is_told_with_the_folder_that_has_it(
@@ -148,6 +162,42 @@ def test_a_module_that_is_not_found_is_told_with_the_folder_that_has_it(
         "It is looked for in the working directory and on sys.path.",
         advice,
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (
+            "[code, cod]",
+            "4:20: there is no folder `cod`, seen from the folder of this file. "
+            "Did you mean `code`?\n"
+            "Name the folder that 'shop_desk' is in, from this file's: `app: {path: [..]}`.",
+        ),
+        (
+            "[code/shop_desk.py]",
+            "4:14: `code/shop_desk.py` is a file, seen from the folder of this file.\n"
+            "Name the folder that 'shop_desk' is in, from this file's: `app: {path: [..]}`.",
+        ),
+    ],
+    ids=["misspelt", "a file"],
+)
+def test_a_folder_that_is_not_there_is_told_with_the_one_that_has_the_module(
+    simkit: Callable[..., Done], path: str, says: str
+) -> None:
+    assert told(simkit, "shop_desk:breaks", f"{{path: {path}}}") == says
+
+
+def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was(
+    simkit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("empty").mkdir()
+    monkeypatch.syspath_prepend(str(Path("code").absolute()))
+    echo = "def run(text):\n    return text\n"
+
+    assert told(simkit, "shop_desk:run", "{path: [empty], fresh: true}", echo) == (
+        "4:13: nothing was imported from `empty`: module 'shop_desk' is code/shop_desk.py.\n"
+        "Name the folder of the module that is meant, or leave `path` out."
+    )
 
 
 IMPORTS = {

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import dedent, indent
 from typing import Any
 
-from simkit.events import AnyEvent
+from msgspec.structs import replace
+
+from simkit.events import AnyEvent, RunStarted
 from simkit.expect.findings import Finding
 from simkit.expect.judge import Judgement, judge
 from simkit.runtime.functions import function_named
@@ -119,6 +121,14 @@ turns:
 def count(_root: Mapping[str, Any]) -> int:
     """A function agent."""
     return 3
+
+
+def as_code(event: AnyEvent) -> list[AnyEvent]:
+    """Edits a trace so that nobody knows of recipes, as where the pipeline is code."""
+    if isinstance(event, RunStarted):
+        facts = replace(event.pipeline, observes=("runs", "handoffs", "state"))
+        return [replace(event, driver="python", pipeline=facts)]
+    return [event]
 
 
 def with_claims(talk: str, claims: str) -> str:

@@ -13,6 +13,7 @@ from tests.expect.judging import (
     MEALS,
     PARALLEL,
     PIPELINE,
+    as_code,
     judged,
     text,
     told,
@@ -200,6 +201,16 @@ def test_a_missing_message_that_a_filter_dropped_is_named() -> None:
         |   [3] user (turn 2): And now?
         -> Change `tool_messages` in the recipe of 'nutrition', or the claim.
     """)
+
+
+def test_of_code_the_filter_that_took_a_message_out_is_in_no_recipe() -> None:
+    claim = "context: {nutrition: {includes: [{role: tool, content: {$contains: kcal}}]}}"
+
+    found = told(MEALS, claim, edit=as_code)
+
+    assert found.splitlines()[-1] == (
+        "-> Change `tool_messages` that the code applies for 'nutrition', or the claim."
+    )
 
 
 def test_a_missing_message_is_compared_with_the_nearest() -> None:
@@ -476,7 +487,7 @@ def test_an_agent_that_was_not_called_is_reported_with_those_that_were() -> None
         at `{tokens: 3}, "nutrition[1]": {tokens: 3}}`
 
         claim E [turn 2, nutrition]
-        agent 'nutrition' made 1 model call in turn 2, so there is no [1]
+        agent 'nutrition' made 1 model call in turn 2, so there is no [1]: the only one is [0]
         at `{tokens: 3}}`
     """)
 
@@ -551,7 +562,7 @@ def test_a_star_with_a_place_is_that_call_of_every_agent_that_made_it() -> None:
         |   [1] tool log_meal of nutrition (turn 1): {"kcal":800}
 
         claim E [turn 1]
-        no agent made a model call [2] in turn 1
+        no agent made a model call [2] in turn 1: the first is [0], and nobody made more than 2
         at `{tokens: 3}, "*[-1]": {tokens: {$gt: 1}}}`
     """)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from simkit.expect.findings import Hit
 from simkit.expect.lint_claims import HitsByTurn
-from tests.expect.judging import judged, text, told
+from tests.expect.judging import as_code, judged, text, told
 
 CROWDED = """
 limits: {context_tokens: 10}
@@ -43,6 +43,16 @@ def test_a_lint_that_nobody_claims_is_a_finding() -> None:
         | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
         -> Give the history a `window`, or sections a `preview` or `tokens`.
     """)
+
+
+def test_of_code_a_lint_says_what_to_do_in_the_code() -> None:
+    found = told(CROWDED, "reply: Fine.", edit=as_code)
+
+    assert found.splitlines()[3:5] == [
+        "| CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on",
+        "-> Trim or sum up the history before the model is asked, or raise `limits: "
+        "{context_tokens: N}`.",
+    ]
 
 
 def test_lints_come_after_the_claims_of_their_turn() -> None:

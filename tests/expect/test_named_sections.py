@@ -96,3 +96,18 @@ def test_what_nobody_has_named_stays_unseen(sections: str, claims: str) -> None:
     (what,) = whats(judged(sections, claims))
 
     assert "is not observable by driver 'python'" in what
+
+
+@pytest.mark.parametrize(
+    ("unwanted", "fix"),
+    [
+        ("You are the", "Take it out of the instructions of 'triage', or correct the claim."),
+        ("money back", "Filter it out of the history of 'triage', or correct the claim."),
+    ],
+)
+def test_where_no_section_is_known_what_must_not_be_there_is_told_by_its_role(
+    unwanted: str, fix: str
+) -> None:
+    (finding,) = judged("", f"excludes: [{{$contains: {unwanted}}}]").judgement.findings
+
+    assert finding.fix == fix

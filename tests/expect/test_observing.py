@@ -121,5 +121,50 @@ def test_the_finding_says_what_is_not_seen_and_what_to_do() -> None:
         claim E [turn 1, coach]
         context.coach.history is not observable by driver 'wire', which does not see sections of contexts
         at `[]`
-        -> Remove the claim, or run a driver that sees them.
+        -> Say which messages are of which section, `agents: {coach: {sections: {}}}`, or claim `includes`, `excludes` or `messages`.
     """)
+
+
+@pytest.mark.parametrize(
+    ("claim", "fix"),
+    [
+        (
+            "context: {nutrition: {current_message: []}}",
+            "Say which messages are of which section, `agents: {nutrition: {sections: "
+            "{current_message: {role: user}}}}`, or claim `includes`, `excludes` or `messages`.",
+        ),
+        (
+            "context: {coach: {plan: []}}",
+            "Say which messages are of which section, `agents: {coach: {sections: {plan: "
+            "{system: {$starts: …}}}}}`, or claim `includes`, `excludes` or `messages`.",
+        ),
+        (
+            "context: {nutrition: {includes: [{section: run}]}}",
+            "Say which messages are of which section, `agents: {nutrition: {sections: {}}}`, or "
+            "leave `section` out of it.",
+        ),
+        (
+            "context: {nutrition: {share: {history: 1}}}",
+            "Claim `includes`, `excludes` or `messages`, or remove the claim.",
+        ),
+        (
+            'context: {"*": {history: []}}',
+            "Claim `includes`, `excludes` or `messages`, or remove the claim.",
+        ),
+        (
+            "context: {nutrition: {dropped: []}}",
+            "Claim what is not sent, with `excludes`, or remove the claim.",
+        ),
+        (
+            "state: {total: 1}",
+            "Tell it in the code, `simkit.state(name=value)`, or remove the claim.",
+        ),
+        ("handoffs: [{to: coach}]", "Remove the claim, or run a driver that sees them."),
+    ],
+)
+def test_of_code_the_finding_says_how_to_show_it_or_what_to_claim_instead(
+    claim: str, fix: str
+) -> None:
+    found = told(MEALS, claim, edit=blind_to("sections", "filters", "state", "handoffs"))
+
+    assert [line for line in found.splitlines() if line.startswith("->")] == [f"-> {fix}"]

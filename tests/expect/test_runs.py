@@ -302,7 +302,7 @@ def test_a_run_that_was_not_made_is_reported_with_those_that_were() -> None:
         at `{output: x}, "nutrition[1]": {output: x}}`
 
         claim E [turn 2, nutrition]
-        agent 'nutrition' ran once in turn 2, so there is no [1]
+        agent 'nutrition' ran once in turn 2, so there is no [1]: the only one is [0]
         at `{output: x}}`
     """)
 
@@ -317,7 +317,7 @@ def test_a_star_stands_for_every_run() -> None:
         .: wanted $contains: "more", found "{\"to\":\"nutrition\"}"
 
         claim E [turn 2]
-        no agent has a run [1] in turn 2
+        no agent has a run [1] in turn 2: the first is [0], and nobody has more than 1
         at `{output: x}}`
     """)
 

@@ -18,6 +18,10 @@ def louder(before: Made) -> Made:
     return lambda self: before(self).upper()
 
 
+def asking(before: Made) -> Made:
+    return lambda self: before(self) + "?"
+
+
 def test_first_replaces_and_last_puts_back() -> None:
     before = dict(vars(Owner)), dict(vars(Heir))
     installation = Installation(lambda: [(Owner, "greet", louder), (Heir, "greet", louder)])
@@ -72,3 +76,78 @@ def test_what_cannot_be_replaced_leaves_nothing_replaced() -> None:
         raise AssertionError("it was entered")
 
     assert (installation.replaced, Owner().greet()) == ([], "hello")
+
+
+def test_installations_that_leave_in_the_order_in_which_they_came_put_the_original_back() -> None:
+    class Mine(Owner):
+        """Has what is replaced by its own name."""
+
+        def greet(self) -> str:
+            return "hello"
+
+    original = vars(Mine)["greet"]
+    one = Installation(lambda: [(Mine, "greet", louder)])
+    other = Installation(lambda: [(Mine, "greet", asking)])
+
+    one.__enter__()
+    other.__enter__()
+    one.__exit__()
+    still = Mine().greet()
+    other.__exit__()
+
+    assert still == "HELLO?"
+    assert vars(Mine)["greet"] is original
+
+
+def test_what_somebody_else_puts_back_later_is_put_back_to_the_original() -> None:
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    original = vars(Mine)["greet"]
+    installation = Installation(lambda: [(Mine, "greet", asking)])
+    with installation:
+        ours = vars(Mine)["greet"]
+        Mine.greet = louder(ours)  # type: ignore[method-assign]
+    covered = Mine().greet()
+    Mine.greet = ours  # type: ignore[method-assign]
+    with installation:
+        again = Mine().greet()
+
+    assert (covered, again) == ("HELLO?", "hello?")
+    assert vars(Mine)["greet"] is original
+
+
+def test_what_is_covered_by_somebody_else_is_not_replaced_a_second_time() -> None:
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    original = vars(Mine)["greet"]
+    installation = Installation(lambda: [(Mine, "greet", asking)])
+    with installation:
+        ours = vars(Mine)["greet"]
+        Mine.greet = louder(ours)  # type: ignore[method-assign]
+    with installation:
+        again = Mine().greet()
+        Mine.greet = ours  # type: ignore[method-assign]
+
+    assert again == "HELLO?"
+    assert vars(Mine)["greet"] is original
+
+
+def test_what_somebody_else_has_replaced_anew_is_replaced_again() -> None:
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    original = vars(Mine)["greet"]
+    installation = Installation(lambda: [(Mine, "greet", asking)])
+    with installation:
+        Mine.greet = louder(vars(Mine)["greet"])  # type: ignore[method-assign]
+    Mine.greet = original  # type: ignore[method-assign]
+    with installation:
+        again = Mine().greet()
+
+    assert again == "hello?"
+    assert vars(Mine)["greet"] is original

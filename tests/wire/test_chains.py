@@ -64,16 +64,21 @@ def test_items_of_an_earlier_reply_stand_where_they_are_named() -> None:
     )
 
 
+def test_a_conversation_begins_with_nothing_said() -> None:
+    first = asked(conversation={"id": "conv_1"}, input="Hello", instructions="Be long.")
+
+    assert chained(first, EARLIER).messages == (
+        Message("system", "Be long.", section="instructions"),
+        Message("user", "Hello"),
+    )
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         (
             {"previous_response_id": "resp_x", "input": "a"},
             "previous_response_id: no response 'resp_x' was served in this session",
-        ),
-        (
-            {"conversation": {"id": "conv_1"}, "input": "a"},
-            "conversation: no response 'conv_1' was served in this session",
         ),
         (
             {"input": [{"type": "item_reference", "id": "fc_c1_7"}]},

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.genai import types
 
-from simkit.adapters.plain_values import NotPlain, plain
+from simkit.adapters.plain_texts import plain_or_text
 from simkit.messages import JsonValue
 
 CONFIRM: Final = "adk_request_confirmation"
@@ -18,12 +18,12 @@ def question_of(call: Any) -> JsonValue:
     """Returns what a call asks the user: its tool, and the arguments."""
     args = call.args or {}
     if call.name != CONFIRM:
-        return {"tool": call.name, "args": plain_of(args)}
+        return {"tool": call.name, "args": plain_or_text(args)}
     original, asked = args.get("originalFunctionCall") or {}, args.get("toolConfirmation") or {}
-    question = {"tool": original.get("name"), "args": plain_of(original.get("args") or {})}
+    question = {"tool": original.get("name"), "args": plain_or_text(original.get("args") or {})}
     for key in ("hint", "payload"):
         if asked.get(key):
-            question[key] = plain_of(asked[key])
+            question[key] = plain_or_text(asked[key])
     return question
 
 
@@ -46,11 +46,3 @@ def _response(call: Any, value: JsonValue) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     return {"confirmed": bool(value)} if call.name == CONFIRM else {"result": value}
-
-
-def plain_of(value: Any) -> JsonValue:
-    """Returns a value as plain data; what is none, as a text."""
-    try:
-        return plain(value)
-    except NotPlain:
-        return str(value)

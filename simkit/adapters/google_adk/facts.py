@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
 from google.adk.tools import BaseTool
@@ -11,9 +11,7 @@ from google.adk.tools.agent_tool import AgentTool
 
 from simkit import events as e
 from simkit.adapters.google_adk.state import scope_of
-
-MADE: Final = "${instructions}"
-"""Stands for instructions that a function makes."""
+from simkit.adapters.pilots import MADE
 
 
 def reachable(root: Any) -> Iterator[Any]:

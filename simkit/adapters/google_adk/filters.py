@@ -7,7 +7,6 @@ only the contexts are known.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +17,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 
 from simkit.adapters.activations import Run
+from simkit.adapters.user_functions import heard, name_of
 from simkit.messages import Message
 from simkit.transports.installing import Made, Row
 from simkit.wire.gemini import PROTOCOL
@@ -91,18 +91,14 @@ def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
 
 
 def _of_callback(callback: Any, hears: Hears) -> Any:
-    name = getattr(callback, "__name__", type(callback).__name__)
+    name = name_of(callback)
 
     # How a callback is called, by keyword or by place, the ADK reads from its signature.
     @functools.wraps(callback)
     def tell(*args: Any, **kwargs: Any) -> Any:
         given = (one for one in (*args, *kwargs.values()) if isinstance(one, LlmRequest))
         looked = _Look(hears(), name, next(given, None))
-        answer = callback(*args, **kwargs)
-        if inspect.isawaitable(answer):
-            return looked.awaited(answer)
-        looked.again(answer)
-        return answer
+        return heard(callback(*args, **kwargs), looked.again)
 
     return tell
 
@@ -127,9 +123,3 @@ class _Look:
         log, run = self._heard
         with log.writing():
             log.scribe.filtered(run, self._before, after, self._by)
-
-    async def awaited(self, answer: Any) -> Any:
-        """Waits for a callback, and looks again."""
-        found = await answer
-        self.again(found)
-        return found

@@ -7,7 +7,6 @@ stay as they are, in their order.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import uuid
 from collections.abc import AsyncGenerator, Iterator
@@ -21,6 +20,7 @@ from google.adk.plugins.plugin_manager import PluginManager
 from google.adk.runners import Runner
 
 from simkit.adapters.activations import Run
+from simkit.adapters.beside import others_begin
 from simkit.adapters.ears import Ears
 from simkit.adapters.google_adk.credentials import nobodys
 from simkit.adapters.google_adk.filters import (
@@ -38,8 +38,6 @@ from simkit.transports.installing import Installation, Made, Row
 _ears: Final = Ears[AdkLog]("simkit_adk_log")
 current_log, told_to = _ears.current, _ears.lent_to
 
-TICKS: Final = 20
-"""How often code lets others begin that were started beside it, and have something to do first."""
 installation: Final = Installation()
 """What is replaced in the ADK for as long as a turn of some scenario lasts."""
 
@@ -47,19 +45,9 @@ installation: Final = Installation()
 @contextmanager
 def heard(log: AdkLog) -> Iterator[None]:
     """Tells a log what the ADK does in this context, and in what that starts."""
-    with installation, told_to(log), _counted_ids(log):
+    with installation, told_to(log):
         installation.replace(_rows())
         yield
-
-
-@contextmanager
-def _counted_ids(log: AdkLog) -> Iterator[None]:
-    """Counts what the ADK draws at random: ids of events, calls, sessions, turns."""
-    adk_uuid.set_id_provider(lambda: str(uuid.UUID(int=log.next_number())))
-    try:
-        yield
-    finally:
-        adk_uuid.reset_id_provider()
 
 
 def _rows() -> Iterator[Row]:
@@ -69,7 +57,18 @@ def _rows() -> Iterator[Row]:
     yield PluginManager, "run_before_tool_callback", _carried_out
     yield LlmAgent, "canonical_before_model_callbacks", _listed
     yield LlmEventSummarizer, "maybe_summarize_events", _summarised
+    yield adk_uuid, "new_uuid", _counted
     yield from nobodys(lambda: current_log() is not None)
+
+
+def _counted(before: Made) -> Made:
+    """What the ADK draws at random: ids of events, calls, sessions, turns."""
+
+    def new_uuid() -> str:
+        log = current_log()
+        return str(before() if log is None else uuid.UUID(int=log.next_number()))
+
+    return new_uuid
 
 
 def _flown(before: Made) -> Made:
@@ -87,7 +86,7 @@ def _flown(before: Made) -> Made:
         hear_sessions(self.session_service)
         place = log.began(place_now(), kwargs.get("new_message"))
         try:
-            await _others_begin()
+            await others_begin()
             async with aclosing(steps(place, before(self, **kwargs))) as events:
                 async for event in events:
                     yield event
@@ -95,12 +94,6 @@ def _flown(before: Made) -> Made:
             log.ended(place.flight)
 
     return run_async
-
-
-async def _others_begin() -> None:
-    """Lets those begin that were started beside this code: a group's agents begin together."""
-    for _ in range(TICKS):
-        await asyncio.sleep(0)
 
 
 def _worked(before: Made) -> Made:
@@ -118,7 +111,7 @@ def _worked(before: Made) -> Made:
         last: Any = None
         try:
             if place.opens_branch:
-                await _others_begin()
+                await others_begin()
             async with aclosing(steps(place, before(self, parent_context))) as events:
                 async for last in events:
                     log.made(place, last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,9 +10,12 @@ from google.adk.agents import ParallelAgent
 from google.genai import types
 
 from simkit.adapters.activations import Run
+from simkit.adapters.beside import Beside
+from simkit.adapters.endings import ending
 from simkit.adapters.google_adk.asking import question_of
 from simkit.adapters.google_adk.places import Flight, Place, open_call
 from simkit.adapters.google_adk.state import States
+from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.pilots import Cockpit
 from simkit.messages import JsonValue, Message
 
@@ -34,19 +37,15 @@ class AdkLog:
     def __init__(self, cockpit: Cockpit) -> None:
         self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
         self.states = States(cockpit.scribe)
-        self._flights: list[Flight] = []
+        self._beside = Beside[Flight](cockpit.scribe)
         self._origins: dict[str, Place] = {}
         """Who made an event, by the event's id."""
-        self._numbers = 0
-
-    def next_number(self) -> int:
+        self.next_number = itertools.count(1).__next__
         """Returns what stands for something that is drawn anew each time."""
-        self._numbers += 1
-        return self._numbers
 
     def clear(self) -> None:
         """Forgets what the last turn left open."""
-        self._flights.clear()
+        self._beside.clear()
         self._origins.clear()
 
     # Flights
@@ -56,7 +55,7 @@ class AdkLog:
         words = "" if here is None else here.flight.words
         flight = Flight(here, text_of(said) or words)
         with self.writing():
-            self._flights.append(flight)
+            self._beside.began(flight, here)
         return Place(flight, here)
 
     def ended(self, flight: Flight) -> None:
@@ -65,8 +64,7 @@ class AdkLog:
             for place in flight.parked:
                 if place.run is not None:
                     self.scribe.end_run(place.run, "cancelled")
-            if flight in self._flights:
-                self._flights.remove(flight)
+            self._beside.ended(flight)
 
     # Agents
 
@@ -86,7 +84,6 @@ class AdkLog:
             place = Place(here.flight, outer, agent, run)
             if group:
                 place.branch, place.parallel = run.id, group
-            here.flight.has_begun = True
             here.flight.places[run.id] = place
             self._told_handoffs(parent)
             return place
@@ -125,7 +122,7 @@ class AdkLog:
 
     def _passes_on(self, run: Run, agent: str = "") -> bool:
         """Whether a run has asked for a handoff, to an agent, that is not made yet."""
-        mine = (one for one in self.scribe.requested if one.run == run.id)
+        mine = asked_for_by(run, self.scribe.requested)
         return any(one.to_agent == agent or not agent for one in mine)
 
     def _told_handoffs(self, parent: Run | None) -> None:
@@ -142,15 +139,7 @@ class AdkLog:
         if isinstance(outer.agent, ParallelAgent):
             outer.group = outer.group or self.scribe.begin_group()
             return outer.group
-        flight = outer.flight
-        if outer.agent is not None or flight.has_begun:
-            return ""
-        beside = [f for f in self._flights if f.outer is flight.outer and not f.has_begun]
-        if not flight.group and len(beside) > 1:
-            group = self.scribe.begin_group()
-            for one in beside:
-                one.group = group
-        return flight.group
+        return "" if outer.agent is not None else self._beside.starts(outer.flight)
 
     def agent_ended(self, place: Place, problem: BaseException | None, last: Any) -> None:
         """It is over, or left behind its ``last`` event: then it may go on later."""
@@ -160,17 +149,19 @@ class AdkLog:
                 return
             flight = place.flight
             asks = [call for agent, call in flight.waiting.values() if agent == run.agent]
-            is_left = problem is None or isinstance(problem, GeneratorExit)
-            if is_left and self._passes_on(run):
+            is_left = isinstance(problem, GeneratorExit)
+            has_raised = problem is not None and not is_left
+            if self._passes_on(run) and not has_raised:
                 self.scribe.end_run(run, "handed_off")
-            elif asks and is_left and flight.outer is None:
+            elif asks and flight.outer is None and not has_raised:
                 questions = [question_of(call) for call in asks]
                 one_only = questions[0] if len(questions) == 1 else questions
                 self.scribe.interrupted(run, one_only)
-            elif isinstance(problem, GeneratorExit) and not _is_answer(last):
+            elif is_left and not _is_answer(last):
                 flight.parked.append(place)
             else:
-                status = _status_of(problem, bool(flight.waiting))
+                waits = problem is None and flight.waiting
+                status = "interrupted" if waits else ending(None if is_left else problem)
                 is_silent = run.final is not None or status != "done"
                 output = None if is_silent else place.words or None
                 self.scribe.end_run(run, status, output)
@@ -184,7 +175,7 @@ class AdkLog:
         """They are."""
         with self.writing():
             if place.run is not None:
-                self.scribe.end_run(place.run, _status_of(problem, False))
+                self.scribe.end_run(place.run, ending(problem))
 
     # What agents make
 
@@ -258,11 +249,3 @@ def _is_answer(last: Any) -> bool:
         return False
     ends = any(one.name == FINISH for one in last.get_function_responses())
     return ends or bool(last.is_final_response())
-
-
-def _status_of(problem: BaseException | None, waits: bool) -> str:
-    if problem is None:
-        return "interrupted" if waits else "done"
-    if isinstance(problem, GeneratorExit):
-        return "done"
-    return "cancelled" if isinstance(problem, asyncio.CancelledError) else "failed"

@@ -33,7 +33,8 @@ from simkit.adapters.google_adk.hearing import heard, here_now
 from simkit.adapters.google_adk.log import AdkLog, text_of
 from simkit.adapters.google_adk.quiet import quiet
 from simkit.adapters.google_adk.running import WAYS, Running
-from simkit.adapters.pilots import Cockpit
+from simkit.adapters.instruments import Instrument
+from simkit.adapters.pilots import Cockpit, Pilot
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.run_options import options_of, way_of
 from simkit.adapters.surroundings import forget_modules
@@ -89,7 +90,7 @@ def instrument(cockpit: Cockpit) -> AdkInstrument:
     return AdkInstrument(cockpit)
 
 
-class AdkInstrument:
+class AdkInstrument(Instrument):
     """Sees every call of a runner, and what comes of it."""
 
     observes = ("filters",)
@@ -129,7 +130,7 @@ class AdkInstrument:
         self._stack.close()
 
 
-class AdkPilot:
+class AdkPilot(Pilot):
     """Flies an agent: each session is one of the ADK's, of the user that is the project's."""
 
     name = "google-adk"
@@ -169,11 +170,7 @@ class AdkPilot:
             return types.Content(role="user", parts=[types.Part(text=turn.text)])
         waiting = self._waiting.pop(turn.session, {})
         if not waiting:
-            number = self._cockpit.scribe.turn
-            raise ScriptBroken(
-                f"turn {number} answers an interrupt, and no tool call waits for an answer.",
-                ("turns", number - 1, "resume"),
-            )
+            raise self._cockpit.asks_nothing("and no tool call waits for an answer.")
         return answer_to(waiting, turn.value)
 
     def restart(self) -> None:
@@ -193,16 +190,6 @@ class AdkPilot:
             )
         self._running = self._made(root)
         self._is_back = True
-
-    def run_now(self) -> None:
-        """The instrument says it."""
-
-    def ends_runs(self) -> bool:
-        """The instrument does."""
-        return False
-
-    def close(self) -> None:
-        """There is nothing to take away."""
 
 
 class CodePilot(PlainPilot):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from simkit.adapters.activations import Run
-
-_place: Final = contextvars.ContextVar["Place | None"]("simkit_adk_place", default=None)
-
+from simkit.adapters.here import Here
 
 open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", default=(0, ""))
 """The tool that is being carried out here, by identity, and the id of its call."""
@@ -19,13 +16,12 @@ open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", de
 class Flight:
     """One call of ``Runner.run_async``: a turn, or an agent that is a tool at work."""
 
-    __slots__ = ("group", "has_begun", "looked", "outer", "parked", "places", "waiting", "words")
+    __slots__ = ("looked", "outer", "parked", "places", "waiting", "words")
 
     def __init__(self, outer: Place | None, words: str) -> None:
         self.outer, self.words = outer, words
         """``words`` are what was said last: the user's, then the agents'."""
-        self.group = ""
-        self.has_begun = self.looked = False
+        self.looked = False
         self.waiting: dict[str, tuple[str, Any]] = {}
         """Calls of tools that nobody has answered yet: id to the agent and the call."""
         self.places: dict[str, Place] = {}
@@ -73,19 +69,8 @@ class Place:
         return None
 
 
-def place_now() -> Place | None:
-    """Returns where this code runs."""
-    return _place.get()
-
-
-@contextmanager
-def inside(place: Place) -> Iterator[None]:
-    """Makes what is done, and started, in here belong to a place."""
-    before = _place.set(place)
-    try:
-        yield
-    finally:
-        _place.reset(before)
+_here: Final = Here[Place]("simkit_adk_place")
+place_now, inside = _here.now, _here.inside
 
 
 async def steps(place: Place, events: Any) -> AsyncGenerator[Any, None]:

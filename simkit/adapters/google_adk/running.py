@@ -55,14 +55,11 @@ class Running:
     def _runner(self, session: str) -> tuple[Runner, dict[str, Any]]:
         found = self._runners.get(session)
         if found is None:
-            given = self._given(session)
+            given = self._options(session)
             own: dict[str, Any] = {key: given[key] for key in _RUNNERS if key in given}
             runner = Runner(**{**self._services, **self._rooted(own), **own})
             found = self._runners[session] = runner, given
         return found
-
-    def _given(self, session: str) -> dict[str, Any]:
-        return self._options(session)
 
     def _rooted(self, own: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.root, AdkApp):

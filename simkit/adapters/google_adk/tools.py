@@ -33,12 +33,9 @@ def _stood_in_for(before: Made, current_log: Callable[[], Any]) -> Made:
             return await before(self, args=args, tool_context=tool_context)
         outer = open_call.set(call)
         try:
-            with log.scribe.lock:
-                asked = log.scribe.asked(call[1])
-            result = log.cockpit.use_tool(
-                self.name, args, lambda: before(self, args=args, tool_context=tool_context), asked
+            return await log.cockpit.carry_out(
+                self.name, args, call[1], lambda: before(self, args=args, tool_context=tool_context)
             )
-            return await result if hasattr(result, "__await__") else result
         finally:
             open_call.reset(outer)
 

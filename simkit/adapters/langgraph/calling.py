@@ -14,6 +14,7 @@ from simkit.adapters.entry import Caller
 from simkit.adapters.giving import give
 from simkit.adapters.langgraph.input import answer_to, given_to, reply_of
 from simkit.adapters.langgraph.names import graphs_in, tools_in
+from simkit.adapters.plain_values import NotPlain, plain
 from simkit.adapters.run_options import way_of
 from simkit.adapters.scribe import Scribe
 from simkit.errors import FunctionMissing, ScriptBroken
@@ -82,8 +83,12 @@ class Calling:
                     pass
 
     def reply(self, state: Any) -> Any:
-        """Returns the reply that a state holds."""
-        return reply_of(state, self._app.options.output)
+        """Returns the reply that a state holds, a model's or a dataclass's fields by name."""
+        found = reply_of(state, self._app.options.output)
+        try:
+            return plain(found)
+        except NotPlain:
+            return found
 
     def _thread(self, session: str, own: Mapping[str, Any]) -> str:
         """Returns a session's thread: of its name, or the next that has no state of another run."""

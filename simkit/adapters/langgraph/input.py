@@ -16,6 +16,7 @@ from simkit.errors import ScriptBroken
 from simkit.ports import UserTurn
 from simkit.references import compile as compile_references
 from simkit.scenario.apps import App
+from simkit.source import near
 
 MESSAGES: Final = "messages"
 _INTERRUPT: Final = "__interrupt__"
@@ -33,6 +34,7 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     if isinstance(wanted, str):
         return found_as(wanted)(said)
     if wanted is not None:
+        _check_keys(wanted, graph, app)
         return compile_references(wanted).resolve({"user": said})
     keys = _keys(graph)
     if keys is None:
@@ -51,6 +53,19 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     )
 
 
+def _check_keys(wanted: Mapping[str, Any], graph: Pregel, app: App) -> None:
+    """Raises ScriptBroken for a key that the graph would pass over in silence."""
+    keys = _keys(graph)
+    for key in wanted:
+        if keys is not None and key not in keys:
+            nearest = near(key, keys)
+            hint = f" Did you mean `{nearest}`?" if nearest else ""
+            raise ScriptBroken(
+                f"`{app.pipeline}` takes no {key!r}.{hint} It takes: {', '.join(keys)}.",
+                ("app", "input", key),
+            )
+
+
 def _keys(graph: Pregel) -> Mapping[str, Any] | None:
     """Returns the keys of a graph's input with their types; None for one that takes any value."""
     builder = getattr(graph, "builder", None)
@@ -64,11 +79,14 @@ def _keys(graph: Pregel) -> Mapping[str, Any] | None:
     return {name: kind for name, kind in hints.items() if is_state(name)}
 
 
-def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any]:
-    """Returns how a graph is told the user's answer to what it asks.
+def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any] | None:
+    """Returns how a graph is told the user's answer to what it asks: one that has stopped where it
+    was told to asks nothing, and goes on with None.
 
     Several questions at once are answered by a mapping of who asked to the answer.
     """
+    if all(not one["id"] for one in waiting):
+        return None
     if len(waiting) > 1 and isinstance(value, Mapping):
         by_agent = {one["agent"]: one["id"] for one in waiting}
         if set(value) == set(by_agent):
@@ -90,5 +108,6 @@ def reply_of(state: Any, key: str | None) -> Any:
         return text_of(value) if isinstance(value, BaseMessage) else value
     if MESSAGES not in state and len(state) == 1:
         return reply_of(state, next(iter(state)))
-    said = [one for one in state.get(MESSAGES) or () if isinstance(one, AIMessage)]
-    return text_of(said[-1]) if said else None
+    latest_first = reversed(state.get(MESSAGES) or ())
+    said = next((one for one in latest_first if isinstance(one, AIMessage)), None)
+    return text_of(said) if said is not None else None

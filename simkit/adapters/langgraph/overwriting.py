@@ -16,6 +16,8 @@ _MARK: Final = "__overwrite__"
 
 def told_write(given: Any) -> Any:
     """Returns what a node wrote to a channel, an `Overwrite` in our words."""
+    if given is None or type(given) is list or type(given) is str:
+        return given
     if isinstance(given, Overwrite):
         return {DECLARED_RESET: given.value}
     if isinstance(given, Mapping):

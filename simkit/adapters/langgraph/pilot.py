@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -101,6 +101,7 @@ class GraphInstrument:
 
     def __init__(self, work: Work) -> None:
         self._work = work
+        self.heed, self.nodes = work.heed, work.nodes
 
     def at_work(self) -> AbstractContextManager[None]:
         """Listens to the framework."""
@@ -157,8 +158,6 @@ class LangGraphPilot:
             graph = server.serving(graph)
         self._graph, self._app, self._cockpit = graph, app, cockpit
         self._work = _work_of(cockpit)
-        self._work.watch.named = {n: agent for agent, rule in app.agents.items() for n in rule.node}
-        self._work.watch.routers = frozenset(n for n, rule in app.agents.items() if rule.routes)
         self._work.look_at(graph)
         context = context_of(graph) if server is not None else None
         self._calling = Calling(graph, app, cockpit.caller, context)
@@ -170,6 +169,10 @@ class LangGraphPilot:
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns its agents and channels."""
         return _facts(self._graph, self._work, facts)
+
+    def nodes(self) -> Collection[str]:
+        """Returns the names of its nodes, and of those that have worked."""
+        return self._work.nodes()
 
     def fly(self, turn: UserTurn) -> Any:
         """Runs the graph with the user's message, or with the answer to what it asked."""
@@ -227,6 +230,7 @@ class WrappedPilot(PlainPilot):
     def __init__(self, subject: Any, app: App, cockpit: Cockpit) -> None:
         super().__init__(subject, app, cockpit)
         self._work = _work_of(cockpit)
+        self._work.held = self._graphs
 
     def fly(self, turn: UserTurn) -> Any:
         """Calls the function with the user's message, or with the answer to what a graph asked:
@@ -239,8 +243,11 @@ class WrappedPilot(PlainPilot):
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns the agents and channels of the module's graph, where it has one."""
-        module = vars(_module_of(self._subject))
-        graphs = [one for one in module.values() if isinstance(one, Pregel)]
+        graphs = self._graphs()
         if len(graphs) == 1:
             return _facts(graphs[0], self._work, facts)
         return msgspec.structs.replace(facts, observes=(*facts.observes, "state"))
+
+    def _graphs(self) -> list[Pregel]:
+        module = vars(_module_of(self._subject))
+        return [one for one in module.values() if isinstance(one, Pregel)]

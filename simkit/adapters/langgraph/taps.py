@@ -23,15 +23,25 @@ from langgraph._internal._constants import (
 from langgraph.errors import GraphInterrupt
 from langgraph.graph._branch import BranchSpec
 from langgraph.pregel import Pregel, _runner
+from langgraph.pregel._loop import DuplexStream
 from langgraph.pregel.protocol import StreamProtocol
 from langgraph.runtime import DEFAULT_RUNTIME
 
 from simkit.adapters.ears import Ears
+from simkit.adapters.langgraph.breakpoints import Stopped
+from simkit.adapters.langgraph.breakpoints import rows_for as rows_for_breakpoints
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
+from simkit.adapters.langgraph.pooled import rows_for as rows_for_pools
 from simkit.adapters.langgraph.routes import routed
+from simkit.adapters.langgraph.spared import Spared
+from simkit.adapters.langgraph.spared import rows_for as rows_for_spared
+from simkit.adapters.langgraph.whole import ROWS as ROWS_FOR_STATE
+from simkit.adapters.langgraph.whole import WHOLE
 from simkit.transports.installing import Installation, Made
 
-MODES: Final = frozenset(("tasks", "checkpoints", "values"))
+MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))
+_EARS: Final = "__pregel_simkit_ears"
+"""Where our ears stay in a configuration; LangGraph shows nobody what begins so."""
 
 Hear: TypeAlias = Callable[[Any], None]
 """Hears what a graph's stream says."""
@@ -39,7 +49,7 @@ End: TypeAlias = Callable[[BaseException | None], None]
 """Hears that a graph is done, or why it has failed."""
 
 
-class Listener(Protocol):
+class Listener(Spared, Stopped, Protocol):
     """Hears what happens in graphs; may be called from any thread."""
 
     callbacks: BaseCallbackHandler
@@ -89,8 +99,16 @@ def namespace_now() -> str:
 def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any, End | None]:
     """Returns a call's configuration with our ears in it, and what is told of its end; None for a
     graph whose caller is heard already."""
-    if listener is None or CONFIG_KEY_STREAM in ensure_config(graph.config, config)[CONF]:
+    if listener is None:
         return config, None
+    configured = ensure_config(graph.config, config)[CONF]
+    stream = configured.get(CONFIG_KEY_STREAM)
+    if stream is not None:
+        ears = configured.get(_EARS)
+        if ears is None or WHOLE in stream.modes:  # It reaches our ears.
+            return config, None
+        # `astream` with `subgraphs` gives graphs below its own stream alone.
+        return merge_configs(config, {CONF: {CONFIG_KEY_STREAM: DuplexStream(stream, ears)}}), None
     now = namespace_now()
     within = tuple(now.split("|")) if now else ()
     hear, end = listener.began(graph, within)
@@ -99,6 +117,7 @@ def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any,
         # Whoever finds a stream there expects the runtime beside it, with the store in it.
         CONF: {
             CONFIG_KEY_STREAM: ears,
+            _EARS: ears,
             CONFIG_KEY_RUNTIME: DEFAULT_RUNTIME.override(store=graph.store),
         },
         "callbacks": [listener.callbacks],
@@ -171,7 +190,9 @@ installation: Final = Installation(
         (Pregel, "stream", _heard), (Pregel, "astream", _heard_async),
         (_runner, "_panic_or_proceed", _first),
         (BranchSpec, "_finish", routed(current_listener)),
-        *rows_for_filters(_narrowed),
+        *rows_for_filters(_narrowed), *rows_for_spared(current_listener),
+        *rows_for_pools(current_listener), *rows_for_breakpoints(current_listener),
+        *ROWS_FOR_STATE,
     ]
 )  # fmt: skip
 """What is replaced in the framework for as long as a turn of some scenario lasts."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 from langgraph.types import Command, Send
 
+from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.messages import as_message, plain
@@ -31,6 +32,7 @@ from simkit.adapters.langgraph.names import (
 from simkit.adapters.langgraph.routes import Routes
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.taps import End, Hear, namespace_now
+from simkit.adapters.langgraph.whole import WHOLE
 from simkit.adapters.pilots import Cockpit
 
 END: Final = "__end__"
@@ -57,8 +59,8 @@ class Task:
     """One execution of a node."""
 
     __slots__ = (
-        "agent", "before", "branch", "graph", "group", "id", "is_own", "node", "over", "parent",
-        "path", "root", "run", "sent",
+        "agent", "before", "branch", "graph", "group", "id", "is_own", "is_saved", "node", "over",
+        "parent", "path", "root", "run", "sent",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,8 @@ class Task:
         self.agent = self.node
         self.is_own = True
         """It is an activation of its agent; else a part of one."""
+        self.is_saved = False
+        """It was done before the graph stopped, and does not work again."""
         is_sent = path or "__pregel_push" in payload["triggers"]
         self.sent = payload["input"] if is_sent else None
         """What it was given, where that is not the pipeline's state."""
@@ -105,6 +109,8 @@ class Watch:
         self._writing = cockpit.writing
         self.named: Mapping[str, str] = {}
         """Nodes to the agents that the scenario says they are."""
+        self.met: dict[str, None] = {}
+        """The nodes that have worked."""
         self.routers: frozenset[str] = frozenset()
         """The agents of which it says that their commands are routes."""
         self._routes = Routes(scribe)
@@ -115,6 +121,10 @@ class Watch:
         self._pushed: dict[tuple[str, ...], Task] = {}
         """The last task that code of a task has called, by that task's path."""
         self.filters = Filters(scribe)
+        self._is_stopped = False
+        """A graph has stopped in this turn, as it was told."""
+        self._saved: set[str] = set()
+        """Tasks of the step that is about to begin that were done before the graph stopped."""
         self._problems: list[BaseException] = []
         """What nodes raised, in the order in which they did."""
         self._moved: list[tuple[str, Command[Any]]] = []
@@ -128,6 +138,8 @@ class Watch:
         self._tasks.clear()
         self._starting.clear()
         self._pushed.clear()
+        self._saved.clear()
+        self._is_stopped = False
         self._problems.clear()
         self._moved.clear()
         self.filters.forget()
@@ -142,6 +154,7 @@ class Watch:
             outer = self._tasks.get(path[-1]) if path else None
             root = outer.root if outer is not None else Root(graph, self.states.of(graph))
             if not within:
+                self._go_on()
                 self.states.last = None
                 if not graph.checkpointer:
                     self.filters.restart()
@@ -167,6 +180,33 @@ class Watch:
                     if task.run is not None:
                         self._scribe.end_run(task.run, status)
 
+    def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
+        """A graph stopped between two steps, as it was told: nobody asks, but the user is waited
+        for. Who is next gets the answer."""
+        with self._writing():
+            self._start_all()
+            path = path_of(namespace)
+            runs, latest = self._scribe.runs, next(reversed(self._tasks.values()), None)
+            if latest is None or not runs:
+                return
+            root, outer, agent = latest.root, self._tasks.get(path[0]) if path else None, ""
+            if outer is not None:
+                agent = outer.agent
+            elif nodes:
+                is_inner = is_part(nodes[0], root.graph, False)
+                agent = name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
+            self.asks.setdefault(self._scribe.session, []).append({"id": "", "agent": agent})
+            asked = e.TurnInterrupted(*self._scribe.at(agent, runs[-1]), {where: [*nodes]})
+            self._scribe.sink.emit(asked)
+            self._scribe.waits_for = runs[-1].id
+            self._is_stopped = True
+
+    def _go_on(self) -> None:
+        """Code that has stopped a graph calls one again in the same turn: it waits for nobody."""
+        if self._is_stopped:
+            self._is_stopped, self._scribe.waits_for = False, ""
+            self.asks.pop(self._scribe.session, None)
+
     def place_of(self, problem: BaseException) -> int:
         """Returns the how manieth of the problems of nodes it is."""
         places = (place for place, one in enumerate(self._problems) if one is problem)
@@ -186,6 +226,8 @@ class Watch:
                 return
             elif mode == "values":
                 root.state.became(payload)
+            elif mode == WHOLE:
+                root.state.held(payload)
             else:
                 self._scribe.saved(root.steps[0] if len(root.steps) == 1 else None)
                 root.steps.clear()
@@ -202,6 +244,7 @@ class Watch:
             root.state.settle()
         outer = self._tasks.get(path[-1]) if path else None
         node = payload["name"]
+        self.met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = Task(payload, path, holds, root)
         given = (payload.get("metadata") or {}).get("lc_agent_name")
@@ -212,6 +255,10 @@ class Watch:
             task.agent = str(given or (name_of(graph) if not path else node))
         else:
             task.agent = self.named.get(node) or self._nodes_of(graph).get(node, node)
+        if task.id in self._saved:
+            self._saved.remove(task.id)
+            self._tasks[task.id], task.is_saved = task, True
+            return
         if outer is not None:
             task.branch = outer.branch
             task.parent = outer.run.id if outer.run is not None else ""
@@ -223,14 +270,34 @@ class Watch:
             task.run = outer.run if outer is not None and is_outers else self._part(path, task)
         caller = path_of(namespace_now())
         if len(caller) > len(path):  # It is called by code, not started by a step.
+            self._start_all()
             task.before = self._pushed.get(caller)
             self._pushed[caller] = task
         elif beside and beside[-1].path == path:
             task.before = beside[-1]
         self._tasks[task.id] = task
         self._starting.append(task)
-        if len(caller) > len(path):
+
+    def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
+        """Of tasks that are about to begin, these were done before the graph stopped."""
+        with self._writing():
+            self._saved.update(saved)
+            called = [task for task in self._starting if task.id in tasks]
+            for task in called:  # A step looks before it begins its tasks, code that calls after.
+                if task.id in self._saved:
+                    self._saved.remove(task.id)
+                    self._starting.remove(task)
+                    task.over.set()
+            if called:
+                self._start_all()
+
+    def known(self, result: Mapping[str, Any]) -> None:
+        """The result of a task is there, and its node does not work."""
+        with self._writing():
             self._start_all()
+            task = self._tasks.get(result["id"])
+            if task is not None and not task.over.is_set():
+                self._ends(task.root, task.path, result)
 
     def _nodes_of(self, graph: Pregel) -> Mapping[str, str]:
         if id(graph) not in self._known:
@@ -272,7 +339,7 @@ class Watch:
         for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
             self._scribe.end_run(root.parts.pop(key))
         result, run = payload["result"], task.run
-        if not path and payload["error"] is None:
+        if not path and payload["error"] is None and not (task.is_saved and root.state.goes_on):
             root.state.wrote(result, task.agent, run, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
@@ -290,7 +357,8 @@ class Watch:
         elif run.final is None and any(one.run == run.id for one in self._scribe.requested):
             self._scribe.end_run(run, "handed_off")
         elif run.final is None and output:
-            value = output.get(RETURNED, output) if isinstance(output, Mapping) else output
+            is_held = isinstance(output, Mapping)
+            value = output.get(RETURNED, output.get(END, output)) if is_held else output
             self._scribe.end_run(run, output=self._plain(value))
         else:
             self._scribe.end_run(run)
@@ -299,6 +367,8 @@ class Watch:
         self, path: tuple[str, ...], task: Task, interrupts: Sequence[Mapping[str, Any]]
     ) -> None:
         run = task.run
+        if not path:
+            task.root.state.pauses()
         if run is None or (path and not task.is_own):
             return
         if path:
@@ -372,15 +442,15 @@ class Watch:
                 run = next((one for one in reversed(self._scribe.runs) if one.said), run)
             goto = command.goto
             targets = [goto] if isinstance(goto, (str, Send)) else goto
+            requested = [r for r in self._scribe.requested if is_tools or r.run == run.id]
+            asked = {r.to_agent for r in requested}
             for target in targets:
                 node = target.node if isinstance(target, Send) else target
                 agent = self._agent_of(node, root)
-                asked = any(
-                    (is_tools or r.run == run.id) and r.to_agent == agent
-                    for r in self._scribe.requested
-                )
-                if node == END or agent == run.agent or asked:
+                if node == END or agent == run.agent or agent in asked:
                     continue
+                if not isinstance(target, Send):
+                    asked.add(agent)
                 if run.agent in self.routers:
                     self._routes.chose(path[-1], (), (agent,))
                     continue

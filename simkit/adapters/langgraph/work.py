@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -10,7 +10,7 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.callbacks import Callbacks
-from simkit.adapters.langgraph.messages import Conversions, as_message, text_of
+from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
 from simkit.adapters.langgraph.stores import tell
@@ -20,6 +20,7 @@ from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch
 from simkit.adapters.pilots import Cockpit
 from simkit.messages import Usage
+from simkit.scenario.apps import AgentRule
 
 
 class Work:
@@ -33,10 +34,12 @@ class Work:
         self.began_work, self.returned, self.raised = watch.began_work, watch.returned, watch.raised
         self.wrote, self.narrowed = watch.wrote, watch.narrowed
         self.place_of, self.routed = watch.place_of, watch.routed
-        self._conversions = Conversions()
+        self.looked_up, self.known, self.stopped = watch.looked_up, watch.known, watch.stopped
         self._models: dict[Any, tuple[Run, int]] = {}
         """A question to a model, with how many had gone over the wire before it."""
         self._looked_at: list[Pregel] = []
+        self.held: Callable[[], Iterable[Pregel]] = tuple
+        """Returns the graphs of the pipeline's module, where it is a function."""
 
     def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """A graph is called; listens to its tools and stores too."""
@@ -53,6 +56,17 @@ class Work:
             self._looked_at.append(graph)
             scribe = self._scribe
             scribe.handoff_tools = {**handoff_tools_in(graph), **scribe.handoff_tools}
+
+    def heed(self, rules: Mapping[str, AgentRule]) -> None:
+        """Learns which agents nodes are, and whose commands are routes."""
+        self.watch.named = {node: agent for agent, rule in rules.items() for node in rule.node}
+        self.watch.routers = frozenset(agent for agent, rule in rules.items() if rule.routes)
+
+    def nodes(self) -> Collection[str]:
+        """Returns the names of the nodes of graphs that were seen, and of those that worked."""
+        known = (inner for one in (*self.held(), *self._looked_at) for inner in graphs_in(one))
+        named = (node for one in known for node in one.nodes if not node.startswith("__"))
+        return dict.fromkeys((*named, *self.watch.met))
 
     def run_now(self) -> Run | None:
         """Returns the activation in which this code runs."""
@@ -114,7 +128,7 @@ class Work:
             run, before = self._models.pop(identity, (None, 0))
             if run is None or run.model_calls != before:
                 return
-            ours = self._conversions.of(run.agent, sent)
+            ours = self.watch.states.conversions.of(("agent", run.agent), sent)
             call = self._scribe.sent(run, ours, tools, {})
             counted = getattr(said, "usage_metadata", None)
             usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None

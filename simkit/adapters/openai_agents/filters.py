@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -12,6 +11,7 @@ from agents import Handoff, HandoffInputData, RunConfig
 
 from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.where import current_log, flight_now, installation
+from simkit.adapters.user_functions import heard, name_of
 from simkit.messages import Message
 from simkit.transports.installing import Made, Row
 from simkit.wire.openai_items import messages_of
@@ -62,25 +62,15 @@ def _told(before: Made, tell: Tell) -> Made:
         if log is None or flight is None:
             return before(given, *args, **kwargs)
         told = functools.partial(tell, log, flight, given)
-        found = before(given, *args, **kwargs)
-        if inspect.isawaitable(found):
-            return _awaited(found, told)
-        told(found)
-        return found
+        return heard(before(given, *args, **kwargs), told)
 
     return made
-
-
-async def _awaited(found: Any, told: Callable[[Any], None]) -> Any:
-    filtered = await found
-    told(filtered)
-    return filtered
 
 
 def _of_a_handoff(before: Made) -> Made:
     def tell(log: FlightLog, flight: Flight, data: Any, filtered: Any) -> None:
         if isinstance(filtered, HandoffInputData):
-            log.passed_on(flight, history_in(data), history_in(filtered), _name_of(before))
+            log.passed_on(flight, history_in(data), history_in(filtered), name_of(before))
 
     return _told(before, tell)
 
@@ -103,19 +93,11 @@ def _of_a_call(before: Made) -> Made:
 
         def told(updated: Any) -> None:
             shown = messages_in(getattr(updated, "input", ()))
-            log.shown(flight, payload.agent, sent, shown, _name_of(before))
+            log.shown(flight, payload.agent, sent, shown, name_of(before))
 
-        found = before(payload)
-        if inspect.isawaitable(found):
-            return _awaited(found, told)
-        told(found)
-        return found
+        return heard(before(payload), told)
 
     return made
-
-
-def _name_of(function: Any) -> str:
-    return getattr(function, "__name__", type(function).__name__)
 
 
 def history_in(data: HandoffInputData) -> list[Message]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import agents
@@ -17,11 +17,17 @@ from agents.exceptions import (
 
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run
+from simkit.adapters.beside import Beside
+from simkit.adapters.endings import ending
+from simkit.adapters.handoff_calls import asked_for_by
+from simkit.adapters.held_state import HeldState
 from simkit.adapters.openai_agents.names import Names
 from simkit.adapters.pilots import Cockpit
-from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.plain_values import fields_of
 from simkit.adapters.sync_loops import Loops
 from simkit.messages import JsonValue, Message
+from simkit.wire.openai_parts import arguments_of
 
 IGNORED: Final = "Multiple handoffs detected, ignoring this one."
 """What the SDK answers to every handoff call of a message but the first."""
@@ -36,42 +42,39 @@ Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
 class Flight:
     """One call of ``Runner.run``; whoever of its agents is at work is its ``run``."""
 
-    __slots__ = ("context", "filters", "group", "is_over", "open_tools", "parent", "run", "said")
+    __slots__ = ("context", "filters", "open_tools", "parent", "run", "said")
 
     def __init__(self, parent: Flight | None, said: JsonValue, context: Any) -> None:
         self.parent, self.said, self.context = parent, said, context
         self.run: Run | None = None
-        self.group = ""
-        self.is_over = False
         self.open_tools: dict[int, Asked] = {}
         """Tools at work that are no functions, by identity."""
         self.filters: list[Filtered] = []
         """What filters made of the history that whoever takes over next is shown."""
+
+    @property
+    def outer(self) -> Run | None:
+        """The activation whose code made the call."""
+        return self.parent.run if self.parent is not None else None
 
 
 class FlightLog:
     """Writes down the flights of one scenario."""
 
     def __init__(self, cockpit: Cockpit) -> None:
-        self._cockpit = cockpit
-        self.scribe, self.writing = cockpit.scribe, cockpit.writing
+        self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
         self._ruled = dict(self.scribe.handoff_tools)
         """The tools of which the scenario says to whom they pass control."""
         self.names, self.loops = Names(), Loops()
-        self._snapshots = Snapshots()
-        self._open: list[Flight] = []
-        self._numbers = 0
+        self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
+        self.next_number = itertools.count(1).__next__
+        """Returns what stands for something that is drawn anew each time."""
         self._told: BaseException | None = None
         """The exception that was written down last: it passes through outer flights too."""
 
-    def next_number(self) -> int:
-        """Returns what stands for something that is drawn anew each time."""
-        self._numbers += 1
-        return self._numbers
-
     def clear(self) -> None:
         """Forgets flights that the last turn left open, and what it raised."""
-        self._open.clear()
+        self._beside.clear()
         self._told = None
 
     # Flights
@@ -83,19 +86,20 @@ class FlightLog:
         flight = Flight(parent, _words_of(said), context)
         with self.writing():
             self.names.meet(agent)
-            self._open.append(flight)
+            self._beside.began(flight, parent)
             self.look(flight)
         return flight
 
     def ended(self, flight: Flight, result: Any) -> None:
-        """It has returned."""
+        """It has returned. Whoever is at work then without an output was stopped."""
         with self.writing():
             self.look(flight)
             self._tell_refusals(flight, result)
             waits = [one for one in result.interruptions or () if flight.run is not None]
             if waits and flight.parent is None and flight.run is not None:
                 self.scribe.interrupted(flight.run, [_approval(one) for one in waits])
-            self._close(flight, "interrupted" if waits else "done")
+            otherwise = "cancelled" if result.final_output is None else "done"
+            self._close(flight, "interrupted" if waits else otherwise)
 
     def failed(self, flight: Flight, problem: BaseException) -> None:
         """It has raised."""
@@ -106,13 +110,11 @@ class FlightLog:
                 name, reason = _tripwire(problem)
                 if name:
                     self._trip(name, reason, flight.run)
-            self._close(flight, "cancelled" if isinstance(problem, _STOPS) else "failed")
+            self._close(flight, ending(problem, InputGuardrailTripwireTriggered))
 
     def _close(self, flight: Flight, status: str) -> None:
-        flight.is_over = True
-        if flight in self._open:
-            self._open.remove(flight)
-        if flight.run is not None and not flight.run.is_over:
+        self._beside.ended(flight)
+        if flight.run is not None:
             self.scribe.end_run(flight.run, status)
 
     def _tell_refusals(self, flight: Flight, result: Any) -> None:
@@ -131,31 +133,17 @@ class FlightLog:
             self.look(flight)
 
     def _start(self, flight: Flight, agent: Any) -> None:
-        if flight.run is not None and not flight.run.is_over:
+        if flight.run is not None:
             self.scribe.end_run(flight.run)
-        is_first = flight.run is None
-        if is_first:
-            self._group(flight)
-        outer = flight.parent.run if flight.parent is not None else None
+        is_first, outer = flight.run is None, flight.outer
         flight.run = self.scribe.begin_run(
             self.names.of(agent), flight.said if is_first else None,
-            group=flight.group if is_first else "", parent=outer.id if outer is not None else "",
+            group=self._beside.starts(flight), parent=outer.id if outer is not None else "",
             channels=_channels_of(flight),
         )  # fmt: skip
         for before, after, by in flight.filters:
             self.scribe.filtered(flight.run, before, after, by, lasting=True)
         flight.filters.clear()
-
-    def _group(self, flight: Flight) -> None:
-        """Flights that were begun beside each other, by one message or ``gather``, are parallel."""
-        if flight.group:
-            return
-        beside = [f for f in self._open if f.parent is flight.parent and f.run is None]
-        if len(beside) < 2:
-            return
-        group = self.scribe.begin_group()
-        for one in beside:
-            one.group = group
 
     def asks(self, flight: Flight, agent: Any) -> None:
         """An agent asks its model; one whose run was resumed from a stored state starts so."""
@@ -171,7 +159,7 @@ class FlightLog:
         with self.writing():
             self.look(flight)
             if flight.run is not None:
-                self.scribe.end_run(flight.run, output=said_by(output))
+                self.scribe.end_run(flight.run, output=plain_or_text(output))
 
     def handed_off(self, flight: Flight, target: Any) -> None:
         """Control passes; a message's other requests to pass it do not come true."""
@@ -181,7 +169,7 @@ class FlightLog:
             if run is None:
                 return
             to = self.names.of(target)
-            mine = [one for one in self.scribe.requested if one.run == run.id]
+            mine = asked_for_by(run, self.scribe.requested)
             made = next((one for one in mine if one.to_agent == to), None)
             for one in mine:
                 if one is not made:
@@ -211,26 +199,11 @@ class FlightLog:
         agent = run.agent if run is not None else ""
         self.scribe.sink.emit(e.GuardrailTripped(*self.scribe.at(agent, run), guardrail, reason))
 
-    # Tools and state
-
-    def use_tool(
-        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
-    ) -> Any:
-        """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
-        with self.scribe.lock:
-            asked = self.scribe.asked(call_id)
-        return self._cockpit.use_tool(tool, args, real, asked)
+    # State
 
     def look(self, flight: Flight) -> None:
         """Writes down what the context object holds that it did not at the last look."""
-        if flight.context is None:
-            return
-        session = self.scribe.session
-        update, is_new = self._snapshots.changes(session, flight.context, CONTEXT)
-        if update:
-            run = None if is_new else _at_work(flight)
-            agent = run.agent if run is not None else ""
-            self.scribe.wrote(update, agent, run, cause="given" if is_new else "writes")
+        self._state.look(flight.context, CONTEXT, flight.run or flight.outer)
 
     def store_read(self, flight: Flight | None, session: Any) -> None:
         """A session's items were read."""
@@ -245,30 +218,12 @@ class FlightLog:
             self.scribe.stored(session.session_id, "session", run.agent if run else "", run)
 
 
-_STOPS: Final = (asyncio.CancelledError, InputGuardrailTripwireTriggered)
-"""What stops an agent in the middle of its work."""
-
-
-def _at_work(flight: Flight) -> Run | None:
-    """Returns the run in which this is seen: before a flight starts, that of who begins it."""
-    begins = flight if flight.run is not None else flight.parent
-    return begins.run if begins is not None else None
-
-
 def _channels_of(flight: Flight) -> tuple[str, ...] | None:
     """Returns what a nested flight's agents can read, where their context object is their own."""
     outer = flight.parent
     if outer is None or flight.context is None or flight.context is outer.context:
         return None
     return tuple(name for name, _ in fields_of(flight.context, CONTEXT))
-
-
-def said_by(output: Any) -> JsonValue:
-    """Returns an agent's output as plain data; a text is its text."""
-    try:
-        return plain(output)
-    except NotPlain:
-        return str(output)
 
 
 def _words_of(said: Any) -> JsonValue:
@@ -279,7 +234,7 @@ def _words_of(said: Any) -> JsonValue:
         for item in reversed(said):
             if isinstance(item, dict) and item.get("role") == "user":
                 content = item.get("content")
-                return content if isinstance(content, str) else said_by(content)
+                return content if isinstance(content, str) else plain_or_text(content)
     return None
 
 
@@ -288,12 +243,12 @@ def _tripwire(problem: BaseException) -> tuple[str, str]:
     if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
         found = problem.guardrail_result
         info = found.output.output_info
-        return found.guardrail.get_name(), "" if info is None else _text(said_by(info))
+        return found.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
     if isinstance(
         problem, (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
     ):
         info = problem.output.output_info
-        return problem.guardrail.get_name(), "" if info is None else _text(said_by(info))
+        return problem.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
     return "", ""
 
 
@@ -303,4 +258,5 @@ def _text(value: JsonValue) -> str:
 
 def _approval(item: Any) -> JsonValue:
     """Returns a tool call that waits for somebody's approval."""
-    return {"tool": item.tool_name, "args": said_by(item.arguments), "agent": item.agent.name}
+    args = arguments_of(item.arguments or "")
+    return {"tool": item.tool_name, "args": args, "agent": item.agent.name}

@@ -6,7 +6,7 @@ A pipeline that is an ``Agent`` is given each session's conversation as its user
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 
 import agents
@@ -16,20 +16,20 @@ from agents.result import RunResultBase
 
 from simkit import events as e
 from simkit.adapters.activations import Run
-from simkit.adapters.openai_agents.flights import FlightLog, said_by
+from simkit.adapters.instruments import Instrument
+from simkit.adapters.openai_agents.flights import FlightLog
 from simkit.adapters.openai_agents.names import Names, reachable
-from simkit.adapters.openai_agents.runner import heard
+from simkit.adapters.openai_agents.runner import heard, silence
 from simkit.adapters.openai_agents.where import flight_now
-from simkit.adapters.pilots import Cockpit
+from simkit.adapters.pilots import MADE, Cockpit, Pilot
+from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.run_options import options_of, way_of
-from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
+from simkit.errors import FrameworkFailed, PipelineError
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 
 WAYS: Final = ("run", "run_sync", "run_streamed")
 """How an agent may be run: ``app: {call: …}``."""
-MADE: Final = "${instructions}"
-"""Stands for instructions that a function makes."""
 
 
 def pilot(subject: Any, app: App, cockpit: Cockpit) -> AgentPilot | None:
@@ -42,13 +42,15 @@ def instrument(cockpit: Cockpit) -> AgentsInstrument:
     return AgentsInstrument(cockpit)
 
 
-class AgentsInstrument:
+class AgentsInstrument(Instrument):
     """Sees every call of ``Runner.run``, and what comes of it."""
 
     observes = ("filters",)
 
     def __init__(self, cockpit: Cockpit) -> None:
         self._log = FlightLog(cockpit)
+        self._silence = ExitStack()
+        self._silence.enter_context(silence)
 
     def at_work(self) -> AbstractContextManager[None]:
         """Listens to the SDK."""
@@ -68,11 +70,13 @@ class AgentsInstrument:
 
     def reply(self, returned: Any) -> Any:
         """Returns what is said by a result that the pipeline returns as it is."""
-        return said_by(returned.final_output) if isinstance(returned, RunResultBase) else returned
+        is_result = isinstance(returned, RunResultBase)
+        return plain_or_text(returned.final_output) if is_result else returned
 
     def close(self) -> None:
         """Ends what was made for the SDK."""
-        self._log.loops.close()
+        with self._silence:
+            self._log.loops.close()
 
 
 class _Talk:
@@ -94,7 +98,7 @@ class _Talk:
         return state
 
 
-class AgentPilot:
+class AgentPilot(Pilot):
     """Flies an agent: the next message goes to whoever answered the last one."""
 
     name = "openai-agents"
@@ -124,17 +128,13 @@ class AgentPilot:
         result = self._cockpit.caller.call(self._run, talk, self._said(talk, turn))
         talk.agent, talk.items = result.last_agent, result.to_input_list()
         talk.waiting = result if result.interruptions else None
-        return said_by(result.final_output)
+        return plain_or_text(result.final_output)
 
     def _said(self, talk: _Talk, turn: UserTurn) -> Any:
         """Returns what the agent is given: a message, with what was said, or a decision."""
         if turn.resumes:
             if talk.waiting is None:
-                number = self._cockpit.scribe.turn
-                raise ScriptBroken(
-                    f"turn {number} answers an interrupt, and no tool call waits for approval.",
-                    ("turns", number - 1, "resume"),
-                )
+                raise self._cockpit.asks_nothing("and no tool call waits for approval.")
             return talk.decided(bool(turn.value))
         if "session" in talk.given:
             return turn.text
@@ -144,16 +144,6 @@ class AgentPilot:
         if self._way == "run_streamed":
             return _streamed(talk, said)
         return getattr(agents.Runner, self._way)(talk.agent, said, **talk.given)
-
-    def run_now(self) -> None:
-        """The instrument says it."""
-
-    def ends_runs(self) -> bool:
-        """The instrument does."""
-        return False
-
-    def close(self) -> None:
-        """There is nothing to take away."""
 
 
 async def _streamed(talk: _Talk, said: Any) -> Any:

@@ -28,7 +28,7 @@ from simkit.adapters.openai_agents.where import (
     told_to,
 )
 from simkit.transports.gate import is_gated
-from simkit.transports.installing import Made, Row
+from simkit.transports.installing import Installation, Made, Row
 
 
 @contextmanager
@@ -105,6 +105,8 @@ def _follow(log: FlightLog, flight: Flight, result: Any) -> None:
                 async for event in stream:
                     yield event
         except GeneratorExit:
+            # The SDK has let the run come to its end all the same, unless it was cancelled.
+            log.ended(flight, result)
             raise
         except BaseException as problem:
             log.failed(flight, problem)
@@ -162,6 +164,15 @@ def _kept_here(before: Made) -> Made:
     return tell
 
 
+def _silencing() -> Iterator[Row]:
+    yield BatchTraceProcessor, "on_trace_start", _kept_here
+    yield BatchTraceProcessor, "on_span_end", _kept_here
+
+
+silence: Final = Installation(_silencing)
+"""Keeps traces here, also of tasks that outlive a turn: those end with the scenario."""
+
+
 def _counted(before: Made) -> Made:
     """The key under which a provider may cache prompts is new for every run, and is sent."""
 
@@ -182,8 +193,6 @@ def _seen(before: Any) -> Any:
 
 def _rows() -> Iterator[Row]:
     yield agents.run, "DEFAULT_AGENT_RUNNER", _seen
-    yield BatchTraceProcessor, "on_trace_start", _kept_here
-    yield BatchTraceProcessor, "on_span_end", _kept_here
     for name in _DRAWN_IN:
         module = sys.modules.get(f"agents.run_internal.{name}")
         if hasattr(module, "uuid4"):

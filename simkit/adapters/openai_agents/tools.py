@@ -10,8 +10,9 @@ import msgspec
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
-from simkit.adapters.openai_agents.flights import Flight, FlightLog, said_by
+from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.where import current_log, installation
+from simkit.adapters.plain_texts import plain_or_text
 from simkit.transports.installing import Made, Row
 
 
@@ -51,8 +52,7 @@ async def _carried_out(
         # The tool itself says what is wrong with them.
         return await before(context, arguments)
     name, call_id = context.tool_name, context.tool_call_id
-    result = log.use_tool(name, args, call_id, lambda: before(context, arguments))
-    return await result if hasattr(result, "__await__") else result
+    return await log.cockpit.carry_out(name, args, call_id, lambda: before(context, arguments))
 
 
 def tool_began(log: FlightLog, flight: Flight, tool: Any) -> None:
@@ -67,4 +67,4 @@ def tool_ended(log: FlightLog, flight: Flight, tool: Any, result: Any) -> None:
     asked = flight.open_tools.pop(id(tool), None)
     if asked is not None:
         with log.writing():
-            log.scribe.tool_answered(asked, said_by(result))
+            log.scribe.tool_answered(asked, plain_or_text(result))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
+from simkit.adapters.beside import others_begin
 from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.pydantic_ai.filters import rows_for
-from simkit.adapters.pydantic_ai.flights import Flight, FlightLog, Leaving, said_by
+from simkit.adapters.pydantic_ai.flights import Flight, FlightLog, Leaving
 from simkit.adapters.pydantic_ai.messages import args_of, sent_by
 from simkit.adapters.pydantic_ai.tools import HeardToolset
 from simkit.adapters.pydantic_ai.where import installation, leaving
-
-TICKS: Final = 20
-"""How often a run lets others begin that were started beside it, and have something to do first."""
 
 
 class Seen(AbstractCapability[Any]):
@@ -42,8 +40,7 @@ class Seen(AbstractCapability[Any]):
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """The agent goes to work."""
         keep_in_step()
-        for _ in range(TICKS):
-            await asyncio.sleep(0)
+        await others_begin()
         installation.replace(rows_for(ctx.capabilities.values()))
         self._log.started(self._flight)
         return await handler()
@@ -74,7 +71,7 @@ class Seen(AbstractCapability[Any]):
         if not output_context.has_function:
             return await handler(output)
         call = output_context.tool_call
-        payload = args_of(call.args) if call is not None else said_by(output)
+        payload = args_of(call.args) if call is not None else plain_or_text(output)
         call_id = call.tool_call_id if call is not None else ""
         with leaving(Leaving(self._flight, payload, call_id)):
             return await handler(output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from pydantic_ai.capabilities import (
@@ -16,6 +16,8 @@ from pydantic_ai.capabilities import (
 
 from simkit.adapters.pydantic_ai.messages import as_messages
 from simkit.adapters.pydantic_ai.where import current_log, flight_now
+from simkit.adapters.user_functions import name_of
+from simkit.messages import Message
 from simkit.transports.installing import Made, Row
 
 WAYS: Final = ("before_model_request", "prepare_model_request")
@@ -44,11 +46,11 @@ def _heard(way: str) -> Any:
             if log is None or flight is None:
                 return await before(self, ctx, request_context)
             kept = list(ctx.messages)
-            shown = as_messages(request_context.messages)
+            shown = _sendable(request_context.messages)
             found = await before(self, ctx, request_context)
             # What is gone from the run's own history stays away from its later calls.
             is_lasting = [*map(id, kept)] != [*map(id, ctx.messages)]
-            after = as_messages(found.messages)
+            after = _sendable(found.messages)
             if after != shown:
                 log.filtered(flight, shown, after, _name_of(self, way), is_lasting)
             return found
@@ -58,6 +60,16 @@ def _heard(way: str) -> Any:
     return made
 
 
+def _sendable(history: Sequence[Any]) -> list[Message]:
+    """Returns a history without results that follow no call: PydanticAI itself takes them out."""
+    found, called = list[Message](), set[str]()
+    for message in as_messages(history):
+        called.update(call.id for call in message.calls)
+        if message.role != "tool" or message.call_id in called:
+            found.append(message)
+    return found
+
+
 def _name_of(capability: Any, way: str) -> str:
     """Returns the name of the function that a capability calls, or of the capability."""
     functions: list[Any] = []
@@ -65,5 +77,4 @@ def _name_of(capability: Any, way: str) -> str:
         functions = [capability.processor]
     elif isinstance(capability, Hooks):
         functions = [entry.func for entry in getattr(capability, "_registry", {}).get(way, ())]
-    names = [getattr(one, "__name__", type(one).__name__) for one in functions]
-    return ", ".join(names) or type(capability).__name__
+    return ", ".join(map(name_of, functions)) or type(capability).__name__

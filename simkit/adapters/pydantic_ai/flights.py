@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -12,17 +11,18 @@ from pydantic_ai.exceptions import RunCancelled
 
 from simkit import events as e
 from simkit.adapters.activations import Run
+from simkit.adapters.beside import Beside
+from simkit.adapters.endings import ending
+from simkit.adapters.handoff_calls import asked_for_by
+from simkit.adapters.held_state import HeldState
 from simkit.adapters.in_step import InStep
 from simkit.adapters.pilots import Cockpit
-from simkit.adapters.plain_values import NotPlain, Snapshots, plain
+from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of, result_of
 from simkit.adapters.pydantic_ai.names import Names
 from simkit.adapters.sync_loops import Loops
 from simkit.errors import RunHalted
 from simkit.messages import JsonValue, Message, Usage
-
-STOPS: Final = (asyncio.CancelledError, GeneratorExit, RunCancelled)
-"""What stops an agent in the middle of its work."""
 
 OUTPUT: Final = "output"
 """The guardrail that refuses output: the agent's output type, and its validators."""
@@ -34,7 +34,7 @@ Held: TypeAlias = tuple[tuple[Any, str], ...]
 class Flight:
     """One run of an agent, or one step of a graph."""
 
-    __slots__ = ("group", "held", "is_over", "leaves", "name", "parent", "run", "said", "unheard")
+    __slots__ = ("held", "is_over", "leaves", "name", "parent", "run", "said", "unheard")
 
     def __init__(
         self, parent: Flight | None, name: str, said: JsonValue, held: Held, leaves: Leaving | None
@@ -43,10 +43,14 @@ class Flight:
         self.parent, self.name, self.said, self.held = parent, name, said, held
         self.leaves = leaves
         self.run: Run | None = None
-        self.group = ""
         self.is_over = False
         self.unheard = 0
         """How many calls of its model were known when it was asked last."""
+
+    @property
+    def outer(self) -> Run | None:
+        """The activation whose code runs the agent, or takes the step."""
+        return self.parent.run if self.parent is not None else None
 
 
 class Leaving:
@@ -68,14 +72,13 @@ class FlightLog:
         self.names, self.loops = Names(), Loops()
         self.threads = InStep(thread_name_prefix="pydantic-ai")
         """Where functions that are not asynchronous run, one after another."""
-        self._snapshots = Snapshots()
-        self._open: list[Flight] = []
+        self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
         self.has_flown = False
         """Whether the framework was at work in this turn."""
 
     def clear(self) -> None:
         """Forgets the last turn, and what it left open."""
-        self._open.clear()
+        self._beside.clear()
         self.has_flown = False
 
     def close(self) -> None:
@@ -95,7 +98,8 @@ class FlightLog:
             leaving.is_used, leaves = True, leaving
         flight = Flight(parent, name, said, held, leaves)
         with self.writing():
-            self._open.append(flight)
+            if leaves is None:
+                self._beside.began(flight, parent)
             self.has_flown = True
             self.look(flight)
         return flight
@@ -108,50 +112,32 @@ class FlightLog:
             self.look(flight)
 
     def _start(self, flight: Flight) -> None:
-        outer, is_first = flight.parent, flight.run is None
-        if flight.leaves is not None and is_first:
-            outer = self._pass_control(flight, flight.leaves)
-        elif is_first:
-            self._group(flight)
-        if flight.run is None or flight.run.is_over:
-            self._begin(flight, outer)
+        """Flights that were begun beside each other go to work together, however long it takes each
+        of them to ask its model."""
+        if flight.leaves is not None and flight.run is None:
+            self._begin(flight, self._pass_control(flight, flight.leaves))
+            return
+        for one in self._beside.those_with(flight) or [flight]:
+            self._begin(one, one.outer)
 
-    def _begin(self, flight: Flight, outer: Flight | None) -> None:
-        is_first = flight.run is None
+    def _begin(self, flight: Flight, outer: Run | None) -> None:
         flight.run = self.scribe.begin_run(
-            flight.name, flight.said if is_first else None,
-            group=flight.group if is_first else "",
-            parent=outer.run.id if outer is not None and outer.run is not None else "",
+            flight.name, flight.said if flight.run is None else None,
+            group=self._beside.starts(flight), parent=outer.id if outer is not None else "",
         )  # fmt: skip
 
-    def _pass_control(self, flight: Flight, leaves: Leaving) -> Flight | None:
-        """Tells a handoff by an output function, if no rule has; returns who is around both."""
+    def _pass_control(self, flight: Flight, leaves: Leaving) -> Run | None:
+        """Tells a handoff by an output function, if no rule has; returns the run around both."""
         source = leaves.flight
         if source.run is not None:
-            made = any(one.run == source.run.id for one in self.scribe.requested)
-            if not made:
+            if not asked_for_by(source.run, self.scribe.requested):
                 query = flight.said if isinstance(flight.said, str) else None
                 self.scribe.hand_over(
                     source.name, flight.name, leaves.payload, query=query, run=source.run,
                     call_id=leaves.call_id,
                 )  # fmt: skip
             self.scribe.end_run(source.run, "handed_off")
-        return source.parent
-
-    def _group(self, flight: Flight) -> None:
-        """Flights that were begun beside each other, by one message or ``gather``, are parallel.
-
-        They go to work together, however long it takes each of them to ask its model.
-        """
-        beside = [
-            f for f in self._open if f.parent is flight.parent and f.run is None and not f.leaves
-        ]
-        if len(beside) < 2:
-            return
-        group = self.scribe.begin_group()
-        for one in beside:
-            one.group = group
-            self._begin(one, one.parent)
+        return source.outer
 
     def ended(self, flight: Flight, output: Any = None) -> None:
         """It is done."""
@@ -166,14 +152,13 @@ class FlightLog:
         """It has raised."""
         with self.writing():
             self.look(flight)
-            self._close(flight, "cancelled" if isinstance(problem, STOPS) else "failed")
+            self._close(flight, ending(problem, RunCancelled))
 
     def _close(self, flight: Flight, status: str, output: Any = None) -> None:
         flight.is_over = True
-        if flight in self._open:
-            self._open.remove(flight)
+        self._beside.ended(flight)
         if flight.run is not None and not flight.run.is_over:
-            self.scribe.end_run(flight.run, status, said_by(output))
+            self.scribe.end_run(flight.run, status, plain_or_text(output))
 
     # Models
 
@@ -279,14 +264,7 @@ class FlightLog:
     def look(self, flight: Flight) -> None:
         """Writes down what deps and a graph's state hold that they did not at the last look."""
         for thing, otherwise in flight.held:
-            if thing is None:
-                continue
-            session = self.scribe.session
-            update, is_new = self._snapshots.changes(session, thing, otherwise)
-            if update:
-                run = None if is_new else _at_work(flight)
-                agent = run.agent if run is not None else ""
-                self.scribe.wrote(update, agent, run, cause="given" if is_new else "writes")
+            self._state.look(thing, otherwise, flight.run or flight.outer)
 
     def halted(self, problem: BaseException) -> BaseException:
         """Returns why the run cannot go on, if that is behind an exception; else the exception."""
@@ -298,20 +276,6 @@ class FlightLog:
         return found or problem
 
 
-def _at_work(flight: Flight) -> Run | None:
-    """Returns the run in which this is seen: before a flight starts, that of who begins it."""
-    begins = flight if flight.run is not None else flight.parent
-    return begins.run if begins is not None else None
-
-
-def said_by(output: Any) -> JsonValue:
-    """Returns an agent's output as plain data; a text is its text."""
-    try:
-        return plain(output)
-    except NotPlain:
-        return str(output)
-
-
 def _requests_in(output: Any) -> list[m.ToolCallPart]:
     if not isinstance(output, DeferredToolRequests):
         return []
@@ -320,4 +284,4 @@ def _requests_in(output: Any) -> list[m.ToolCallPart]:
 
 def _question(call: m.ToolCallPart, flight: Flight) -> JsonValue:
     """Returns a tool call that waits for somebody's approval, or result."""
-    return {"tool": call.tool_name, "args": said_by(args_of(call.args)), "agent": flight.name}
+    return {"tool": call.tool_name, "args": plain_or_text(args_of(call.args)), "agent": flight.name}

@@ -6,7 +6,8 @@ import asyncio
 import functools
 from typing import Any, Final
 
-from simkit.adapters.pydantic_ai.flights import FlightLog, said_by
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.pydantic_ai.flights import FlightLog
 from simkit.adapters.pydantic_ai.where import current_log, flight_now, inside
 from simkit.transports.installing import Made
 
@@ -55,7 +56,7 @@ def _name_of(step: Any) -> str:
 
 def _input_of(ctx: Any) -> Any:
     """Returns what a step is given: of a node, its fields."""
-    return said_by(getattr(ctx, "inputs", None))
+    return plain_or_text(getattr(ctx, "inputs", None))
 
 
 def _output_of(result: Any) -> Any:

@@ -26,21 +26,21 @@ from pydantic_ai.exceptions import (
 
 from simkit import events as e
 from simkit.adapters.activations import Run
-from simkit.adapters.pilots import Cockpit
+from simkit.adapters.instruments import Instrument
+from simkit.adapters.pilots import MADE, Cockpit, Pilot
+from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.plain_values import NotPlain, plain
-from simkit.adapters.pydantic_ai.flights import FlightLog, said_by
+from simkit.adapters.pydantic_ai.flights import FlightLog
 from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
 from simkit.adapters.pydantic_ai.runner import heard
 from simkit.adapters.pydantic_ai.where import flight_now
 from simkit.adapters.run_options import options_of, way_of
-from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
+from simkit.errors import FrameworkFailed, PipelineError
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 
 WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")
 """How an agent may be run: ``app: {call: …}``."""
-MADE: Final = "${instructions}"
-"""Stands for instructions that a function makes."""
 _FAILURES: Final = (AgentRunError, UserError, FallbackExceptionGroup)
 """What the framework raises in its own name."""
 
@@ -55,7 +55,7 @@ def instrument(cockpit: Cockpit) -> AgentsInstrument:
     return AgentsInstrument(cockpit)
 
 
-class AgentsInstrument:
+class AgentsInstrument(Instrument):
     """Sees every run of an agent and every step of a graph, and what comes of it."""
 
     observes = ("filters",)
@@ -85,7 +85,7 @@ class AgentsInstrument:
         if isinstance(returned, AgentRunResultEvent):
             returned = returned.result
         if isinstance(returned, AgentRunResult):
-            return said_by(returned.output)
+            return plain_or_text(returned.output)
         try:
             return plain(returned) if self._log.has_flown else returned
         except NotPlain:
@@ -108,7 +108,7 @@ class _Talk:
         """Tool calls that wait for an approval, or for a result from elsewhere."""
 
 
-class AgentPilot:
+class AgentPilot(Pilot):
     """Flies an agent: each message goes to it with all that was said."""
 
     name = "pydantic-ai"
@@ -142,17 +142,13 @@ class AgentPilot:
         talk.messages = result.all_messages()
         is_waiting = isinstance(result.output, DeferredToolRequests)
         talk.waiting = result.output if is_waiting else None
-        return None if is_waiting else said_by(result.output)
+        return None if is_waiting else plain_or_text(result.output)
 
     def _decided(self, talk: _Talk, value: Any) -> DeferredToolResults:
         """Returns what a run goes on with once its calls are approved, refused or answered."""
         waiting = talk.waiting
         if waiting is None:
-            number = self._cockpit.scribe.turn
-            raise ScriptBroken(
-                f"turn {number} answers an interrupt, and no tool call waits for approval.",
-                ("turns", number - 1, "resume"),
-            )
+            raise self._cockpit.asks_nothing("and no tool call waits for approval.")
         tools = {call.tool_name for call in (*waiting.approvals, *waiting.calls)}
         each = value if isinstance(value, dict) and value.keys() <= tools else {}
         return DeferredToolResults(
@@ -166,16 +162,6 @@ class AgentPilot:
         if self._way in ("run", "run_sync"):
             return getattr(self._agent, self._way)(said, **given)
         return _RUNS[self._way](self._agent, said, given)
-
-    def run_now(self) -> None:
-        """The instrument says it."""
-
-    def ends_runs(self) -> bool:
-        """The instrument does."""
-        return False
-
-    def close(self) -> None:
-        """There is nothing to take away."""
 
 
 async def _streamed(agent: Any, said: str | None, given: dict[str, Any]) -> Any:

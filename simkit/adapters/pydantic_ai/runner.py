@@ -91,8 +91,8 @@ def _words_of(prompt: str | Sequence[Any] | None) -> str | None:
 
 def _end(log: FlightLog, flight: Flight, run: Any) -> None:
     result = run.result
-    if result is None:
-        log.ended(flight)
+    if result is None:  # Whoever iterated, or read the stream, has left.
+        log.failed(flight, GeneratorExit())
         return
     log.settled(flight, result.all_messages())
     log.ended(flight, result.output)

@@ -11,7 +11,8 @@ from pydantic_ai import ToolDefinition, ToolReturn
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.toolsets import WrapperToolset
 
-from simkit.adapters.pydantic_ai.flights import FlightLog, said_by
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.pydantic_ai.flights import FlightLog
 from simkit.adapters.pydantic_ai.where import current_log, flight_now
 from simkit.adapters.tool_use import ToolFailure
 
@@ -63,7 +64,7 @@ async def _carried_out(
         except (ApprovalRequired, CallDeferred) as problem:
             raise _Put(problem) from None
         value = returned[0]
-        return said_by(value.return_value if isinstance(value, ToolReturn) else value)
+        return plain_or_text(value.return_value if isinstance(value, ToolReturn) else value)
 
     try:
         result = log.use_tool(tool.name, args, ctx.tool_call_id or "", work)

@@ -17,6 +17,32 @@ def test_every_lint_of_the_catalogue_runs_once() -> None:
     assert set(ids) == set(LINTS) - AFTER_THE_RUN
 
 
+DECLARED = {
+    "CTX-03", "CTX-05", "CTX-06", "HND-01", "HND-11", "STA-10", "FLW-02", "FLW-08"
+}  # fmt: skip
+"""Lints of what only a file declares: contracts, edges, `requires`; code gives them no cause."""
+WORDS_OF_FILES = ("recipe", "section", "window", "filter `", "contract", "`task`", "`writes`",
+                  "${", "{$", "_ai`", "tool_messages")  # fmt: skip
+
+
+def test_no_hint_for_code_speaks_of_what_only_files_have() -> None:
+    hints = {name: lint.advice(is_code=True) for name, lint in LINTS.items()}
+
+    found = {
+        name for name, hint in hints.items() if any(word in hint for word in WORDS_OF_FILES)
+    }  # fmt: skip
+
+    assert found <= DECLARED
+
+
+def test_a_hint_for_code_is_another_than_that_for_files_where_there_is_one() -> None:
+    own = {name: lint for name, lint in LINTS.items() if lint.fix_in_code}
+
+    assert all(lint.advice(is_code=True) != lint.advice(is_code=False) for lint in own.values())
+    assert all(lint.advice(is_code=False) == lint.fix for lint in LINTS.values())
+    assert DECLARED.isdisjoint(own)
+
+
 def test_every_lint_names_its_rule_and_where_it_comes_from() -> None:
     for lint in all_lints():
         text = type(lint).__doc__ or ""

@@ -1,0 +1,36 @@
+"""What a piece of code belongs to: kept in its context, so that parallel code is told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Generic, TypeVar
+
+One = TypeVar("One")
+
+
+class Here(Generic[One]):
+    """What is at work in this context, and in what is started in it."""
+
+    def __init__(self, name: str) -> None:
+        """``name`` tells its context variable from others."""
+        self._here = ContextVar[One | None](name, default=None)
+
+    def now(self) -> One | None:
+        """Returns what this code belongs to."""
+        return self._here.get()
+
+    @contextmanager
+    def inside(self, one: One) -> Iterator[None]:
+        """Makes what is done, and started, in here belong to ``one``.
+
+        It may be left in another context than it was entered in, as streams are.
+        """
+        before = self._here.get()
+        self._here.set(one)
+        try:
+            yield
+        finally:
+            if self._here.get() is one:
+                self._here.set(before)

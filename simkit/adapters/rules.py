@@ -1,0 +1,61 @@
+"""Rules under ``agents:`` that speak of nothing: a node or an agent that is not there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from simkit.errors import ScriptBroken
+from simkit.scenario.apps import AgentRule, App
+from simkit.source import near
+
+
+def refuse_nodes(app: App) -> None:
+    """Raises ScriptBroken for a rule that names nodes where nobody looks for any."""
+    for agent, rule in app.agents.items():
+        if rule.node:
+            raise ScriptBroken(
+                f"`node` names nodes of a graph, and `{app.entry}` is no graph, nor code that "
+                "uses LangGraph.\n"
+                "Name the graph under `pipeline:`, or say by `system` which calls are the agent's.",
+                ("agents", agent, "node"),
+            )
+
+
+def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
+    """Raises ScriptBroken for a rule that names a node which no graph has and which never ran.
+
+    Where the nodes are not all there are, a rule may speak of a graph that this scenario does not
+    reach: there only a name that is nearly a node's is wrong.
+    """
+    for agent, rule in app.agents.items():
+        for node in rule.node:
+            if node not in nodes and (are_all or near(node, nodes)):
+                raise ScriptBroken(_nothing("node", node, app, nodes), ("agents", agent, "node"))
+
+
+def check_agents(app: App, known: Collection[str], met: Collection[str]) -> None:
+    """Raises ScriptBroken for a rule of an agent that never ran and is nearly called like one.
+
+    ``known`` are the agents that the framework knows, ``met`` those that ran. Which others code
+    may make, nobody knows: the names alone say that one was misspelt.
+    """
+    for agent in _unmet(app.agents, {*known, *met}):
+        names = dict.fromkeys((*known, *met))
+        if near(agent, [name for name in names if name not in app.agents]):
+            raise ScriptBroken(_nothing("agent", agent, app, names), ("agents", agent))
+
+
+def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[str]:
+    """Yields the agents of rules that hold of no call by themselves, and are none of the names."""
+    for agent, rule in rules.items():
+        if agent not in names and not rule.node and not rule.matchers():
+            yield agent
+
+
+def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:
+    meant = near(name, known)
+    hint = f" Did you mean {meant!r}?" if meant else ""
+    return (
+        f"no {noun} {name!r} worked, and `{app.entry}` has none of that name.{hint}\n"
+        f"Its {noun}s: {', '.join(known) or 'none'}."
+    )

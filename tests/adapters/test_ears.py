@@ -1,0 +1,76 @@
+"""Listeners of scenarios that overlap: each is heard in its own context, while it works."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+
+from simkit.adapters.ears import Ears
+
+
+def test_each_context_has_its_own_listener() -> None:
+    ears = Ears[str]("test_ears")
+    elsewhere = contextvars.copy_context()
+
+    with ears.lent_to("one"):
+        with ears.lent_to("other"):
+            found = [ears.current(), elsewhere.run(ears.current)]
+        found += [ears.current(), elsewhere.run(ears.current)]
+
+    # Who has no listener is heard by the only one there is.
+    assert found == ["other", None, "one", "one"]
+    assert ears.current() is None
+
+
+def test_listeners_that_leave_in_the_order_in_which_they_came_leave_nobody_behind() -> None:
+    ears = Ears[str]("test_ears")
+    one, other = ears.lent_to("one"), ears.lent_to("other")
+
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    still = ears.current()
+    other.__exit__(None, None, None)
+
+    assert (still, ears.current()) == ("other", None)
+
+
+def test_a_listener_may_leave_in_another_context_than_it_came_in() -> None:
+    ears = Ears[str]("test_ears")
+    one = ears.lent_to("one")
+
+    contextvars.copy_context().run(one.__enter__)
+    during = ears.current()
+    one.__exit__(None, None, None)
+
+    assert (during, ears.current()) == ("one", None)
+
+
+def test_code_that_outlives_its_scenario_is_heard_by_who_works_now() -> None:
+    ears = Ears[str]("test_ears")
+    with ears.lent_to("one"):
+        kept = contextvars.copy_context()
+    alone = kept.run(ears.current)
+    with ears.lent_to("other"):
+        now = kept.run(ears.current)
+
+    assert (alone, now) == (None, "other")
+
+
+def test_a_thread_without_a_context_is_heard_where_one_listens_alone() -> None:
+    ears = Ears[str]("test_ears")
+    found: list[str | None] = []
+
+    def look() -> None:
+        thread = threading.Thread(target=lambda: found.append(ears.current()))
+        thread.start()
+        thread.join()
+
+    with ears.lent_to("one"):
+        look()
+        with ears.lent_to("other"):
+            look()
+        look()
+    look()
+
+    assert found == ["one", None, "one", None]

@@ -1,0 +1,28 @@
+"""Objects whose fields are state: what changes in them is told once, with who changed it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from simkit import events as e
+from simkit.adapters.held_state import HeldState
+from tests.adapters.scribes import Desk
+
+
+def test_what_an_object_holds_is_told_as_given_and_then_as_written() -> None:
+    desk, thing = Desk(), SimpleNamespace(name="Ann")
+    desk.turn("Hello")
+    run, state = desk.run("clerk"), HeldState(desk.scribe)
+
+    state.look(thing, "context", run)
+    thing.seat = "2A"
+    state.look(thing, "context", run)
+    state.look(thing, "context", run)
+    state.look(None, "context", run)
+
+    told = [
+        (one.update, one.agent, one.run, one.cause)
+        for one in desk.trace.events
+        if isinstance(one, e.StateUpdated)
+    ]
+    assert told == [({"name": "Ann"}, "", "", "given"), ({"seat": "2A"}, "clerk", "r1", "writes")]

@@ -1,0 +1,106 @@
+"""What LangGraph does not do again is no work."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+if find_spec("langgraph") is None:
+    pytest.skip("langgraph is not installed", allow_module_level=True)
+
+from simkit import events as e
+from tests.adapters.running import run_app
+from tests.building import Ran
+
+
+def held(name: str, scenario: str) -> Ran:
+    """Runs a scenario that must hold."""
+    ran = run_app(f"langgraph_spared:{name}", scenario)
+    assert [finding.what for finding in ran.judgement.findings] == []
+    return ran
+
+
+def writes(ran: Ran) -> list[tuple[str, Any, Any]]:
+    """Returns who wrote what of the notes, and what they then are if that is told."""
+    told = [one for one in ran.trace.events if isinstance(one, e.StateUpdated)]
+    return [
+        (one.agent, one.update["notes"], (one.values or {}).get("notes"))
+        for one in told
+        if "notes" in one.update
+    ]
+
+
+def test_of_parallel_nodes_only_those_that_asked_work_again() -> None:
+    ran = held(
+        "one_asks",
+        """
+        app: {path: [.], fresh: true, input: {text: "${user}"}, output: notes}
+        turns:
+          - user: go
+            expect:
+              agents: [[quick, asking, last]]
+              interrupt: Which?
+              state: {notes: [last, quick]}
+          - resume: this
+            expect:
+              agents: [asking]
+              runs: {asking: {update: {notes: [this]}}}
+              reply: [this, last, quick]
+              state: {notes: [this, last, quick]}
+        """,
+    )
+
+    assert writes(ran) == [
+        ("last", ["last"], None),
+        ("quick", ["quick"], None),
+        ("asking", ["this"], ["this", "last", "quick"]),
+    ]
+
+
+def test_what_held_before_another_failed_is_told_when_the_step_is_tried_again() -> None:
+    ran = held(
+        "try_again",
+        """
+        app: {path: [.], fresh: true}
+        turns:
+          - user: go
+            expect:
+              agents: [[quick, failing], failing]
+              state: {notes: [failing, quick]}
+        """,
+    )
+
+    assert sorted(agent for agent, _, _ in writes(ran)) == ["failing", "quick"]
+
+
+def test_tasks_that_were_done_before_the_question_do_not_work_again() -> None:
+    held(
+        "essay",
+        """
+        app: {path: [.], fresh: true}
+        turns:
+          - user: dogs
+            expect: {agents: [essay, note, note, approve], interrupt: about dogs and about cats}
+          - resume: Fine.
+            expect: {agents: [essay, approve], reply: Fine., runs: {essay: {output: Fine.}}}
+        """,
+    )
+
+
+def test_what_a_cache_holds_is_what_its_node_wrote() -> None:
+    held(
+        "cached",
+        """
+        app: {path: [.], fresh: true, input: {text: "${user}"}, output: notes}
+        turns:
+          - user: go
+            expect: {agents: [[found, quick]], state: {region: north, notes: [quick]}}
+          - user: go
+            expect:
+              agents: [[found, quick]]
+              runs: {found: {update: {region: north}, output: {region: north}}}
+              state: {region: north, notes: [quick]}
+        """,
+    )

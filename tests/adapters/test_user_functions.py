@@ -1,0 +1,33 @@
+"""Functions of an application that a framework calls."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import Any
+
+from simkit.adapters.user_functions import heard, name_of
+
+
+def trim(messages: list[str]) -> list[str]:
+    return messages[-1:]
+
+
+async def trim_later(messages: list[str]) -> list[str]:
+    await asyncio.sleep(0)
+    return messages[-1:]
+
+
+def test_a_function_goes_by_its_name_and_an_object_by_its_class() -> None:
+    assert [name_of(one) for one in (trim, functools.partial(trim))] == ["trim", "partial"]
+
+
+def test_what_is_returned_is_heard_when_it_is_there_and_passed_on() -> None:
+    told: list[Any] = []
+
+    at_once = heard(trim(["a", "b"]), told.append)
+    later = heard(trim_later(["a", "c"]), told.append)
+    before = list(told)
+
+    assert (before, at_once) == ([["b"]], ["b"])
+    assert (asyncio.run(later), told) == (["c"], [["b"], ["c"]])
