@@ -6,6 +6,8 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from simkit.adapters.activations import Asked
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.scribe import Scribe
@@ -41,6 +43,8 @@ class ToolUse:
         plain = canonical(dict(args))
         with self._gate.lock:
             asked = asked or self._asked(tool, plain)
+            if asked.is_answered:  # It is carried out again: each attempt has its own end.
+                asked = msgspec.structs.replace(asked, is_answered=False)
             self.reached.add(tool)
             self._scribe.tool_called(asked)
             if self._tools.scripts(tool):

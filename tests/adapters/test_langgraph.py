@@ -545,6 +545,21 @@ def test_a_node_that_is_tried_again_is_one_activation() -> None:
     assert [one.status for one in ran.turn().runs] == ["done"]
 
 
+def test_a_tool_that_is_carried_out_again_has_an_end_for_each_attempt() -> None:
+    held(
+        "patient",
+        """
+        turns:
+          - user: Is it raining?
+            replies: {clerk: [{calls: [look_outside: {city: Bern}]}, It rains.]}
+            expect:
+              tool_calls:
+                - {tool: look_outside, error: {$contains: a curtain}}
+                - {tool: look_outside, result: rain in Bern}
+        """,
+    )
+
+
 def test_of_nodes_that_fail_together_the_first_is_told_and_nothing_holds_of_the_step() -> None:
     ran = held(
         "both_fail",

@@ -118,6 +118,24 @@ SESSIONS = """
 """  # noqa: E501
 
 
+def test_messages_that_are_kept_in_state_are_the_same_every_time() -> None:
+    written = """
+        turns:
+          - user: Hello
+            replies: {writer: [{calls: [look_back: {}]}, Once., Twice., Thrice.]}
+            expect:
+              state:
+                messages: {$len: 6, $has: {timestamp: "2026-01-05 09:00:00+00:00"}}
+                begun: {$regex: "^00000000-"}
+    """
+    one = prepared("pydantic_ai_desk:write", written)
+
+    first, second = simulate(one), simulate(one)
+
+    assert first.passed
+    assert first.trace.encoded() == second.trace.encoded()
+
+
 def test_sessions_keep_apart() -> None:
     ran = run_app("pydantic_ai_desk:triage", SESSIONS)
 

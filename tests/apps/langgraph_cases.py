@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
+from langchain.agents import create_agent
+from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
@@ -365,6 +368,27 @@ both_fail = beside(Counters, one=failing, other=failing, fine=counting("fine")).
 clashing = beside(
     Counters, one=lambda state: {"last": "1"}, other=lambda state: {"last": "2"}
 ).compile()
+
+
+class Flaky:
+    """Fails the first time of two."""
+
+    calls = 0
+
+
+@tool
+def look_outside(city: str) -> str:
+    """Looks out of the window."""
+    Flaky.calls += 1
+    if Flaky.calls % 2:
+        raise ConnectionError("a curtain")
+    return f"rain in {city}"
+
+
+patient = create_agent(
+    ChatOpenAI(model="gpt-5-mini", api_key="none"), [look_outside], name="clerk",
+    middleware=[ToolRetryMiddleware(max_retries=2, initial_delay=0.0, jitter=False)],
+)  # fmt: skip
 
 # Tools, stores and models that no wire shows
 

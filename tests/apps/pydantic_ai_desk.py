@@ -276,6 +276,34 @@ async def side_by_side(text: str) -> str:
     return " / ".join(one.output for one in found)
 
 
+@dataclass
+class Diary:
+    """What somebody keeps of their talks."""
+
+    messages: list[ModelMessage] = field(default_factory=list)
+    begun: str = ""
+
+
+writer = Agent(CHAT, name="writer", deps_type=Diary)
+
+
+@writer.tool
+async def look_back(ctx: RunContext[Diary]) -> str:
+    """Looks into the diary."""
+    ctx.deps.begun = str(ctx.run_id)
+    return f"There are {len(ctx.deps.messages)} messages."
+
+
+async def write(text: str) -> str:
+    """Keeps what was said in the agent's own state, and shows it once more."""
+    diary = Diary()
+    for said in (text, "Go on."):
+        result = await writer.run(said, deps=diary, message_history=diary.messages)
+        diary.messages += result.new_messages()
+    await writer.run("And now?", deps=diary)
+    return result.output
+
+
 sleepy = Agent(CHAT, name="sleepy", deps_type=asyncio.Event)
 
 

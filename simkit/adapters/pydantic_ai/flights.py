@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -75,6 +76,8 @@ class FlightLog:
         self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
         self.has_flown = False
         """Whether the framework was at work in this turn."""
+        self.next_number = itertools.count(1).__next__
+        """Returns what stands for an id that is drawn anew each time."""
 
     def clear(self) -> None:
         """Forgets the last turn, and what it left open."""
