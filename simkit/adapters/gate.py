@@ -307,11 +307,18 @@ class ScriptedAnswers:
         if not self.is_marked(run):
             concluded(scribe, run, said)
         chunks = None if answer.chunks == "bytes" else answer.chunks
+        message = self._in_its_ids(message, call)
         served = call.protocol.served(Said(call.id, message, usage, chunks), asked)
         if answer.chunks == "bytes":
             served = bytewise(served)
         call.chains.remember(call.protocol, served, asked, message)
         return served
+
+    def _in_its_ids(self, message: Message, call: Call) -> Message:
+        """Returns a message whose calls have ids as the provider that was asked makes them."""
+        prefix, served_id = call.protocol.call_prefix, self._scribe.served_id
+        calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
+        return msgspec.structs.replace(message, calls=calls)
 
     def _request(self, call: Call) -> ModelRequest:
         asked, agent = call.asked, call.run.agent

@@ -236,17 +236,18 @@ class Scribe(Pen):
     def call_id(self, foreign: str) -> str:
         """Returns our id for a tool call's foreign one; a new one at its first sight."""
         ids = self._session.ids
-        found = ids.get(foreign)
-        if found is None:
-            found = ids[foreign] = self.new_call_id()
-        return found
+        if foreign not in ids:
+            ids[foreign] = self.new_call_id()
+        return ids[foreign]
 
     def new_call_id(self) -> str:
-        """Returns an id for a tool call; models may be served it as it is."""
+        """Returns an id for a tool call."""
         self.numbers.calls += 1
-        made = f"call{self.numbers.calls}"
-        self._session.ids[made] = made
-        return made
+        return self._session.served(f"call{self.numbers.calls}", "")
+
+    def served_id(self, ours: str, prefix: str) -> str:
+        """Returns the id under which models are served a call, as their provider writes it."""
+        return self._session.served(ours, prefix)
 
     # Model calls
 
@@ -452,8 +453,7 @@ class Scribe(Pen):
 
     def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> Asked:
         """Returns a call that no model asked for: the pipeline's own code made it."""
-        self.numbers.calls += 1
-        call = ToolCall(f"call{self.numbers.calls}", tool, canonical(args))
+        call = ToolCall(self.new_call_id(), tool, canonical(args))
         return Asked(call, run.agent if run is not None else "", run or Run("", ""))
 
     # Handoffs

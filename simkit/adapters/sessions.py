@@ -27,3 +27,9 @@ class Session:
         """Tool calls by id."""
         self.ids: dict[str, str] = {}
         """Foreign ids of calls to ours."""
+
+    def served(self, ours: str, prefix: str) -> str:
+        """Returns the id of our call as a provider writes it, by which it is known again."""
+        made = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
+        self.ids[made] = ours
+        return made

@@ -194,7 +194,7 @@ _STATUS: Final[Mapping[str, str]] = {
     "failed": "the run failed",
     "interrupted": "the run was interrupted: it asks the user",
     "timed_out": "the run was stopped: it took longer than its handoff allows",
-    "cancelled": "the run was cancelled, because another one failed",
+    "cancelled": "the run was cancelled: it was stopped, or another one failed",
     "running": "the run did not finish",
 }
 

@@ -144,4 +144,5 @@ PROTOCOL: Final = Protocol(
     served=served,
     failed=failed,
     heard=heard,
+    call_prefix="toolu_",
 )

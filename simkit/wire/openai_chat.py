@@ -199,4 +199,5 @@ PROTOCOL: Final = Protocol(
     served=served,
     failed=failed,
     heard=heard,
+    call_prefix="call_",
 )

@@ -121,5 +121,6 @@ PROTOCOL: Final = Protocol(
     served=served,
     failed=failed,
     heard=heard,
+    call_prefix="call_",
     keeps_conversations=True,
 )

@@ -89,5 +89,8 @@ class Protocol(msgspec.Struct, frozen=True):
     stream. Every kind of `simkit.failures` is known."""
     heard: Callable[[HttpResponse, Asked], Heard]
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
+    call_prefix: str = ""
+    """What the ids of this provider's tool calls begin with, by which programs tell them from those
+    of others; empty where ids are anybody's."""
     keeps_conversations: bool = False
     """A request may go on from an earlier response by its id."""

@@ -6,7 +6,6 @@ its framework names it, which may be after the span has started.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from typing import Any, Final
 from opentelemetry import trace
 
 from simkit.adapters.activations import Run
+from simkit.adapters.endings import STOPS
 from simkit.adapters.in_step import keep_in_step
 from simkit.adapters.opentelemetry.exporters import nothing_exported
 from simkit.adapters.opentelemetry.sights import Sight, activation, naming
@@ -137,7 +137,7 @@ class SpanInstrument:
 
 
 def _status(span: trace.Span, passes_control: bool) -> str:
-    if isinstance(sys.exception(), asyncio.CancelledError):
+    if isinstance(sys.exception(), STOPS):
         return "cancelled"
     if has_failed(span):
         return "failed"
