@@ -158,7 +158,7 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: Known)
         path: SourcePath = (*at, "replies", agent)
         require(document, path, "agent", agent, members, key=True)
         tools = known.tools_of(agent)
-        keys = (*known.sections_of(agent), *CONTEXT_KEYS)
+        keys = (*filter(None, known.sections_of(agent)), *CONTEXT_KEYS)
         for place, line in enumerate(lines_of(lines)):
             inside = (*path, place) if isinstance(lines, tuple) else path
             if line.calls is not None:
