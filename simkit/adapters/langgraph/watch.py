@@ -7,7 +7,6 @@ waits for those that were started before it, so that a run is the same every tim
 from __future__ import annotations
 
 import threading
-from asyncio import CancelledError
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -18,6 +17,7 @@ from langgraph.types import Command, Send
 
 from simkit import events as e
 from simkit.adapters.activations import Run
+from simkit.adapters.endings import ending
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import (
@@ -94,13 +94,6 @@ def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> 
     return there.startswith(where) or is_beside
 
 
-def _ending(problem: BaseException | None) -> str:
-    """Returns how work ended that a problem ended."""
-    if problem is None:
-        return "done"
-    return "cancelled" if isinstance(problem, (CancelledError, GeneratorExit)) else "failed"
-
-
 class Watch:
     """Tells a scribe what happens in graphs; is entered from any thread."""
 
@@ -171,7 +164,7 @@ class Watch:
             tasks = [task for task in self._tasks.values() if task.root is root]
             for task in tasks:
                 task.over.set()
-            status = _ending(problem)
+            status = ending(problem)
             for run in root.parts.values():
                 self._scribe.end_run(run, status)
             root.parts.clear()
