@@ -104,10 +104,21 @@ def _shown(path: str | Path, app: App) -> str:
 def _advice(app: App, home: str) -> str:
     folder = next(_folders(Path(app.folder), home), None)
     if folder is None:
+        meant = near(home, _others_beside(app, home))
+        if meant:
+            return f"Did you mean {meant!r}?"
         return f"Name the folder that {home!r} is in, from this file's: `app: {{path: [..]}}`."
     shown = _shown(folder, app)
     where = "beside this file" if shown == "." else "in another folder than this file"
     return f"Module {home!r} is {where}: `app: {{path: [{shown}]}}`."
+
+
+def _others_beside(app: App, home: str) -> list[str]:
+    """Returns the other modules and packages beside a file, and in the folders that it names."""
+    folders = [Path(app.folder, path) for path in (".", *app.options.path)]
+    modules = [file.stem for folder in folders for file in folder.glob("*.py")]
+    packages = [file.parent.name for folder in folders for file in folder.glob("*/*.py")]
+    return sorted({*modules, *packages} - {home})
 
 
 def _folders(start: Path, home: str) -> Iterator[Path]:

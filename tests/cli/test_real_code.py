@@ -132,6 +132,15 @@ def test_a_method_that_is_not_there_is_told_with_those_that_are(
     )
 
 
+def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(
+    simkit: Callable[..., Done],
+) -> None:
+    assert told(simkit, "shop_dsk:Desk", "{path: [code]}") == (
+        "3:11: function `shop_dsk:Desk`: there is no module 'shop_dsk'. It is looked for in the "
+        "working directory and on sys.path.\nDid you mean 'shop_desk'?"
+    )
+
+
 @pytest.mark.parametrize(
     ("folder", "advice"),
     [
