@@ -15,6 +15,9 @@ nox.options.error_on_missing_interpreters = False
 
 PYTHONS = ["3.11", "3.12", "3.13"]
 
+# The slow ones too, which `python -m pytest` alone leaves out.
+ALL_TESTS = ("python", "-m", "pytest", "-q", "-m", "")
+
 if shutil.which("pyenv"):
     # Its commands start only versions that are chosen: nox would miss the others that are here.
     asked = [["pyenv", "version-name"], ["pyenv", "versions", "--bare"]]
@@ -70,7 +73,7 @@ BESIDE = (
 def tests(session: nox.Session) -> None:
     """All tests, scenarios and features."""
     session.install("-e", ".[dev]")
-    session.run("python", "-m", "pytest", "-q", *session.posargs)
+    session.run(*ALL_TESTS, *session.posargs)
 
 
 @nox.session(python="3.11")
@@ -97,7 +100,7 @@ def old_sdks(session: nox.Session) -> None:
     # LiteLLM asks for openai < 3 itself, and imports mcp without asking for it.
     session.install("-e", ".", "openai<3", "anthropic<1", "google-genai", "litellm", "mcp")
     session.install("aiohttp", "hypothesis", "pytest-xdist", "requests")
-    session.run("python", "-m", "pytest", "-q", "tests/adapters/test_matrix.py", *session.posargs)
+    session.run(*ALL_TESTS, "tests/adapters/test_matrix.py", *session.posargs)
 
 
 @nox.session(python="3.11")
@@ -105,7 +108,7 @@ def google_adk(session: nox.Session) -> None:
     """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
     session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist")
     session.run("simkit", "replay", "-q", "--needs-met", *ADK_SCENARIOS)
-    session.run("python", "-m", "pytest", "-q", *ADK, *session.posargs)
+    session.run(*ALL_TESTS, *ADK, *session.posargs)
 
 
 @nox.session(python=PYTHONS)
@@ -134,7 +137,7 @@ def frameworks(session: nox.Session, framework: str) -> None:
     team = f"tests/frameworks/{framework.replace('-', '_')}_team.scenario.yaml"
     session.run("simkit", "replay", "-q", "--needs-met", team)
     # Semantic Kernel warns of itself where it is imported.
-    run = ("python", "-m", "pytest", "-q", "-W", "default", "tests/frameworks")
+    run = (*ALL_TESTS, "-W", "default", "tests/frameworks")
     session.run(*run, *session.posargs)
 
 
@@ -150,4 +153,4 @@ def nightly(session: nox.Session, pair: tuple[str, str]) -> None:
     session.install("--upgrade", "-e", ".[dev]", *pair)
     # Without them their scenarios are skipped.
     session.run("python", "-m", "tests.upstream")
-    session.run("python", "-m", "pytest", "-q", *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
+    session.run(*ALL_TESTS, *session.posargs, env={"SIMKIT_NIGHTLY": "1"})

@@ -23,7 +23,7 @@ Feature: What the coaches share, and what each keeps to itself
     Scenario: The second coach finds everything that the first one found
       Then the workout coach received exactly:
         | messages                | have 3 items                                        |
-        | router decision         | has primary_agent "workout_coach"                   |
+        | router decision         | has primary_agent "workout_coach" and complexity "simple" |
         | routing history         | has 2 items                                         |
         | agent outputs           | are empty                                           |
         | auth ctx                | {"user_id": "u1", "permissions": ["read", "write"]} |

@@ -12,6 +12,9 @@
     │   └── FunctionMissing       a `module:function` that is not there (becomes a SourceError)
     ├── ProcessFailed             a process that was to go on with a scenario ended too early
     ├── ScriptBroken              the script cannot be served as it is written
+    │   └── ScriptMisfit          what it says was right, and the pipeline no longer does: exit 1
+    ├── OutputFailed              a stream that cannot be written to: full, or closed
+    ├── PatternTooSlow            a user's regular expression that finds no answer in time
     ├── WireInvalid               a request or response that its protocol does not know
     ├── CassetteInvalid           a cassette that cannot be read, or must not be written
     ├── CallUnattributed          a real model call that belongs to no agent
@@ -139,6 +142,14 @@ class ScriptBroken(SimkitError):
         self.what, self.path = what, path
 
 
+class ScriptMisfit(ScriptBroken):
+    """What a scenario says and the pipeline does not do, though it may have done so before.
+
+    A change of the pipeline alone can be the reason, so it is a finding at the line that says it:
+    a call of a tool that is no longer offered, an answer to a question that is no longer asked.
+    """
+
+
 class ProcessFailed(SimkitError):
     """A process that was to go on with a scenario ended before it was done.
 
@@ -148,6 +159,14 @@ class ProcessFailed(SimkitError):
     def __init__(self, what: str, path: tuple[str | int, ...]) -> None:
         super().__init__(what, path)
         self.what, self.path = what, path
+
+
+class OutputFailed(SimkitError):
+    """A stream that cannot be written to."""
+
+
+class PatternTooSlow(SimkitError):
+    """A regular expression that finds no answer in time."""
 
 
 class WireInvalid(SimkitError):

@@ -97,6 +97,14 @@ class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
     """The supervisor's words."""
     parent: str = ""
     """The run inside which it works, and which goes on when it is over."""
+    call_id: str = ""
+    """The tool call that is carried out by running it, where a model asked for one."""
+    state: str = ""
+    """The state in which it works: empty for the session's, else the `StateOpened` that names it.
+    Then, and where ``received`` is given, branches say nothing of what it received."""
+    received: JsonValue = None
+    """What it received beside its ``channels``: values that no channel holds so. What is no mapping
+    is all that it received."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -204,6 +212,7 @@ class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
     said: tuple[int, ...] = ()
     """What the agent run itself said and heard since the base: section ``run``."""
     tools: tuple[str, ...] = ()
+    """The tools offered; of code all of them, under the names that the model was sent."""
     settings: JsonValue = None
     tokens: int = 0
     budget: int = 0
@@ -211,6 +220,13 @@ class ContextBuilt(Event, frozen=True, gc=False, tag="ContextBuilt"):
     left_out: tuple[Unshown, ...] = ()
     """What sections read and do not show, in the order of the recipe; histories say it in their
     parts. Like ``parts``, only the first call of an agent run tells it."""
+    handoffs: tuple[str, ...] | None = ()
+    """The agents that it may pass control to; None where a tool offered does not name them."""
+    handoff_tools: tuple[tuple[str, str], ...] = ()
+    """Of code: the tools offered that pass control, each with the agent that gets it; empty where
+    only the arguments of a call say that. Declared pipelines pass control without a tool."""
+    hidden: str = ""
+    """What the provider adds to the context, where no request shows it: ``cachedContents/abc``."""
 
 
 class ModelCalled(Event, frozen=True, gc=False, tag="ModelCalled"):
@@ -267,6 +283,7 @@ class ToolCalled(Event, frozen=True, gc=False, tag="ToolCalled"):
     call_id: str = ""
     tool: str = ""
     args: JsonValue = None
+    """With which it was called, where that was seen; the model's words stand in its message."""
 
 
 class ToolReturned(Event, frozen=True, gc=False, tag="ToolReturned"):
@@ -317,6 +334,18 @@ class HandoffMade(HandoffEvent, frozen=True, gc=False, tag="HandoffMade"):
     """The number of handoffs between the turn's first agent and the target."""
 
 
+class StateOpened(Event, frozen=True, gc=False, tag="StateOpened"):
+    """A graph that another one runs began: its nodes work in a state of its own."""
+
+    state: str = ""
+    """Its name: ``x1``, ``x2``, …"""
+    channels: Mapping[str, ChannelFacts] = {}
+    around: str = ""
+    """The state around it; empty is the session's."""
+    shares: tuple[str, ...] = ()
+    """The channels that begin as the state around holds them; all others begin empty."""
+
+
 class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
     """Channels were written, all at once."""
 
@@ -326,7 +355,7 @@ class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
     values: Mapping[str, JsonValue] | None = None
     """Channel to new value, for reducers that are the user's own functions."""
     cause: str = "writes"
-    """``given``, ``user``, ``writes``, ``before`` or ``after``."""
+    """``given``, ``user``, ``writes``, ``before``, ``after`` or ``handoff``."""
     impure: Mapping[str, str] | None = None
     """Channel to what its reducer did wrong (changed its argument, differs when called again)."""
     group: str = ""
@@ -335,6 +364,10 @@ class StateUpdated(Event, frozen=True, gc=False, tag="StateUpdated"):
     """The run that opened that branch."""
     branch_values: Mapping[str, Mapping[str, JsonValue]] | None = None
     """Branch to channel to its new value there, for reducers that are the user's own functions."""
+    handoff: str = ""
+    """The handoff whose contract wrote it, where the cause is ``handoff``."""
+    state: str = ""
+    """The state whose channels they are: empty for the session's, else that of a graph inside."""
 
 
 class HistorySummarised(Event, frozen=True, gc=False, tag="HistorySummarised"):
@@ -343,7 +376,10 @@ class HistorySummarised(Event, frozen=True, gc=False, tag="HistorySummarised"):
     stream: str = ""
     text: str = ""
     covers: int = 0
-    """The last message that the summary covers."""
+    """The newest message that the summary covers."""
+    missed: tuple[int, ...] = ()
+    """Older ones that it does not cover: the context showed them elsewhere, or they stand behind
+    it, as one parallel branch does behind the other."""
 
 
 class StoreRead(Event, frozen=True, gc=False, tag="StoreRead"):
@@ -414,6 +450,18 @@ class UnusedLines(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How many model calls the agent made in the turn."""
 
 
+class UnusedResults(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Results of a tool that no call had."""
+
+    tool: str
+    answers: tuple[int, ...]
+    """Their places, from 0."""
+    calls: int
+    """How often the tool was called in the turn."""
+    is_list: bool = False
+    """They answer one call each."""
+
+
 class ErrorFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What went wrong in the pipeline."""
 
@@ -431,6 +479,7 @@ class TurnFinished(Event, frozen=True, gc=False, tag="TurnFinished"):
     unused: tuple[UnusedLines, ...] = ()
     waits_for: str = ""
     """The run whose question the user answers next; empty where the turn is over."""
+    unused_results: tuple[UnusedResults, ...] = ()
 
 
 class FaultInjected(Event, frozen=True, gc=False, tag="FaultInjected"):
@@ -446,11 +495,39 @@ class LimitReached(Event, frozen=True, gc=False, tag="LimitReached"):
     allowed: int = 0
 
 
+class LogRecorded(Event, frozen=True, gc=False, tag="LogRecorded"):
+    """The pipeline's own code made a log record."""
+
+    level: str = ""
+    """``DEBUG``, ``INFO``, ``WARNING``, ``ERROR``, ``CRITICAL``, or a name of the code's own."""
+    logger: str = ""
+    message: str = ""
+    error: str = ""
+    """The exception that it was made with, as ``Type: message``."""
+
+
 class UncontrolledEffect(Event, frozen=True, gc=False, tag="UncontrolledEffect"):
     """User code reached a clock, chance, thread or network that simkit does not control."""
 
     effect: str = ""
     where: str = ""
+
+
+class RequestUnread(Event, frozen=True, gc=False, tag="RequestUnread"):
+    """A request went to a model's provider in an interface that is not read."""
+
+    method: str = ""
+    url: str = ""
+    """Host and path."""
+    interface: str = ""
+
+
+class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Something that the scenario says, and to which nothing in the run answers."""
+
+    what: str
+    path: tuple[str | int, ...] = ()
+    """Its place in the scenario's document."""
 
 
 class RunFinished(Event, frozen=True, gc=False, tag="RunFinished"):
@@ -461,15 +538,18 @@ class RunFinished(Event, frozen=True, gc=False, tag="RunFinished"):
     """Recorded interactions that answered nothing, a line for each."""
     drifted: tuple[str, ...] = ()
     """Requests that were answered although another one was recorded, a line for each."""
+    misfits: tuple[Misfit, ...] = ()
+    """What the scenario says and the pipeline does not do."""
 
 
 AnyEvent: TypeAlias = (
     RunStarted | SessionStarted | TurnStarted | MessageAdded | RouteChosen | AgentStarted
     | ContextBuilt | ModelCalled | ModelReplied | ReplyParsed | ModelFailed | ModelRetried
     | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
-    | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
+    | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
     | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored | AgentFinished
-    | TurnFinished | FaultInjected | LimitReached | UncontrolledEffect | RunFinished
+    | TurnFinished | FaultInjected | LimitReached | LogRecorded | RequestUnread | UncontrolledEffect
+    | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

@@ -32,6 +32,8 @@ class AgentFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     requires: tuple[JsonValue, ...] = ()
     private: tuple[str, ...] = ()
     is_function: bool = False
+    ends_on_tools: bool = False
+    """Its tool's result is its output: where only model calls are seen, nobody answers the call."""
     sections: Mapping[str, JsonValue] | None = None
     """Of code: which messages of its contexts are of which section, as matchers."""
 
@@ -83,3 +85,8 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def is_code(self) -> bool:
         """Whether no file says how contexts are made: there is no recipe that could be changed."""
         return "sections" not in self.observes
+
+    @property
+    def has_adapter(self) -> bool:
+        """Whether an adapter of the pipeline's framework, and not its requests alone, shows it."""
+        return any(one not in ("runs", "handoffs") for one in self.observes)

@@ -13,6 +13,7 @@ from typing import Final
 from simkit.diff import trace_diff
 from simkit.errors import TraceError
 from simkit.ledger import FOLDER
+from simkit.output import clean, command
 from simkit.redact import Redactor
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import Compared, diff_markdown
@@ -34,7 +35,8 @@ def is_workflow(environment: Mapping[str, str]) -> bool:
 def workflow_commands(results: Sequence[Result], environment: Mapping[str, str]) -> list[str]:
     """Returns the lines that GitHub reads as annotations."""
     folder = _folder(environment.get("GITHUB_WORKSPACE", ""))
-    return list(result_annotations(results, folder, Redactor(environment).text))
+    redactor = Redactor(environment)
+    return [command(line, redactor) for line in result_annotations(results, folder, redactor.text)]
 
 
 def add_summary(results: Sequence[Result], environment: Mapping[str, str], base: str) -> str:
@@ -49,7 +51,7 @@ def add_summary(results: Sequence[Result], environment: Mapping[str, str], base:
     text = results_markdown(results)
     if base:
         text += "\n" + diff_markdown(list(compared(results, base)), Sides("base", "now")) + "\n"
-    content = _fitting(Redactor(environment).text(text), file)
+    content = _fitting(clean(text, Redactor(environment)), file)
     try:
         with open(file, "ab") as summary:
             summary.write(content)

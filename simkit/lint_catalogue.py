@@ -27,13 +27,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 LINTS: Final[Mapping[str, Entry]] = {
     "RUN-01": Entry(
         "E", "script-mismatch",
-        "every reply line is used by the agent it was written for, and nothing is asked that was "
-        "not scripted",
-        "Remove the lines, move them to the turn that asks, or add the one that is missing.",
+        "every reply line is used by the agent it was written for, every tool result by a call, "
+        "and nothing is asked that was not scripted",
+        "Remove what is left over, move it to the turn that asks, or add the one that is missing.",
     ),
     "RUN-02": Entry(
         "E", "uncontrolled",
-        "user code reaches no clock, chance, thread or network that simkit does not control",
+        "user code starts no thread and no process, and reaches no network, that simkit does not "
+        "control",
         "Pass the value in, or stub the tool with `tool_results`.",
         "Pass the value in, or stub the tool that asks for it with `tool_results`, and name its "
         "function under `app: {tools: …}` where it is no framework's.",
@@ -52,6 +53,12 @@ LINTS: Final[Mapping[str, Entry]] = {
         "W", "drifted",
         "what is sent is what was recorded",
         "Record the scenario again, or compare by content: the cassette's `policy: content`.",
+    ),
+    "RUN-06": Entry(
+        "W", "unread-request",
+        "what goes to a model's provider is in an interface that simkit reads",
+        "Speak one of OpenAI's chat completions or responses, Anthropic's messages or Gemini's "
+        "generateContent, or claim what the call leaves: a reply, a state.",
     ),
     "CTX-01": Entry(
         "E", "orphan-result",
@@ -170,7 +177,8 @@ LINTS: Final[Mapping[str, Entry]] = {
     ),
     "HND-12": Entry(
         "W", "context-ignored",
-        "something of a delivered payload reaches the target's context",
+        "every key of a delivered payload that its contract requires reaches one of the target's "
+        "contexts",
         "Add a `handoff` section to the target's recipe, or leave the payload out.",
         "Put the payload into the target's instructions or messages, or leave it out of the "
         "handoff.",
@@ -220,6 +228,12 @@ LINTS: Final[Mapping[str, Entry]] = {
         "an agent returns updates, it does not change the state it received",
         "Return the new value and write it with `writes`.",
     ),
+    "STA-11": Entry(
+        "W", "call-twice",
+        "in a list of messages no call is made twice, and none has two results",
+        "Give what takes a message's place its id, and the channel the reducer `by_id`.",
+        "Give what takes a message's place its id: of LangGraph, `add_messages` replaces by id.",
+    ),
     "FLW-01": Entry(
         "E", "limit-reached",
         "turns, runs, handoffs, calls and virtual time stay within their limits",
@@ -255,11 +269,20 @@ LINTS: Final[Mapping[str, Entry]] = {
         "E", "open-work",
         "a turn does not end with tool calls that were never answered",
         "Wait for every tool's answer before the turn ends.",
+        "Answer every call before the turn ends. A call that code reads instead, because it ends "
+        "the work or says who is next, is none of these where the turn has a reply.",
     ),
     "FLW-08": Entry(
         "W", "ambiguous-route",
         "of the labels on a decision's ways, one matches",
         "Choose labels that do not contain each other, or route by `equals`.",
+    ),
+    "FLW-09": Entry(
+        "W", "argument-changed",
+        "a tool is called with the arguments that the model said, as far as its schema makes "
+        "nothing else of them",
+        "Hand over each argument under its name, or turn the lint off where code changes it on "
+        "purpose.",
     ),
     "NET-01": Entry(
         "E", "retried-in-vain",

@@ -32,7 +32,7 @@ ROLE_ALIASES: Final[Mapping[str, str]] = {
 """Other libraries' words for the four roles; read everywhere, printed nowhere."""
 
 HANDOFF_PREFIX: Final = "transfer_to_"
-"""A handoff stands on a context as a call of this name and the target's."""
+"""A declared pipeline's handoff stands in a context as a call of this name and the target's."""
 
 
 @final
@@ -59,17 +59,37 @@ class Absent:
 ABSENT: Final = Absent()
 
 
+@final
+class Unmade(tuple[()]):
+    """The messages of a section that made none: an empty list, and absent."""
+
+    __slots__ = ()
+
+
+UNMADE: Final = Unmade()
+
+
 class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One call that an assistant message asks for."""
 
     id: str
     name: str
+    """The tool, as the model was offered it."""
     args: JsonValue
+    to: str = ""
+    """The agent to which it passes control, where the name does not say that."""
+
+    @property
+    def target(self) -> str:
+        """The agent to which it passes control; empty for an ordinary call."""
+        if self.to or not self.name.startswith(HANDOFF_PREFIX):
+            return self.to
+        return self.name.removeprefix(HANDOFF_PREFIX)
 
     @property
     def is_handoff(self) -> bool:
         """Whether it passes control to another agent."""
-        return self.name.startswith(HANDOFF_PREFIX)
+        return bool(self.target)
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -124,6 +144,8 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
     if isinstance(value, ToolCall):
         if key == "tool":
             key = "name"
+        if key == "to":
+            return value.target or ABSENT
         return getattr(value, key) if key in ("id", "name", "args") else ABSENT
     if key == "text":
         key = "content"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from simkit.events import AnyEvent, ErrorFacts, UnusedLines
+from simkit.events import AnyEvent, ErrorFacts, UnusedLines, UnusedResults
 from simkit.messages import Answer, JsonValue, Message
 
 
@@ -64,6 +64,9 @@ class ToolReply(msgspec.Struct, frozen=True, gc=False):
     result: JsonValue = None
     error: str | None = None
     latency_ms: int = 0
+    at: tuple[str | int, ...] | None = None
+    """For one of several results that answer one call each: its place in the scenario, empty where
+    a file that scenarios share says it. None for a result that answers every call."""
 
 
 class Tools(Protocol):
@@ -77,6 +80,9 @@ class Tools(Protocol):
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Returns the tool's reply; raises ToolMissing if nobody answers."""
+
+    def unused(self) -> tuple[UnusedResults, ...]:
+        """Returns the turn's own answers that no call had."""
 
 
 class Schedule(Protocol):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ import pytest
 # Whoever has simkit installed pays for this module in every run of pytest, so that what it needs
 # of simkit is imported where the first scenario needs it.
 if TYPE_CHECKING:
-    from simkit.expect.findings import Finding
+    from simkit.redact import Redactor
     from simkit.report.results import Result
     from simkit.scenario.files import Library, Prepared
     from simkit.scenario.items import Item
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".scenario.yaml"
 UPDATES: Final = "simkit update"
 """The property by which an item's proposal reaches the process that writes files."""
+PROPOSED_AS: Final = "simkit_update"
+"""The attribute of a report that holds a proposal."""
 WARNINGS: Final = "simkit warnings"
+PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report that shows what failed nothing; the property that counts it."""
 UPDATE_MODES: Final = ("fix", "create")
 OWN_MARKS: Final = frozenset(
@@ -54,6 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--simkit-needs-met", action="store_true",
         help="fail a scenario instead of skipping it if what it needs is not installed",
+    )  # fmt: skip
+    group.addoption(
+        "--simkit-strict", action="store_true",
+        help="fail a scenario with claims that were not looked at, or that nothing could break",
     )  # fmt: skip
     group.addoption(
         "--simkit-update", nargs="?", const="fix", type=_update_mode, metavar="fix|create",
@@ -79,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if base or os.environ.get("GITHUB_ACTIONS") == "true":
         from simkit.pytest_workflow import Workflow
 
-        config.pluginmanager.register(Workflow(base), "simkit-workflow")
+        config.pluginmanager.register(Workflow(base, config), "simkit-workflow")
     if config.getoption("--simkit-update") is None:
         return
     from simkit.accepting.files import refuse_in_ci
@@ -120,10 +127,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Counts the warnings of all scenarios; what they say stands in the items' reports."""
     counts = list(_properties(terminalreporter, WARNINGS))
     if counts:
+        from simkit.output import clean
         from simkit.words import counted
 
         warnings, scenarios = counted(sum(counts), "warning"), counted(len(counts), "scenario")
-        terminalreporter.write_line(f"simkit: {warnings} in {scenarios}; -rA shows them")
+        terminalreporter.write_line(clean(f"simkit: {warnings} in {scenarios}; -rA shows them"))
+    over = list(_properties(terminalreporter, PASSED_OVER))
+    if over:
+        from simkit.words import counted
+
+        claims, scenarios = counted(sum(over), "claim"), counted(len(over), "scenario")
+        line = f"simkit: {claims} in {scenarios} not looked at; -rA shows them"
+        terminalreporter.write_line(line)
     config = terminalreporter.config
     # Of the processes of pytest-xdist, the one that started the others has all reports.
     if config.getoption("--simkit-update") is not None and not hasattr(config, "workerinput"):
@@ -138,17 +153,39 @@ def _properties(terminalreporter: Any, wanted: str) -> Iterator[Any]:
                 yield from (value for name, value in report.user_properties if name == wanted)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Takes proposals out of a report's properties: JUnit writes these, and proposals are raw."""
+    report = yield
+    for name, value in report.user_properties:
+        if name == UPDATES:
+            setattr(report, PROPOSED_AS, value)
+    report.user_properties = [one for one in report.user_properties if one[0] != UPDATES]
+    return report
+
+
+def _proposals(terminalreporter: Any) -> Iterator[Any]:
+    """Yields what the items propose, from the reports of all processes."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call" and hasattr(report, PROPOSED_AS):
+                yield getattr(report, PROPOSED_AS)
+
+
 def _update(terminalreporter: Any) -> None:
     """Writes what all items propose, wherever they ran."""
     from simkit.accepting import accepted_lines, decoded
     from simkit.errors import SimkitError
+    from simkit.output import clean
 
     terminalreporter.section("simkit update")
     try:
-        for line in accepted_lines(map(decoded, _properties(terminalreporter, UPDATES))):
-            terminalreporter.write_line(line)
+        for line in accepted_lines(map(decoded, _proposals(terminalreporter))):
+            terminalreporter.write_line(clean(line))
     except SimkitError as problem:
-        terminalreporter.write_line(str(problem), red=True)
+        terminalreporter.write_line(clean(str(problem)), red=True)
 
 
 class ScenarioFile(pytest.File):
@@ -156,13 +193,16 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         from simkit.errors import SimkitError
+        from simkit.output import clean
         from simkit.scenario.items import items_in
 
         try:
             for scenario in items_in(_relative(self.path), _shelf(self.config)):
-                yield ScenarioItem.from_parent(self, name=scenario.name, scenario=scenario)
+                # pytest prints names as they are, and writes them into reports.
+                name = clean(scenario.name)
+                yield ScenarioItem.from_parent(self, name=name, scenario=scenario)
         except SimkitError as problem:
-            raise self.CollectError(str(problem)) from None
+            raise self.CollectError(clean(str(problem))) from None
 
 
 class ScenarioItem(pytest.Item):
@@ -176,7 +216,7 @@ class ScenarioItem(pytest.Item):
         for tag in scenario.tags:
             self._mark(tag)
         if scenario.skip is not None:
-            self.add_marker(pytest.mark.skip(reason=scenario.skip))
+            self.add_marker(pytest.mark.skip(reason=_clean(scenario.skip)))
         elif scenario.needs and not self.config.getoption("--simkit-needs-met"):
             from simkit.scenario.needs import unmet
 
@@ -208,6 +248,8 @@ class ScenarioItem(pytest.Item):
 
     def _run(self) -> None:
         from simkit.errors import SimkitError
+        from simkit.expect.judge import strictly
+        from simkit.output import clean, without_secrets
         from simkit.report.outcomes import not_run, result_of
         from simkit.session import simulate
 
@@ -217,21 +259,31 @@ class ScenarioItem(pytest.Item):
                 raise prepared.refusal()
             seed = self.config.getoption("--simkit-seed")
             outcome = simulate(prepared, seed=seed)
+            if self.config.getoption("--simkit-strict"):
+                import msgspec
+
+                judgement = strictly(outcome.judgement)
+                outcome = msgspec.structs.replace(outcome, judgement=judgement)
         except SimkitError as problem:
             self.result = not_run(self.scenario, "broken", error=str(problem))
-            raise pytest.fail.Exception(str(problem), pytrace=False) from None
-        self.result = result_of(prepared, outcome.trace, outcome.judgement, seed)
+            raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
+        self.redactor = prepared.scenario.record.redactor(os.environ)
+        found, outcome = outcome, _without_secrets(outcome, self.redactor)
+        self.result = without_secrets(
+            result_of(prepared, outcome.trace, outcome.judgement, seed), self.redactor
+        )
         expected = prepared.scenario.xfail
         if expected is not None and outcome.judgement.exit_code < 2:
             # Added only now: a broken scenario is not the failure that was expected.
-            self.add_marker(pytest.mark.xfail(reason=expected.reason, strict=expected.strict))
-        self._propose(prepared, outcome)
-        secrets = prepared.scenario.record.secrets
-        self._identify(self.result, outcome, secrets)
-        self._report(outcome, secrets)
+            reason = clean(expected.reason, self.redactor)
+            self.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
+        self._propose(prepared, found)
+        self._identify(self.result, outcome)
+        self._report(outcome)
         if not outcome.passed:
             used = prepared.scenario.seed if seed is None else seed
-            pytest.fail(_failure_text(self.scenario, outcome, used, secrets), pytrace=False)
+            text = _failure_text(self.scenario, outcome, used)
+            pytest.fail(clean(text, self.redactor), pytrace=False)
 
     def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
         """Keeps what would be changed in the file; whoever has all proposals writes them."""
@@ -250,54 +302,72 @@ class ScenarioItem(pytest.Item):
         )
         self.user_properties.append((UPDATES, encoded(proposal)))
 
-    def _identify(self, result: Result, outcome: Outcome, secrets: Sequence[str]) -> None:
+    def _identify(self, result: Result, outcome: Outcome) -> None:
         """Tells JUnit and other reports which run this was; keeps it where a base is given."""
         for name in ("seed", "digest", "tokens"):
             self.user_properties.append((f"simkit.{name}", getattr(result, name)))
         if self.config.getoption("--simkit-base"):
             from simkit.pytest_workflow import with_trace
 
-            self.result = with_trace(result, outcome.trace, secrets)
+            self.result = with_trace(result, outcome.trace, self.config)
 
-    def _report(self, outcome: Outcome, secrets: Sequence[str]) -> None:
+    def _report(self, outcome: Outcome) -> None:
         """Puts into the report what fails nothing, but must not go unseen."""
+        from simkit.output import clean
+
         judgement = outcome.judgement
         if judgement.warnings:
             from simkit.report.text import findings_text
 
-            warnings = _without_secrets(judgement.warnings, secrets)
-            self.add_report_section("call", WARNINGS, findings_text(warnings))
+            text = clean(findings_text(judgement.warnings), self.redactor)
+            self.add_report_section("call", WARNINGS, text)
             self.user_properties.append((WARNINGS, len(judgement.warnings)))
+        if judgement.passed_over:
+            from simkit.report.text import findings_text, passed_over_words
+
+            words = passed_over_words(judgement.passed_over)
+            text = clean(f"{words}\n{findings_text(judgement.passed_over)}", self.redactor)
+            self.add_report_section("call", PASSED_OVER, text)
+            self.user_properties.append((PASSED_OVER, len(judgement.passed_over)))
         if judgement.lints_off:
             lines = [f"{lint}: {reason}" for lint, reason in judgement.lints_off]
-            self.add_report_section("call", "simkit lints turned off", "\n".join(lines))
+            text = clean("\n".join(lines), self.redactor)
+            self.add_report_section("call", "simkit lints turned off", text)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.scenario.line - 1, self.name
 
 
-def _failure_text(scenario: Item, outcome: Outcome, seed: int, secrets: Sequence[str]) -> str:
+def _failure_text(scenario: Item, outcome: Outcome, seed: int) -> str:
     from simkit.report.results import Result
     from simkit.report.text import result_text
 
     return result_text(
         Result(
             scenario.id, scenario.file, scenario.line, scenario.name, "failed", seed,
-            findings=_without_secrets(outcome.judgement.findings, secrets),
+            findings=outcome.judgement.findings,
         )
     )  # fmt: skip
 
 
-def _without_secrets(findings: Sequence[Finding], secrets: Sequence[str]) -> tuple[Finding, ...]:
-    """Returns findings as they may stand in a report that is kept, JUnit's for one."""
+def _without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
+    """Return the outcome as it may stand in reports that are kept, JUnit's for one."""
     import msgspec
 
-    from simkit.expect.findings import Finding
-    from simkit.redact import Redactor
+    from simkit.output import without_secrets
+    from simkit.trace import redacted
 
-    redactor = Redactor(os.environ, secrets)
-    found = redactor.value(msgspec.to_builtins(findings))
-    return msgspec.convert(found, tuple[Finding, ...])
+    return msgspec.structs.replace(
+        outcome,
+        trace=redacted(outcome.trace, redactor.line),
+        judgement=without_secrets(outcome.judgement, redactor),
+    )
+
+
+def _clean(text: str) -> str:
+    from simkit.output import clean
+
+    return clean(text)
 
 
 def _library(config: pytest.Config) -> Library:

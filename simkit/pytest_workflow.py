@@ -7,7 +7,7 @@ inside pytest's own reports, and the one that started the others writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +21,8 @@ from simkit.github_actions import (
     traces_in,
     workflow_commands,
 )
-from simkit.ledger import Ledger
+from simkit.ledger import Entry, Ledger
+from simkit.output import clean
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.outcomes import not_run
@@ -29,28 +30,39 @@ from simkit.report.results import Result
 from simkit.scenario.items import SCENARIO_SUFFIX, Item
 from simkit.trace import Trace
 
+LEDGER: Final[pytest.StashKey[Ledger]] = pytest.StashKey()
+RUN: Final = "simkit_run"
+"""The key under which a process of pytest-xdist is told which run it writes for."""
 SENT_AS: Final = "simkit_result"
 """The attribute of a report that holds a result: as text, since reports travel as plain data."""
 
 
-def with_trace(result: Result, trace: Trace, secrets: Sequence[str] = ()) -> Result:
+def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
     """Returns the result with its trace kept in `.simkit`, to be compared with a base."""
-    file = Ledger(os.environ).keep(result.id, trace.lines(), secrets)
+    file = config.stash[LEDGER].keep(result.id, trace.lines())
     return msgspec.structs.replace(result, trace=file)
 
 
 class Workflow:
     """Collects the results of all processes, and writes them at the end."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, config: pytest.Config) -> None:
         """Raises UsageError if ``base`` is given and holds no trace."""
         self._base = base
+        sent: dict[str, str] = getattr(config, "workerinput", {})
+        self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=sent.get(RUN, ""))
         self._results: dict[str, Result] = {}
         if base:
             try:
                 traces_in(base)
             except TraceError as problem:
                 raise pytest.UsageError(f"--simkit-base: {problem}") from None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Lets a process of pytest-xdist keep its traces for this run."""
+        if self._base:
+            node.workerinput[RUN] = self._ledger.begin()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -84,16 +96,20 @@ class Workflow:
         if not results or hasattr(terminalreporter.config, "workerinput"):
             # Each process of xdist has a terminal of its own, which nobody sees.
             return
+        if self._base:
+            entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
+            self._ledger.close(entries, [r.id for r in results if r.failed])
+            self._ledger.end()
         if is_workflow(os.environ):
             for line in workflow_commands(results, os.environ):
                 terminalreporter.write_line(line)
             note = add_summary(results, os.environ, self._base)
             if note:
-                terminalreporter.write_line(f"simkit: {note}")
+                terminalreporter.write_line(clean(f"simkit: {note}"))
         if self._base:
             counts = summary_line(list(compared(results, self._base)), Sides("base", "now"))
             shown = f"`simkit diff --base {self._base}` shows what"
-            terminalreporter.write_line(f"simkit: against {self._base}: {counts}; {shown}")
+            terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {shown}"))
 
 
 def _result(

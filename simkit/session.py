@@ -221,7 +221,10 @@ class Conversation:
             return view
         ended = copy.copy(view)
         ended.events = list(view.events)
-        ended.apply(RunFinished(view.events[-1].at, error=self._execution.error))
+        execution = self._execution
+        ended.apply(
+            RunFinished(view.events[-1].at, error=execution.error, misfits=execution.misfits)
+        )
         return ended
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pydantic import (
@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from simkit.errors import MatcherError, ReferenceInvalid
 from simkit.json_schema import check_schema
 from simkit.matching import check, matcher_json_schema
+from simkit.matching.kinds import Kind, check_kind
 from simkit.references import compile as compile_references
 from simkit.source import Document, SourcePath, text_of
 
@@ -141,6 +142,25 @@ def _as_matcher(value: Any) -> Any:
     return value
 
 
+def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidator:
+    """Returns what refuses a matcher that can hold of no value of a kind.
+
+    Values of the type ``alone`` are short for another matcher where they are the whole claim.
+    """
+
+    def of_kind(value: Any) -> Any:
+        checked = _as_matcher(value)
+        if isinstance(checked, alone):
+            return checked
+        try:
+            check_kind(checked, kind)
+        except MatcherError as problem:
+            raise _located(problem) from None
+        return checked
+
+    return BeforeValidator(of_kind)
+
+
 def _as_schema(value: Any) -> Any:
     if isinstance(value, str):
         return _as_function(value)
@@ -199,7 +219,8 @@ TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA
 """A position that holds text: numbers and booleans keep their source text."""
 Template = Annotated[Any, BeforeValidator(_as_template), WithJsonSchema({})]
 """Any value; ``${…}`` inside it are references."""
-MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), WithJsonSchema(dict(MATCHER_SCHEMA))]
+AS_MATCHER: Final = WithJsonSchema(dict(MATCHER_SCHEMA))
+MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), AS_MATCHER]
 SchemaValue = Annotated[
     Any,
     BeforeValidator(_as_schema),
@@ -289,7 +310,8 @@ def require(
     key: bool = False,
 ) -> None:
     """Raises SourceError for the word at ``path``, or for the key there, if it is not known."""
-    if known is ANYTHING:
+    # Asked of what is given, since a copy for each word would cost the square of their number.
+    if known is ANYTHING or (isinstance(known, Container) and word in known):
         return
     known = tuple(dict.fromkeys(known))
     if word not in known:

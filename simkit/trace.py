@@ -202,6 +202,13 @@ def _encode_lines(values: list[Any]) -> bytes:
         raise
 
 
+def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
+    """Return the trace as it may leave the process; without secrets, the same one."""
+    lines = trace.lines()
+    found = [redact(line) for line in lines]
+    return trace if found == lines else decoded(b"\n".join(found))
+
+
 def read_trace(path: str | Path) -> Trace:
     """Reads a stored trace; raises TraceError naming file and line."""
     try:
@@ -216,7 +223,7 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
     first, *rest = content.split(b"\n") if content else [b""]
     try:
         header = msgspec.json.decode(first, type=Header)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         raise TraceError(
             f'{name}:1: this is no simkit trace: its first line must be {{"simkit_trace":{FORMAT}}}'
         ) from None
@@ -231,6 +238,12 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
     for number, line in enumerate(rest, 2):
         try:
             trace.events.append(_EVENT_DECODER.decode(line))
+        except UnicodeDecodeError as problem:
+            byte = line[problem.start]
+            raise TraceError(
+                f"{name}:{number}: the trace is damaged: byte {problem.start} of the line "
+                f"(0x{byte:02x}) is not UTF-8"
+            ) from None
         except msgspec.MsgspecError as problem:
             raise TraceError(
                 f"{name}:{number}: not an event of a simkit trace: {problem}"

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from simkit.events import AnyEvent
+from simkit.errors import SourceError
+from simkit.events import AnyEvent, RunFinished
 from simkit.expect.judge import Judgement
 from simkit.messages import Message
 from simkit.scenario.files import Item, Library, Prepared
@@ -94,10 +95,25 @@ def _headed(text: str, kind: str) -> str:
     return f"version: 1\nscenario: s\npipeline: p\n{text}"
 
 
-def run_yaml(pipeline: str, scenario: str, *, seed: int | None = None) -> Ran:
-    """Runs a scenario and judges it."""
+def run_yaml(pipeline: str, scenario: str, *, seed: int | None = None, fits: bool = True) -> Ran:
+    """Runs a scenario and judges it.
+
+    What the scenario says and the pipeline does not do raises SourceError, but for ``fits=False``.
+    """
     outcome = simulate(prepared(pipeline, scenario), seed=seed)
-    return Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)
+    ran = Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)
+    if fits:
+        refuse_misfits(ran)
+    return ran
+
+
+def refuse_misfits(ran: Ran) -> None:
+    """Raises SourceError for what a scenario says and its pipeline does not do."""
+    ended = ran.trace.events[-1]
+    for misfit in ended.misfits if isinstance(ended, RunFinished) else ():
+        found = [one for one in ran.judgement.findings if one.path == misfit.path]
+        assert ran.judgement.exit_code == 1
+        raise SourceError(found[0].where, misfit.what)
 
 
 def trace_yaml(pipeline: str, scenario: str, *, seed: int | None = None) -> Trace:

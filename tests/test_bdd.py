@@ -65,6 +65,7 @@ def report_of(result: pytest.RunResult, test: str) -> str:
     return "\n".join(lines[start:end]).strip()
 
 
+@pytest.mark.slow
 def test_a_story_of_all_kinds_of_steps_holds(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -127,6 +128,7 @@ and current_message
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -156,7 +158,7 @@ def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) 
         "reproduce: pytest test_a_finding_shows_the_step_that_does_not_hold.py::test_a_reply"
     )
     assert report_of(result, "test_a_history").splitlines()[:3] == [
-        "desk.feature:14:5: context.clerk.history does not match (turn 1, call 1)",
+        "desk.feature:14:5: context.clerk.history does not match (turn 1, call [0])",
         "    Then the history of the clerk is:",
         "      | user | Hello |",
     ]
@@ -164,6 +166,7 @@ def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) 
     result.assert_outcomes(failed=3)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_step_is_said_in_its_own_place(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -216,6 +219,7 @@ def test_what_is_wrong_with_a_step_is_said_in_its_own_place(pytester: pytest.Pyt
     }
 
 
+@pytest.mark.slow
 def test_a_story_runs_each_turn_once_for_all_its_claims(pytester: pytest.Pytester) -> None:
     count = """
 from simkit.runtime.kernel import NativeDriver
@@ -245,6 +249,7 @@ def test_zz():
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_outlines_and_own_steps_stand_beside_ours(pytester: pytest.Pytester) -> None:
     own = """
 @given("a visitor from Oslo")
@@ -277,6 +282,7 @@ def _(story):
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_a_claim_that_proves_nothing_is_a_warning(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

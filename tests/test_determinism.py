@@ -73,6 +73,7 @@ def reason_against(python: str) -> str:
     return f"{python} has not what simkit needs: {said[-1]}"
 
 
+@pytest.mark.slow
 def test_a_scenario_run_twice_in_one_process_has_one_digest() -> None:
     first = here()
 
@@ -80,12 +81,14 @@ def test_a_scenario_run_twice_in_one_process_has_one_digest() -> None:
     assert digests() == first
 
 
+@pytest.mark.slow
 def test_scenarios_have_different_digests() -> None:
     found = here()
 
     assert len(set(found.values())) == len(found)
 
 
+@pytest.mark.slow
 def test_a_new_process_with_another_hash_seed_gives_the_same_digests() -> None:
     one = in_child(sys.executable, "1")
     two = in_child(sys.executable, "2")
@@ -111,6 +114,7 @@ def test_digests(place):
 """
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_give_the_same_digests(tmp_path: Path) -> None:
     (tmp_path / "test_here.py").write_text(UNDER_XDIST, encoding="utf-8")
 

@@ -68,6 +68,7 @@ CONSOLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "text"), CONSOLES)
 def test_a_console_example_prints_what_the_page_says(page: Path, text: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
@@ -87,6 +88,7 @@ YAML = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "text"), YAML)
 def test_a_yaml_example_is_valid(page: Path, text: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
@@ -146,6 +148,7 @@ HOLDING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "file"), HOLDING)
 def test_the_examples_of_the_pages_hold(tmp_path: Path, page: Path, file: str) -> None:
     write_files(page, tmp_path)
@@ -189,6 +192,7 @@ def pytest_in(folder: Path, page: Path, *options: str) -> subprocess.CompletedPr
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", MIGRATIONS, ids=lambda page: page.name)
 def test_the_tests_of_a_migration_page_hold(page: Path, tmp_path: Path) -> None:
     library = LIBRARIES.get(page.name)
@@ -205,6 +209,7 @@ def test_the_tests_of_a_migration_page_hold(page: Path, tmp_path: Path) -> None:
 PYTHON = ROOT / "docs" / "python.md"
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_on_python_hold_but_for_the_one_that_it_shows(tmp_path: Path) -> None:
     done = pytest_in(tmp_path, PYTHON, "--tb=short")
     (shown,) = [text for kind, text in blocks(PYTHON) if kind == "text"]
@@ -244,6 +249,7 @@ def mistakes() -> list[tuple[str, str, str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path: Path) -> None:
     write_files(ROOT / "docs" / "pipelines.md", tmp_path)
     rows = mistakes()
@@ -265,6 +271,7 @@ def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path:
 PYTEST = ROOT / "docs" / "pytest.md"
 
 
+@pytest.mark.slow
 def test_the_workflow_of_the_page_on_pytest_runs(tmp_path: Path) -> None:
     write_files(PYTEST, tmp_path)
     (workflow,) = [text for _, text in blocks(PYTEST) if text.startswith("# .github/")]
@@ -292,6 +299,7 @@ def test_the_workflow_of_the_page_on_pytest_runs(tmp_path: Path) -> None:
     assert "2 scenarios: 2 equal" in summary
 
 
+@pytest.mark.slow
 def test_junit_says_what_the_page_on_pytest_shows(tmp_path: Path) -> None:
     write_files(PYTEST, tmp_path)
     (shown,) = [text for kind, text in blocks(PYTEST) if kind == "xml"]

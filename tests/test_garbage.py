@@ -1,18 +1,30 @@
-"""The garbage collector is left out of work, and only of that."""
+"""The garbage collector is left out of simkit's own work, and of nobody else's."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from simkit.garbage import collected_later
+from simkit.garbage import collected_later, collected_meanwhile
+from tests.adapters.running import run_app
+from tests.building import run_yaml
+
+HERE = "tests.test_garbage"
+SEEN: dict[str, list[bool]] = {}
+"""Where user code was called: whether the collector was at work."""
+CYCLES: list[weakref.ref[Any]] = []
 
 
 @pytest.fixture(autouse=True)
 def _collector_as_before() -> Iterator[None]:
     was_enabled = gc.isenabled()
+    SEEN.clear()
+    CYCLES.clear()
     yield
     (gc.enable if was_enabled else gc.disable)()
 
@@ -38,7 +50,205 @@ def test_the_collector_comes_back_after_an_error() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
 
-    with collected_later(), collected_later():
-        pass
+    with collected_later(), collected_later(), collected_meanwhile():
+        inside = gc.isenabled()
 
-    assert not gc.isenabled()
+    assert (inside, gc.isenabled()) == (False, False)
+
+
+def test_the_collector_works_while_user_code_does_however_often_it_was_paused() -> None:
+    gc.enable()
+
+    with collected_later(), collected_later():
+        before = gc.isenabled()
+        with collected_meanwhile(), collected_meanwhile(), collected_later():
+            inside = gc.isenabled()
+        after = gc.isenabled()
+
+    assert (before, inside, after, gc.isenabled()) == (False, True, False, True)
+
+
+def test_what_user_code_itself_switches_off_stays_off() -> None:
+    gc.enable()
+
+    with collected_later():
+        with collected_meanwhile():
+            gc.disable()
+        between = gc.isenabled()
+
+    assert (between, gc.isenabled()) == (False, False)
+
+
+def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_another() -> None:
+    gc.enable()
+    entered, over, found = threading.Event(), threading.Event(), []
+
+    def user_code() -> None:
+        with collected_meanwhile():
+            entered.set()
+            over.wait(10)
+            found.append(gc.isenabled())
+
+    thread = threading.Thread(target=user_code)
+    thread.start()
+    entered.wait(10)
+    with collected_later():
+        over.set()
+        thread.join()
+        after = gc.isenabled()
+
+    assert (found, after, gc.isenabled()) == ([True], False, True)
+
+
+# Every place from which user code is called.
+
+
+def _note(place: str) -> None:
+    SEEN.setdefault(place, []).append(gc.isenabled())
+
+
+class Node:
+    """Part of a cycle."""
+
+
+def _cycles() -> None:
+    """Makes cycles that only the collector can free."""
+    for _ in range(400):
+        one, other = Node(), Node()
+        one.other, other.other = other, one  # type: ignore[attr-defined]
+    CYCLES.append(weakref.ref(one))
+
+
+def agent(state: Any) -> str:
+    _note("agent")
+    _cycles()
+    return "done"
+
+
+async def async_agent(state: Any) -> str:
+    _note("async agent")
+    return "done"
+
+
+def tool(args: Any) -> str:
+    _note("tool")
+    return "found"
+
+
+def reducer(_current: Any, update: Any) -> Any:
+    _note("reducer")
+    return update
+
+
+def keep(message: Any) -> Any:
+    _note("filter")
+    return message
+
+
+def section(root: Any) -> str:
+    _note("section")
+    return "mine"
+
+
+def reply(messages: Any) -> str:
+    _note("reply line")
+    return "Hello"
+
+
+def predicate(view: Any) -> bool:
+    _note("claim")
+    return True
+
+
+PIPELINE = f"""
+agents:
+  first: {{function: "{HERE}:agent"}}
+  second: {{function: "{HERE}:async_agent"}}
+  third:
+    tools: [look]
+    writes: {{x: "${{run.reply}}"}}
+    context: [{{mine: {{function: "{HERE}:section"}}}}, {{history: {{filters: ["{HERE}:keep"]}}}}]
+tools: {{look: {{function: "{HERE}:tool"}}}}
+channels: {{x: {{reducer: "{HERE}:reducer"}}}}
+flow:
+  graph:
+    nodes: {{first: {{start: true}}, second: {{}}, third: {{exit: true}}}}
+    edges: [{{from: first, to: second}}, {{from: second, to: third}}]
+"""
+
+
+def _turns(count: int) -> str:
+    turn = f"""
+          - user: Hi
+            replies:
+              third: [calls: [look: {{}}], function: "{HERE}:reply"]
+            expect: {{satisfies: "{HERE}:predicate"}}"""
+    return "turns:" + turn * count
+
+
+def test_the_collector_is_on_wherever_a_declared_pipeline_calls_user_code() -> None:
+    gc.enable()
+
+    ran = run_yaml(PIPELINE, _turns(2))
+
+    assert [finding.what for finding in ran.judgement.findings] == []
+    assert set(SEEN) == {
+        *("agent", "async agent", "tool", "reducer", "filter", "section", "reply line", "claim")
+    }
+    assert [place for place, found in SEEN.items() if not all(found)] == []
+
+
+def test_cycles_of_a_function_agent_are_collected_while_the_scenario_runs() -> None:
+    gc.enable()
+    collections = []
+    gc.callbacks.append(lambda phase, info: collections.append(phase))
+    try:
+        run_yaml(PIPELINE, _turns(60))
+    finally:
+        gc.callbacks.pop()
+
+    alive = sum(ref() is not None for ref in CYCLES)
+    assert len(CYCLES) == 60
+    assert alive < 30
+    assert collections
+
+
+class Desk:
+    """A pipeline that is code."""
+
+    def __init__(self) -> None:
+        _note("constructor")
+
+    def chat(self, text: str) -> str:
+        _note("turn")
+        return "Hello"
+
+
+def setup() -> Iterator[None]:
+    _note("setup")
+    yield
+    _note("teardown")
+
+
+def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> None:
+    gc.enable()
+
+    with collected_later():
+        ran = run_app(
+            f"{HERE}:Desk", f"app: {{setup: '{HERE}:setup'}}\nturns: [{{user: Hi}}, {{user: Ho}}]"
+        )
+
+    assert [finding.what for finding in ran.judgement.findings] == []
+    assert set(SEEN) == {"setup", "constructor", "turn", "teardown"}
+    assert [place for place, found in SEEN.items() if not all(found)] == []
+
+
+@pytest.mark.parametrize("make", [collected_later, collected_meanwhile])
+def test_one_context_manager_may_be_entered_many_times(make: Callable[[], Any]) -> None:
+    gc.enable()
+
+    for _ in range(3):
+        with make(), make():
+            pass
+
+    assert gc.isenabled()

@@ -205,8 +205,15 @@ def test_architecture_fits_one_screen() -> None:
     assert len(lines) <= 60
 
 
-@pytest.mark.parametrize("file", ["README.md", ".ci/run"])
-def test_readme_and_ci_name_the_same_test_command(file: str) -> None:
-    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+def test_ci_runs_the_two_commands_of_the_readme_before_it_prepares_anything() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
-    assert [line for line in lines if line.endswith("python -m pytest -q")]
+    commands = re.findall(r"^    (python -m pip install .*)$", readme, re.MULTILINE)
+    steps = re.findall(r"^step (.*)$", script, re.MULTILINE)
+
+    assert [command.partition(" && ")[2] for command in commands] == [
+        "simkit replay scenarios",
+        "python -m pytest -q",
+    ]
+    assert [step.split()[:2] for step in steps[:2]] == [["readme", "1"], ["readme", "2"]]

@@ -15,18 +15,25 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_trace_is_kept_redacted_and_out_of_version_control(tmp_path: Path) -> None:
-    kept = ledger(tmp_path).keep("s/x.scenario.yaml::Late", [b'{"a":1}', b'{"k":"s3cr3t-value"}'])
+    own = ledger(tmp_path)
+    kept = own.keep("s/x.scenario.yaml::Late", [b'{"a":1}', b'{"k":"s3cr3t-value"}'])
+    own.close([Entry("s/x.scenario.yaml::Late", "held", "", kept)], [])
+    own.end()
 
     assert Path(kept).read_bytes() == b'{"a":1}\n{"k":"[redacted:env]"}\n'
-    assert files(tmp_path) == [".simkit/.gitignore", f".simkit/traces/{Path(kept).name}"]
+    assert files(tmp_path) == [
+        ".simkit/.gitignore", ".simkit/last.json", f".simkit/traces/{Path(kept).name}"
+    ]  # fmt: skip
     assert (tmp_path / ".simkit/.gitignore").read_text() == "*\n"
 
 
 def test_closing_records_the_run_and_forgets_older_traces(tmp_path: Path) -> None:
-    old = ledger(tmp_path).keep("f::old", [b"{}"])
-    new = ledger(tmp_path).keep("f::new", [b"{}"])
+    before, after = ledger(tmp_path), ledger(tmp_path)
+    old = before.keep("f::old", [b"{}"])
+    before.close([Entry("f::old", "held", "d0", old)], [])
+    new = after.keep("f::new", [b"{}"])
 
-    ledger(tmp_path).close([Entry("f::new", "failed", "d1", new)], ["f::new"])
+    after.close([Entry("f::new", "failed", "d1", new)], ["f::new"])
 
     assert json.loads((tmp_path / ".simkit/last.json").read_text()) == {
         "version": 1,

@@ -66,7 +66,9 @@ HISTORIES = {
 def turn(number: int, history: str) -> str:
     agent = ("cook", "coach")[number % 2]
     lines = f"Answer {number} about question {number}."
+    results = ""
     if agent == "cook":
+        results = f"\n    tool_results: {{look: {{kcal: {number}}}}}"
         lines = f"[{{calls: {{look: {{n: {number}}}}}}}, '{lines}']"
     scribe = ""
     if history == "summary" and number > 10:
@@ -74,8 +76,7 @@ def turn(number: int, history: str) -> str:
         scribe = ", scribe: [Sum., Sum.]"
     return f"""
   - user: Question {number} of many
-    replies: {{router: {{json: {{to: {agent}}}}}, {agent}: {lines}{scribe}}}
-    tool_results: {{look: {{kcal: {number}}}}}
+    replies: {{router: {{json: {{to: {agent}}}}}, {agent}: {lines}{scribe}}}{results}
     expect:
       agents: [router, {agent}]
       reply: {{$contains: Answer {number}}}
@@ -134,10 +135,12 @@ def grown(costs: Sequence[Cost]) -> dict[str, list[float]]:
     return {key: seen for key, seen in by_key.items() if max(seen) > GROWTH_MAX * min(seen)}
 
 
+@pytest.mark.slow
 def test_a_turn_costs_the_same_however_long_the_conversation_is() -> None:
     assert grown([cost(turns, "unlimited") for turns in SIZES]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", [name for name in HISTORIES if name != "unlimited"])
 def test_a_turn_costs_the_same_whatever_its_history_shows(history: str) -> None:
     assert grown([cost(turns, history) for turns in SIZES_OF_VARIANTS]) == {}
@@ -151,6 +154,7 @@ def test_growing_cost_would_be_seen() -> None:
     assert grown([Cost(work(n) / n, 1, 1, 1) for n in (50, 100)]) != {}
 
 
+@pytest.mark.slow
 def test_counting_gives_the_same_count_again() -> None:
     scenario = conversation(250)
     counted(lambda: run(scenario))  # what is cached is in the cache
@@ -164,6 +168,8 @@ def test_nothing_is_ever_copied_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> Any:
         raise AssertionError("copy.deepcopy was called")
 
-    monkeypatch.setattr(copy, "deepcopy", refuse)
+    with monkeypatch.context() as patched:  # pytest itself copies what a failure says.
+        patched.setattr(copy, "deepcopy", refuse)
+        passed = simulate(scenario).passed
 
-    assert simulate(scenario).passed
+    assert passed

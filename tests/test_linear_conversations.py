@@ -67,6 +67,7 @@ def grown(costs: dict[int, float]) -> dict[int, float]:
     return costs if max(costs.values()) > GROWTH_MAX * min(costs.values()) else {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [simulated, told])
 def test_a_turn_that_is_looked_at_costs_the_same_however_long_the_conversation_is(
     lead: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

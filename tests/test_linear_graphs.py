@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from functools import cache
 
+import pytest
+
 from simkit.expect.judge import judge
 from simkit.runtime.functions import function_named
 from simkit.session import run, simulate
@@ -81,6 +83,7 @@ def costs(turns: int) -> dict[str, float]:
     return {name: value / turns for name, value in found.items()}
 
 
+@pytest.mark.slow
 def test_turn_with_branches_costs_the_same_however_long_the_conversation_is() -> None:
     few, many = (costs(turns) for turns in SIZES)
 
@@ -89,6 +92,7 @@ def test_turn_with_branches_costs_the_same_however_long_the_conversation_is() ->
     } == {}
 
 
+@pytest.mark.slow
 def test_sessions_are_held_against_themselves_at_a_cost_that_is_linear() -> None:
     pipeline = "version: 1\nagents: {a: {instructions: A.}}\nflow: {handoffs: {start: a}}\n"
 

@@ -92,6 +92,7 @@ SYSTEMS: dict[str, tuple[Callable[[], str], Callable[[int], str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_five_hundred_turns_hold_and_cost_twice_what_half_of_them_do(system: str) -> None:
     pipeline, turn = SYSTEMS[system]

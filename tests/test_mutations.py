@@ -30,6 +30,7 @@ def mutation(identity: str) -> Mutation:
     return next(one for one in mutations() if one.id == identity)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", mutations(), ids=lambda fault: fault.id)
 def test_a_mutation_turns_its_claim_red_where_it_stands_and_nothing_unrelated(
     fault: Mutation,
@@ -61,6 +62,7 @@ def test_the_unrelated_scenario_runs_the_mutated_pipeline(fault: Mutation) -> No
     assert (green.file, green.index) == (red.file, red.index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", mutations(), ids=lambda fault: fault.id)
 def test_it_is_the_pipeline_that_is_broken_and_not_the_script(fault: Mutation) -> None:
     document = pipeline_document(fault.folder, fault.scenario)

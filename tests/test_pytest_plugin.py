@@ -27,6 +27,7 @@ def _installed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> No
     install(pytester, monkeypatch)
 
 
+@pytest.mark.slow
 def test_every_scenario_and_every_row_is_an_item(pytester: pytest.Pytester) -> None:
     rows = named(
         HOLDS.replace("the clerk answers", "asked in ${column.town}"),
@@ -51,6 +52,7 @@ def test_every_scenario_and_every_row_is_an_item(pytester: pytest.Pytester) -> N
     ]
 
 
+@pytest.mark.slow
 def test_items_run_in_one_process_and_in_several(pytester: pytest.Pytester) -> None:
     write(pytester, a__several=SEVERAL, b__several=SEVERAL, fails=FAILS)
 
@@ -64,6 +66,7 @@ def test_items_run_in_one_process_and_in_several(pytester: pytest.Pytester) -> N
     )
 
 
+@pytest.mark.slow
 def test_a_failure_shows_the_findings_and_how_to_see_them_again(
     pytester: pytest.Pytester,
 ) -> None:
@@ -81,6 +84,7 @@ def test_a_failure_shows_the_findings_and_how_to_see_them_again(
     )
 
 
+@pytest.mark.slow
 def test_the_seed_of_the_command_line_is_the_one_to_reproduce_with(
     pytester: pytest.Pytester,
 ) -> None:
@@ -93,6 +97,7 @@ def test_the_seed_of_the_command_line_is_the_one_to_reproduce_with(
     assert report_of(other, "the clerk is late").endswith("--seed 8127")
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_a_collection_error(pytester: pytest.Pytester) -> None:
     write(pytester, holds=HOLDS, torn=HOLDS.replace("pipeline: desk", "\tpipeline: desk"))
 
@@ -104,6 +109,7 @@ def test_a_file_that_cannot_be_read_is_a_collection_error(pytester: pytest.Pytes
     )
 
 
+@pytest.mark.slow
 def test_a_scenario_that_cannot_be_run_fails_with_the_sentence_alone(
     pytester: pytest.Pytester,
 ) -> None:
@@ -130,6 +136,7 @@ def test_a_scenario_is_skipped_with_its_reason_even_if_it_is_broken(
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] x.scenario.yaml: waits for the clerk"])
 
 
+@pytest.mark.slow
 def test_a_scenario_whose_needs_are_not_met_is_skipped_unless_they_must_be(
     pytester: pytest.Pytester,
 ) -> None:
@@ -145,6 +152,7 @@ def test_a_scenario_whose_needs_are_not_met_is_skipped_unless_they_must_be(
     assert report_of(failed, "the clerk answers") == f"x.scenario.yaml:4:8: {reason}\n  at needs"
 
 
+@pytest.mark.slow
 def test_needs_that_are_met_or_no_requirements_are_run(pytester: pytest.Pytester) -> None:
     write(pytester, a=named(HOLDS, "needs: [pytest]"), b=named(HOLDS, "needs: [own kit]"))
 
@@ -154,6 +162,7 @@ def test_needs_that_are_met_or_no_requirements_are_run(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["b.scenario.yaml:4:9: `own kit` is no distribution with versions"])
 
 
+@pytest.mark.slow
 def test_xfail_excuses_findings_and_nothing_else(pytester: pytest.Pytester) -> None:
     known, lenient = "xfail: known since May", "xfail: {reason: flaky, strict: false}"
     write(
@@ -178,6 +187,7 @@ def test_xfail_excuses_findings_and_nothing_else(pytester: pytest.Pytester) -> N
     )
 
 
+@pytest.mark.slow
 def test_tags_are_marks_also_where_markers_are_strict(pytester: pytest.Pytester) -> None:
     write(pytester, a=named(HOLDS, "tags: [slow, late-night]"), b=HOLDS)
     arguments = ("--strict-markers", "--collect-only", "-q")
@@ -189,6 +199,7 @@ def test_tags_are_marks_also_where_markers_are_strict(pytester: pytest.Pytester)
     assert collected(rest) == ["b.scenario.yaml::the clerk answers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["skip", "_own"])
 def test_a_tag_that_means_something_to_pytest_is_refused(
     pytester: pytest.Pytester, tag: str
@@ -203,6 +214,7 @@ def test_a_tag_that_means_something_to_pytest_is_refused(
     )
 
 
+@pytest.mark.slow
 def test_items_are_selected_by_word_and_by_node_id(pytester: pytest.Pytester) -> None:
     write(pytester, a=SEVERAL, b=HOLDS)
     arguments = ("--collect-only", "-q")
@@ -214,6 +226,7 @@ def test_items_are_selected_by_word_and_by_node_id(pytester: pytest.Pytester) ->
     assert collected(by_id) == ["a.scenario.yaml::third"]
 
 
+@pytest.mark.slow
 def test_a_run_can_stop_at_the_first_failure_and_repeat_it_alone(
     pytester: pytest.Pytester,
 ) -> None:
@@ -226,6 +239,7 @@ def test_a_run_can_stop_at_the_first_failure_and_repeat_it_alone(
     again.assert_outcomes(failed=1, deselected=0)
 
 
+@pytest.mark.slow
 def test_junit_tells_the_file_the_name_and_the_findings(pytester: pytest.Pytester) -> None:
     write(pytester, scenarios__late=FAILS)
 
@@ -242,6 +256,7 @@ def test_junit_tells_the_file_the_name_and_the_findings(pytester: pytest.Pyteste
     assert 'wanted "Good evening.", found "Good day."' in (failure.text or "")
 
 
+@pytest.mark.slow
 def test_warnings_fail_nothing_and_are_counted(pytester: pytest.Pytester) -> None:
     vacuous = HOLDS.replace(
         "reply: Good day.", "reply: Good day., context: {clerk: {excludes: [{$contains: pizza}]}}"
@@ -260,6 +275,7 @@ def test_warnings_fail_nothing_and_are_counted(pytester: pytest.Pytester) -> Non
     )
 
 
+@pytest.mark.slow
 def test_a_lint_turned_off_is_in_the_report(pytester: pytest.Pytester) -> None:
     write(pytester, a=named(HOLDS, "lints: {RUN-03: the claim is a reminder}"))
 
@@ -280,6 +296,7 @@ def test_other_files_are_never_read(pytester: pytest.Pytester) -> None:
     assert "no tests" in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_the_plugin_can_be_left_out(pytester: pytest.Pytester) -> None:
     write(pytester, a=HOLDS)
 
@@ -290,6 +307,7 @@ def test_the_plugin_can_be_left_out(pytester: pytest.Pytester) -> None:
     uncached.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_file_is_read_once_for_all_its_items(pytester: pytest.Pytester) -> None:
     write(pytester, a=SEVERAL, b=SEVERAL)
     pytester.makeconftest(

@@ -44,6 +44,7 @@ def commands(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith("::")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["-n0", "-n2"])
 def test_every_finding_is_annotated_once_and_summed_up_once(
     pytester: pytest.Pytester, summary: Path, processes: str
@@ -66,6 +67,7 @@ def test_every_finding_is_annotated_once_and_summed_up_once(
     ]
 
 
+@pytest.mark.slow
 def test_outside_of_workflows_nothing_of_it_is_written(pytester: pytest.Pytester) -> None:
     write(pytester, late=FAILS)
 
@@ -75,6 +77,7 @@ def test_outside_of_workflows_nothing_of_it_is_written(pytester: pytest.Pytester
     assert not (pytester.path / ".simkit").exists()
 
 
+@pytest.mark.slow
 def test_tests_of_others_are_not_told(pytester: pytest.Pytester, summary: Path) -> None:
     pytester.makepyfile("def test_it(): assert False")
 
@@ -84,6 +87,7 @@ def test_tests_of_others_are_not_told(pytester: pytest.Pytester, summary: Path) 
     assert not summary.exists()
 
 
+@pytest.mark.slow
 def test_a_fixture_that_fails_breaks_the_scenario(pytester: pytest.Pytester, summary: Path) -> None:
     write(pytester, a=HOLDS)
     pytester.makeconftest(
@@ -100,6 +104,7 @@ def test_a_fixture_that_fails_breaks_the_scenario(pytester: pytest.Pytester, sum
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["-n0", "-n2"])
 def test_contexts_that_changed_since_the_base_are_in_the_summary(
     pytester: pytest.Pytester, summary: Path, processes: str
@@ -123,6 +128,7 @@ def test_contexts_that_changed_since_the_base_are_in_the_summary(
     assert "You are a kind clerk." in text
 
 
+@pytest.mark.slow
 def test_a_base_without_traces_is_refused(pytester: pytest.Pytester) -> None:
     write(pytester, a=HOLDS)
 
@@ -134,6 +140,7 @@ def test_a_base_without_traces_is_refused(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", ["-n0", "-n2"])
 def test_junit_tells_seed_digest_and_tokens(pytester: pytest.Pytester, processes: str) -> None:
     write(pytester, a=named(HOLDS, "seed: 5"), late=FAILS)

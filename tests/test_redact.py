@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -9,39 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.redact import Redactor
+from simkit.redact.shapes import PERSONAL, SHAPES
+from tests.planted import KEPT_AROUND, ORDINARY, SHAPED
 
 SECRET = 'hunter2/é"x-99'
 ENVIRON = {"AZURE_OPENAI_KEY": SECRET, "HOME_TOKEN": "short", "PAGE_SIZE": "1234567890"}
 
-
-def token(*parts: str) -> str:
-    """Puts a token together, so that no scanner takes this file for a leak."""
-    return "".join(parts)
-
-
-SHAPED = {
-    "anthropic": token("sk-", "ant-api03-", "aB3dE6gH"),
-    "openai": token("sk-", "proj-", "aB3dE6gH9jK2mN5pQ8"),
-    "stripe": token("sk_", "live_", "aB3dE6gH9jK2mN5p"),
-    "groq": token("gs", "k_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
-    "xai": token("xa", "i-", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
-    "github": token("gh", "p_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
-    "gitlab": token("glp", "at-", "aB3dE6gH9jK2mN5p"),
-    "google": token("AI", "za", "SyA1bC2dE3fG4hI5jK6lM7nO8pQ9rS0tU1v"),
-    "huggingface": token("hf", "_", "aBcDeFgHiJkLmNoPqRsTuVwX"),
-    "perplexity": token("pp", "lx-", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
-    "replicate": token("r", "8_", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
-    "google_oauth": token("ya", "29.", "aB3dE6gH9jK2mN5pQ8rS1tU4"),
-    "azure": token("api-", "key: ", "0123456789abcdef0123456789abcdef"),
-    "slack": token("xo", "xb-", "123456789012-abcdef"),
-    "aws": token("AK", "IA", "IOSFODNN7EXAMPLE"),
-    "jwt": token("ey", "JhbGciOi", ".", "eyJzdWIiOiIx", ".", "dozjgNryP4J3"),
-    "bearer": token("Bea", "rer ", "aB3dE6gH"),
-    "basic": token("Authorization: Ba", "sic ", "dXNlcjpwYXNz"),
-    "private_key": token(
-        "-----BEGIN RSA PRIVATE ", "KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
-    ),
-}
 
 harmless_texts = st.text(max_size=12)
 names = st.sampled_from(["api_key", "X-Api-Key", "Authorization", "passWord", "setCookie"])
@@ -65,6 +41,11 @@ fragments = st.sampled_from(
             "é",
             "x",
             "max_tokens",
+            "%",
+            "%2",
+            "%20",
+            "%2D",
+            "%25",
         ),
         *("api_key", "password", "authorization", "Bearer ", "Basic ", "://", "u:p@", "sk-", "eyJ"),
         *("[redacted:env]", "[redacted:", "env]", "redacted", SECRET, *SHAPED.values()),
@@ -143,9 +124,87 @@ def test_a_schema_may_describe_a_secret(redactor: Redactor) -> None:
     }
 
 
+def test_every_kind_has_an_example() -> None:
+    assert sorted(SHAPED) == sorted(SHAPES)
+
+
+def hidden(kind: str) -> str:
+    """What stands in the place of an example."""
+    before, after = KEPT_AROUND.get(kind, ("", ""))
+    return f"{before}[redacted:{kind}]{after}"
+
+
 @pytest.mark.parametrize(("kind", "secret"), SHAPED.items(), ids=SHAPED)
 def test_secret_is_known_by_its_shape(redactor: Redactor, kind: str, secret: str) -> None:
-    assert redactor.text(f"use '{secret}' now") == f"use '[redacted:{kind}]' now"
+    assert redactor.text(f"use '{secret}' now") == f"use '{hidden(kind)}' now"
+
+
+@pytest.mark.parametrize(("kind", "secret"), SHAPED.items(), ids=SHAPED)
+@pytest.mark.parametrize("depth", [1, 2])
+def test_secret_is_known_where_it_is_percent_encoded(
+    redactor: Redactor, kind: str, secret: str, depth: int
+) -> None:
+    whole = secret
+    for _ in range(depth):
+        # Everything is encoded that may be: hyphens and dots too.
+        whole = "".join(c if c.isalnum() else f"%{ord(c):02X}" for c in whole)
+
+    found = redactor.text(f"https://x.example/login?next={whole}&page=2")
+
+    secret_part = secret.removeprefix(KEPT_AROUND.get(kind, ("", ""))[0])[:40]
+    assert f"[redacted:{kind}]" in found
+    assert secret_part.split("@")[0] not in unquote(unquote(found))
+    assert found.startswith("https://x.example/login?next=")
+    assert found.endswith("&page=2")
+
+
+@pytest.mark.parametrize(("kind", "secret"), SHAPED.items(), ids=SHAPED)
+def test_secret_is_known_in_pieces_cut_anywhere(redactor: Redactor, kind: str, secret: str) -> None:
+    text = f"use '{secret}' now"
+    cuts = [[text[:at], text[at:]] for at in range(1, len(text))]
+
+    for pieces in (*cuts, list(text)):
+        found = redactor.pieces(pieces)
+
+        assert len(found) == len(pieces)
+        assert "".join(found) == redactor.text(text)
+
+
+def test_text_parts_of_one_message_are_read_together(redactor: Redactor) -> None:
+    secret = SHAPED["openai"]
+    parts = [{"type": "text", "text": f"use {secret[:9]}"}, {"type": "text", "text": secret[9:]}]
+
+    found = redactor.line(msgspec.json.encode({"content": parts}))
+
+    assert msgspec.json.decode(found) == {
+        "content": [{"type": "text", "text": "use [redacted:openai]"}, {"type": "text", "text": ""}]
+    }
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text
+    assert redactor.pieces(list(text)) == list(text)
+
+
+def test_pictures_in_base64_stay(redactor: Redactor) -> None:
+    for seed in range(8):
+        picture = b64encode(Random(seed).randbytes(200_000)).decode()
+        line = msgspec.json.encode({"type": "image", "data": picture})
+
+        assert redactor.line(line) is line
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("write to jo.doe+x@mail.example.com now", "write to [redacted:email] now"),
+        ("call +49 (30) 1234-5678 now", "call [redacted:phone] now"),
+    ],
+)
+def test_personal_data_is_replaced_where_that_is_asked_for(text: str, redacted: str) -> None:
+    assert Redactor({}).text(text) == text
+    assert Redactor({}, personal=PERSONAL).text(text) == redacted
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.mutations import (
     pipeline_document,
     unmutated,
 )
+from tests.twins import Mutant, mutants
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 INDEX = DOCS / "reference-systems.md"
@@ -94,8 +95,10 @@ def page(table: str) -> list[Row]:
     return rows_in((DOCS / "reference-systems" / table).read_text(encoding="utf-8"))
 
 
-def mutations_in(folder: str) -> list[Mutation]:
-    return [one for one in mutations() if one.folder == folder]
+def mutations_in(folder: str) -> list[Mutation | Mutant]:
+    """The faults of a folder: those of its pipelines, and those in code that break rules."""
+    in_code = [one for one in mutants() if one.folder == folder and one.rules]
+    return [*(one for one in mutations() if one.folder == folder), *in_code]
 
 
 def lints_seen(outcome: Outcome) -> set[str]:

@@ -64,7 +64,7 @@ def test_a_context_is_a_list_of_messages_that_knows_its_sections() -> None:
     desk = simulated()
     run = desk.say("I want my money back", replies=REFUND, tool_results={"pay": "paid"})
 
-    first, last = run.context("refunds"), run.context("refunds", -1)
+    first, last = run.context("refunds", 0), run.context("refunds", -1)
 
     assert first == [
         message(system="You refund."),
@@ -127,6 +127,7 @@ def test_a_question_is_answered_and_sessions_know_nothing_of_each_other() -> Non
     desk.check()
 
 
+@pytest.mark.slow
 def test_a_new_process_goes_on_where_the_old_one_ended() -> None:
     desk = simulated()
     desk.say("I want my money back", replies={"triage": "Why?"})
@@ -137,6 +138,7 @@ def test_a_new_process_goes_on_where_the_old_one_ended() -> None:
     desk.check()
 
 
+@pytest.mark.slow
 def test_a_first_restart_begins_anew_and_what_was_seen_before_is_seen_again() -> None:
     desk = simulated()
     first = desk.say("I want my money back", replies={"triage": "Why?"})
@@ -240,6 +242,19 @@ def test_a_mistake_is_told_at_the_line_that_made_it(turn: dict[str, Any], told: 
     assert str(problem.value) == f"{Path(__file__).relative_to(Path.cwd())}:{line}:13: {told}"
 
 
+def test_an_agent_of_several_calls_has_no_one_context() -> None:
+    run = simulated().say("Money back", replies=REFUND, tool_results={"pay": "paid"})
+
+    with pytest.raises(SourceError) as problem:
+        run.context("refunds")
+
+    assert str(problem.value).partition(": ")[2] == (
+        "turn 1: agent `refunds` made 2 model calls: say which, `context('refunds', 0)` or "
+        "`context('refunds', -1)`, or look at all of them, `contexts('refunds')`"
+    )
+    assert run.contexts("refunds") == [run.context("refunds", 0), run.context("refunds", -1)]
+
+
 def test_an_agent_that_was_not_asked_has_no_context() -> None:
     run = simulated().say("Hello", replies={"triage": "Hi."})
 
@@ -332,9 +347,9 @@ test_it.py:17:11: RUN-01: agent 'triage' has 1 unused reply line in turn 1: [1].
         "Hello",
         replies={"triage": ["Hi.", "Never said."]},
     )
-  RUN-01 script-mismatch: every reply line is used by the agent it was written for, and nothing is
-    asked that was not scripted
-  → Remove the lines, move them to the turn that asks, or add the one that is missing.
+  RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool
+    result by a call, and nothing is asked that was not scripted
+  → Remove what is left over, move it to the turn that asks, or add the one that is missing.
 
 A test that looks at `run.findings` or `run.error` answers for what is there; a lint is turned off with a reason: lints={'CTX-01': 'why'}.
 
@@ -371,6 +386,7 @@ def _alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     (pytester.path / "support.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_alone")
 def test_pytest_shows_only_what_differs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=TESTS)
@@ -384,6 +400,7 @@ def test_pytest_shows_only_what_differs(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=4)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_alone")
 def test_warnings_are_counted_and_an_expected_failure_may_be_a_finding(
     pytester: pytest.Pytester,
@@ -408,6 +425,7 @@ def test_warnings_are_counted_and_an_expected_failure_may_be_a_finding(
     result.assert_outcomes(xfailed=1, passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_alone")
 def test_a_run_that_cannot_be_made_fails_the_test_with_one_message(
     pytester: pytest.Pytester,

@@ -51,6 +51,13 @@ class Mutant:
     red: tuple[str, ...]
     edit_scenario: tuple[Edit, ...]
     """Edits of the script, where the broken code asks for other replies."""
+    rules: tuple[int, ...]
+    """The rules that it breaks which nothing but code can show, by their number in the tables."""
+
+    @property
+    def folder(self) -> str:
+        """The folder of its twin, below ``scenarios``."""
+        return Path(self.twin).parent.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +119,21 @@ def on_both(twin: str, item: Item) -> Both:
     app = app_of(twin)
     assert app.implements is not None
     own = simulate(library().prepared(item))
-    other = simulate(on_pipeline(item, named_for(item.file, twin), library()))
+    other = on_twin(twin, item)
     diff = trace_diff(*(view_of(outcome.trace.events) for outcome in (own, other)))
     return Both(own, other, *without(diff, app.implements.differs))
+
+
+def on_twin(twin: str, item: Item) -> Outcome:
+    """Runs a scenario on a twin: one of its design, or one that names the twin itself."""
+    return simulate(on_pipeline(item, named_for(item.file, twin), library()))
+
+
+def scenario_of(mutant: Mutant) -> Item:
+    """Returns the scenario that a mutant turns red."""
+    file, _, name = mutant.scenario.partition("::")
+    (found,) = [one for one in items_in(str(Path(mutant.twin).parent / file)) if one.name == name]
+    return found
 
 
 def holds_on(twin: str, item: Item) -> bool:
@@ -159,7 +178,7 @@ def _mutant(twin: str, entry: Mapping[str, Any]) -> Mutant:
     return Mutant(
         entry["id"], twin, entry["why"], entry["file"], entry["replace"], entry["by"],
         entry["scenario"], tuple(red if isinstance(red, list) else [red]),
-        tuple(entry.get("edit_scenario", ())),
+        tuple(entry.get("edit_scenario", ())), tuple(int(rule) for rule in entry.get("rules", ())),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -13,14 +13,12 @@ from simkit.expect.judge import CHECKS, Judgement
 from simkit.expect.observing import unobservable
 from simkit.expect.runs import groups_of
 from simkit.expect.scope import Path, Scope, scope_of_run, scope_of_turn
-from simkit.scenario.claims import selected
 from simkit.scenario.model import Scenario
 from simkit.source import Document
 from simkit.views import View
 
 _OTHER_CLAIMS: Final = ("satisfies", "findings")
 """Claims that no value answers."""
-_SELECTING: Final = ("context", "runs")
 
 
 class Failing(msgspec.Struct, frozen=True):
@@ -81,11 +79,13 @@ class _Collector(Writer):
         self._scope = scope
         self.found: list[Failing | Stuck] = []
 
-    def compare(self, matcher: Any, value: Any, path: Path, what: str, **_: Any) -> list[Finding]:
-        """Keeps a claim that does not hold; says nothing."""
-        if not self.misses(matcher, value):
+    def compare(
+        self, matcher: Any, value: Any, path: Path, what: str, *, several: bool = False, **_: Any
+    ) -> list[Finding]:
+        """Keeps a claim that does not hold, once; says nothing."""
+        if not self.misses(matcher, value) or any(one.path == path for one in self.found):
             return []
-        if _speaks_of_several(path):
+        if several:
             why = f"`{path[-2]}` speaks of several: what one of them found may not hold of others"
             self.found.append(Stuck(path, why))
         else:
@@ -108,11 +108,3 @@ class _Collector(Writer):
         elif "not observable" not in finding.what:
             # `includes[0] matches no message`: the path says the rest.
             self.found.append(Stuck(path, finding.what.partition("] ")[2] or finding.what))
-
-
-def _speaks_of_several(path: Sequence[str | int]) -> bool:
-    """Whether the claim stands under ``*`` or ``agent[*]``."""
-    if len(path) < 3 or path[-3] not in _SELECTING:
-        return False
-    agent, which = selected(str(path[-2]))
-    return agent == "*" or which == "*"

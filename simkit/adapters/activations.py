@@ -7,20 +7,32 @@ from collections.abc import Sequence
 import msgspec
 
 from simkit.events import Cut
-from simkit.messages import Message, ToolCall
+from simkit.messages import JsonValue, Message, ToolCall
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a run received, where that is not the session's state."""
+
+    state: str = ""
+    """The graph's in which it works."""
+    received: JsonValue = None
+    """What no channel holds."""
+    channels: tuple[str, ...] | None = None
+    """The channels that it can read; None for all."""
 
 
 class Run:
     """One activation of an agent that is, or was, at work."""
 
     __slots__ = (
-        "agent", "cuts", "final", "id", "is_over", "lasting_cuts", "model_calls", "output_tools",
-        "said",
+        "agent", "cuts", "final", "id", "is_node", "is_over", "lasting_cuts", "model_calls",
+        "output_tools", "said", "seen",
     )  # fmt: skip
 
-    def __init__(self, identity: str, agent: str) -> None:
-        self.id, self.agent = identity, agent
+    def __init__(self, identity: str, agent: str, *, is_node: bool = False) -> None:
+        self.id, self.agent, self.is_node = identity, agent, is_node
         self.is_over = False
+        self.seen = Seen()
         self.model_calls = 0
         self.final: Message | None = None
         """The last thing it said without calling a tool."""

@@ -27,13 +27,16 @@ class Attribution:
             agent: [(key, compile_matcher(m)) for key, m in rule.matchers().items()]
             for agent, rule in rules.items()
         }
+        self.has_matchers = any(self._rules.values())
+        """Whether a rule says by a request whose it is."""
 
-    def agent_of(self, asked: Asked, request: HttpRequest) -> str:
-        """Returns the agent by header or rule; raises CallUnattributed where that is not one."""
+    def agent_of(self, asked: Asked, request: HttpRequest, known: str = "") -> str:
+        """Returns the agent by header or rule, else the one that a framework knows (``known``);
+        raises CallUnattributed where that is not one."""
         named = header(request.headers, AGENT_HEADER)
         if named:
             return named
-        root = _root(asked, request)
+        root = _root(asked, request) if self.has_matchers or not known else {}
         found = [
             agent
             for agent, matchers in self._rules.items()
@@ -41,6 +44,8 @@ class Attribution:
         ]
         if len(found) == 1:
             return found[0]
+        if known and (not found or known in found):
+            return known
         raise CallUnattributed(_several(found, asked) if found else self._nobody(asked, request))
 
     def _nobody(self, asked: Asked, request: HttpRequest) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from asyncio import CancelledError
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from simkit import events as e
+from simkit.adapters import thread_turns
 from simkit.adapters.activations import Run
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.dice import seeded
 from simkit.adapters.entry import (
     CLIENTS,
     Caller,
@@ -24,27 +28,34 @@ from simkit.adapters.entry import (
 )
 from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
 from simkit.adapters.instruments import Instrumented
+from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
 from simkit.adapters.plain import PlainPilot
-from simkit.adapters.pools import carrying_contexts
-from simkit.adapters.rules import check_agents, check_nodes, refuse_nodes
+from simkit.adapters.pools import carrying_contexts, taking_turns
+from simkit.adapters.renaming import RenamingSink
+from simkit.adapters.rules import check_agents, check_nodes, handoff_tools_of, refuse_nodes
 from simkit.adapters.scribe import Scribe
 from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
 from simkit.adapters.surroundings import surroundings
+from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
 from simkit.adapters.whereabouts import check_folders, check_imported, entry_of
+from simkit.chance import Chance
 from simkit.context.tokens import counter_named
+from simkit.controlled import World
 from simkit.errors import (
+    CallUnattributed,
     FrameworkFailed,
     FunctionFailed,
     ModelError,
     PipelineError,
     RunHalted,
-    ScriptBroken,
+    ScriptMisfit,
     SimkitError,
     Unsupported,
 )
+from simkit.garbage import collected_meanwhile
 from simkit.marks import current_mark, heard_by
 from simkit.messages import JsonValue
 from simkit.models.faults import FaultPlan
@@ -58,6 +69,9 @@ from simkit.transports.guards import guarded
 from simkit.transports.hosts import AllowedHosts
 from simkit.transports.interception import intercepting
 from simkit.transports.places import raised_at
+from simkit.transports.processes import Children, children_of_run, watching_processes
+from simkit.wire.http import HttpRequest
+from simkit.wire.protocols import protocol_of
 
 COUNTER: Final = "chars/4"
 
@@ -78,6 +92,8 @@ class Script(msgspec.Struct, frozen=True):
     given: Mapping[str, JsonValue] = {}
     stubs: Callable[[int], Collection[str]] = lambda place: ()
     """The tools for which a turn itself has results."""
+    logs: bool = False
+    """Whether the scenario claims log records."""
 
 
 class CodeDriver:
@@ -87,49 +103,71 @@ class CodeDriver:
 
     def __init__(self, app: App, script: Script, others: Answerer | None = None) -> None:
         """``others`` answers what the script does not: a cassette, or the provider itself."""
+        # Resolved once: setups and pipelines may change the working directory.
+        app = msgspec.structs.replace(app, folder=str(Path(app.folder).resolve()))
         self._app, self._script, self._others = app, script, others
-        self._stack = ExitStack()
+        self._stack, self._zone = ExitStack(), ExitStack()
         self._caller = Caller()
         self._allowed = AllowedHosts(app.allow_hosts)
         self._place = 0
         self._met: dict[str, None] = {}
         """The agents that have worked."""
+        self._clock = VirtualClock(script.start)
+        self._world = World(
+            self._clock, Chance(script.seed).child(f"code/{script.scenario}"),
+            zone=app.options.env.get("TZ", ""), real=app.options.real,
+            anew=home_of(app.entry) if app.options.fresh else "",
+        )  # fmt: skip
+        self._turns_of: Counter[str] = Counter()
+        """How many turns a session has taken."""
 
     def start(self, sink: Sink) -> None:
         """Imports the pipeline in its surroundings, and begins."""
         try:
-            self._start(sink)
+            self._zone.enter_context(self._world.in_its_zone())
+            with collected_meanwhile(), self._world.at_work():
+                self._start(sink)
         except BaseException:
             self.close()
             raise
 
     def _start(self, sink: Sink) -> None:
         app, script = self._app, self._script
-        self._clock = VirtualClock(script.start)
+        attribution = Attribution(app.agents)
+        sink = self._names = RenamingSink(sink, attribution.has_matchers)
         self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
-        scribe.handoff_tools = {
-            tool: agent for agent, rule in app.agents.items() for tool in rule.handoff
-        }
+        scribe.handoff_tools, scribe.routers = handoff_tools_of(app.agents)
+        self._turns = turns = ThreadTurns(
+            self._clock.now, self._clock.advance_to, home_of(app.entry)
+        )
+        self._stack.callback(turns.end)
         enter = self._stack.enter_context
         scribe.given = script.given if app.options.given is not None else {}
         keeps_keys = self._others is not None and self._others.is_live
         check_folders(app)
         enter(intercepting())
         enter(carrying_contexts)
+        enter(watching_processes)
+        self._children = None if keeps_keys else Children(self._child_asked)
+        if self._children is not None:
+            self._stack.callback(self._children.close)
         enter(surroundings(app, found_as, keeps_keys))
-        enter(seeded(script.seed))
         self._answers = answers = ScriptedAnswers(
             scribe, script.model, self._has_lines, self._is_marked
         )
         self._gate = ModelGate(
-            scribe, Attribution(app.agents), answers, self._others, self._is_allowed,
-            script.plan, lambda: self._pilot.run_now(), self._caller.give_up,
+            scribe, attribution, answers, self._others, self._is_allowed,
+            script.plan, lambda: self._pilot.run_now(), self._caller.give_up, turns.stop,
+            self._names.rename, lambda: self._pilot.run_around(),
         )  # fmt: skip
         self._use = use = ToolUse(scribe, self._gate, script.tools, self._others)
         self._pilot = self._built(Cockpit(scribe, self._caller, use, self._gate.halt))
         self._stack.callback(self._pilot.close)
         self.name = self._pilot.name
         facts = _sectioned(self._pilot.facts(facts_of(app, script.limits)), app)
+        self._takes_logs = script.logs or app.options.logs
+        if self._takes_logs:
+            facts = msgspec.structs.replace(facts, observes=(*facts.observes, "logs"))
         if self._pilot.nodes() is None:
             refuse_nodes(app)
         scribe.conversation = facts.conversation
@@ -141,6 +179,7 @@ class CodeDriver:
         )  # fmt: skip
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         self._toolbox = Toolbox(tools, use)
+        use.returns_list = self._toolbox.returns_list
         enter(self._toolbox.standing_by())
 
     def _built(self, cockpit: Cockpit) -> Instrumented:
@@ -175,8 +214,16 @@ class CodeDriver:
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Calls the pipeline with the user's message."""
+        try:
+            return self._take(turn)
+        finally:
+            self._names.flush(self._pilot.observed())
+
+    def _take(self, turn: UserTurn) -> e.ErrorFacts | None:
         script, scribe = self._script, self._scribe
         place = self._place = scribe.turn
+        self._turns_of[turn.session] += 1
+        self._world.begin_turn(f"{turn.session}/{self._turns_of[turn.session]}", place)
         self._clock.advance_to(turn.not_before)
         scribe.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
@@ -190,7 +237,11 @@ class CodeDriver:
         if not self._pilot.stands_in():
             refuse_unreachable(stubs, self._app, scribe.turn)
         try:
-            reply = self._called(turn)
+            with collected_meanwhile():
+                try:
+                    reply = self._called(turn)
+                finally:
+                    self._tell_left_threads()
             refuse_unreached(stubs, self._app, scribe, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
@@ -199,7 +250,7 @@ class CodeDriver:
         if error is None and reply is None and not scribe.waits_for:
             last = next((run.final for run in reversed(scribe.runs) if run.final), None)
             reply = last.content if last is not None else None
-        scribe.end_turn(reply, error, script.model.unused())
+        scribe.end_turn(reply, error, script.model.unused(), script.tools.unused())
         self._met.update((run.agent, None) for run in scribe.runs)
         return error
 
@@ -210,7 +261,7 @@ class CodeDriver:
         return f"{problem}\n{misfit}" if misfit else str(problem)
 
     def check_rules(self) -> None:
-        """Raises ScriptBroken for what the scenario says of the code and had no part in the run."""
+        """Raises ScriptMisfit for what the scenario says of the code and had no part in the run."""
         app, pilot = self._app, self._pilot
         check_imported(app)
         check_nodes(app, pilot.nodes() or (), pilot.knows_all_nodes())
@@ -218,14 +269,18 @@ class CodeDriver:
             check_agents(app, pilot.agents(), self._met)
 
     def restart(self) -> None:
-        """Builds the pipeline anew from what outlives a process; raises ScriptBroken."""
+        """Builds the pipeline anew from what outlives a process; raises ScriptMisfit."""
         try:
-            with passing_through(self._gate, self._app.allow_hosts):
+            with (
+                collected_meanwhile(),
+                self._world.at_work(),
+                passing_through(self._gate, self._app.allow_hosts),
+            ):
                 self._pilot.restart()
         except RunHalted as halted:
             raise halted.cause from None
         except Unsupported as problem:
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {problem}",
                 ("turns", self._scribe.turn, "restart"),
             ) from problem
@@ -236,16 +291,20 @@ class CodeDriver:
         home = home_of(app.entry)
         try:
             with (
+                self._world.at_work(),
                 passing_through(gate, app.allow_hosts),
                 heard_by(gate),
+                log_records(self._logged, home) if self._takes_logs else nullcontext(),
                 self._toolbox.at_work(),
                 guarded(
-                    self._uncontrolled,
+                    self._caused,
                     home=home,
                     allow_hosts=app.allow_hosts,
                     slept=self._slept,
                     trusts_libraries=True,
                 ),
+                children_of_run(self._children),
+                taking_turns(self._turns),
             ):
                 reply = self._pilot.fly(turn)
         except RunHalted as halted:
@@ -260,6 +319,14 @@ class CodeDriver:
             raise gate.halted
         return reply
 
+    def _tell_left_threads(self) -> None:
+        """Report threads that the others no longer waited for: what they do has no order."""
+        left, self._turns.left = self._turns.left, []
+        for where in left:
+            self._uncontrolled(
+                f"a thread that did not come to rest within {thread_turns.LIMIT_S:g} s", where
+            )
+
     def _failure(self, problem: BaseException) -> PipelineError:
         """Returns what the pipeline failed with: the provider's failure, where it is that one."""
         fails = self._gate.last_failure
@@ -271,19 +338,44 @@ class CodeDriver:
             f"`{entry}` raised {kind.__name__}: {problem}{', at ' if where else ''}{where}"
         )
 
+    def _caused(self, effect: str, where: str) -> None:
+        if self._turns.is_led:  # What threads do that outlive a turn is no part of any.
+            self._uncontrolled(effect, where)
+
     def _uncontrolled(self, effect: str, where: str) -> None:
-        run = self._scribe.runs[-1] if self._scribe.runs else None
-        self._scribe.sink.emit(
-            e.UncontrolledEffect(
-                *self._scribe.at(run.agent if run is not None else "", run), effect, where
+        with self._gate.lock:
+            run = self._pilot.run_around()  # Of whoever asks: nobody's, where that is not known.
+            self._scribe.sink.emit(
+                e.UncontrolledEffect(
+                    *self._scribe.at(run.agent if run is not None else "", run), effect, where
+                )
+            )
+
+    def _child_asked(self, method: str, url: str) -> None:
+        """Stop the run: a process that the pipeline started wants to reach the network."""
+        model = protocol_of(HttpRequest(method, url)) is not None
+        self._gate.halt(
+            CallUnattributed(
+                f"a process that the pipeline started {'asks a model' if model else 'reaches for '}"
+                f"{'' if model else 'the network'}: {method} {url}\n"
+                "simkit sees this process only; point the other to `simkit serve`."
             )
         )
 
+    def _logged(self, entry: LogEntry) -> None:
+        self._scribe.log_recorded(*entry, self._pilot.run_around())
+
     def _slept(self, seconds: float) -> None:
-        self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+        if self._turns.is_over:  # A thread that outlives its scenario sleeps as it always did.
+            threading.Event().wait(seconds)
+        elif _is_in_loop():
+            self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+        else:
+            self._turns.sleep(seconds)
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """Ends the run."""
+        self._names.flush()
         unplayed: list[str] = []
         drifted: list[str] = []
         if self._others is not None and error is None:
@@ -293,13 +385,24 @@ class CodeDriver:
                 self._clock.now(), error=error, unplayed=tuple(unplayed), drifted=tuple(drifted)
             )
         )
+        self._names.flush()
 
     def close(self) -> None:
         """Ends the event loop, and takes the surroundings away."""
-        try:
-            self._caller.close()
-        finally:
-            self._stack.close()
+        with self._zone, collected_meanwhile(), self._world.at_work():
+            try:
+                self._caller.close()
+            finally:
+                self._stack.close()
+
+
+def _is_in_loop() -> bool:
+    """Whether this code is part of an event loop, which must not wait for threads."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _status_of(problem: BaseException) -> int | None:

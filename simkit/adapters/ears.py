@@ -5,11 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from simkit.adapters.here import Here
 
 Listener = TypeVar("Listener")
+
+_turn: Final = Here[object]("simkit_turn")
+
+
+@contextmanager
+def turn_of_its_own() -> Iterator[None]:
+    """Tell all that is done in here, and what that starts, from other scenarios' turns."""
+    with _turn.inside(object()):
+        yield
 
 
 class Ears(Generic[Listener]):
@@ -18,26 +27,36 @@ class Ears(Generic[Listener]):
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
         self._here = Here[Listener](name)
-        self._working: tuple[Listener, ...] = ()
+        self._working: tuple[tuple[Listener, object | None], ...] = ()
+        """Each with the turn in which it began to listen."""
         self._lock = threading.Lock()
 
     def current(self) -> Listener | None:
-        """Returns who hears this code; where its context has nobody who still listens, as in a
-        thread without one, the only one there is."""
+        """Returns who hears this code.
+
+        Who began to listen in the middle of a turn is not in the context of code that ran already:
+        that code is heard by the listener of its turn. Code whose context has nobody who still
+        listens, as in a thread without one, is heard by the only one there is.
+        """
         found, working = self._here.now(), self._working
-        if found in working:
+        if any(one is found for one, _ in working):
             return found
-        return working[0] if len(working) == 1 else None
+        turn = _turn.now()
+        for one, its_turn in reversed(working):
+            if its_turn is turn is not None:
+                return one
+        return working[0][0] if len(working) == 1 else None
 
     @contextmanager
     def lent_to(self, listener: Listener) -> Iterator[None]:
         """Lets one hear what is done in this context, and in what that starts."""
+        entry = (listener, _turn.now())
         with self._lock:
-            self._working = (*self._working, listener)
+            self._working = (*self._working, entry)
         try:
             with self._here.inside(listener):
                 yield
         finally:
             with self._lock:
-                place = self._working.index(listener)
+                place = next(i for i, one in enumerate(self._working) if one is entry)
                 self._working = (*self._working[:place], *self._working[place + 1 :])

@@ -21,9 +21,11 @@ from simkit.context.tokens import tokens_of
 from simkit.errors import (
     CallUnattributed,
     CassetteMissed,
+    NetworkRefused,
     PipelineError,
     RunHalted,
     ScriptBroken,
+    ScriptMisfit,
     SimkitError,
     WireInvalid,
 )
@@ -35,6 +37,7 @@ from simkit.ports import Model, ModelRequest
 from simkit.runtime.parsing import parsed
 from simkit.source import near, path_text
 from simkit.transports.gate import Decision, Forward
+from simkit.wire.counting import counted
 from simkit.wire.failing import patience_ms
 from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse, bytewise
 from simkit.wire.protocols import protocol_of
@@ -96,13 +99,20 @@ class ModelGate:
         plan: FaultPlan,
         run_now: Callable[[], Run | None] = lambda: None,
         give_up: Callable[[], None] = lambda: None,
+        wait_turn: Callable[[], None] = lambda: None,
+        rename: Callable[[Run, str], None] = lambda run, agent: None,
+        around: Callable[[], Run | None] = lambda: None,
     ) -> None:
         """``run_now`` is asked which activation the calling code belongs to, where none is
-        marked; ``give_up`` is called when the run cannot go on."""
+        marked; ``give_up`` is called when the run cannot go on. ``wait_turn`` lets threads be
+        taken one after the other, in an order that is the same every time; ``rename`` gives a run
+        the name that a rule has for its agent. ``around`` is asked which activation the code of a
+        block with a name stands in."""
         self._scribe, self._attribution = scribe, attribution
         self._script, self._others = script, others
         self._host_is_allowed, self._plan, self._run_now = host_is_allowed, plan, run_now
-        self._give_up = give_up
+        self._give_up, self._rename, self._around = give_up, rename, around
+        self.wait_turn = wait_turn
         self._chains = Chains()
         self._last: dict[tuple[str, str], _Sent] = {}
         """What each agent of a session asked last."""
@@ -115,6 +125,7 @@ class ModelGate:
 
     def take(self, request: HttpRequest) -> Decision:
         """Answers a request; raises RunHalted where the run cannot go on."""
+        self.wait_turn()
         with self.lock:
             if self.halted is not None:
                 raise RunHalted(self.halted)
@@ -150,7 +161,7 @@ class ModelGate:
         attempt = self._attempt(run, asked)
         call = Call(
             self._scribe.sent(
-                run, asked.messages, [offer.name for offer in asked.offers], _settings(asked)
+                run, asked.messages, asked.offers, _settings(asked), hidden=asked.hidden
             ),
             run, asked, protocol, request, self._chains,
         )  # fmt: skip
@@ -221,36 +232,72 @@ class ModelGate:
         mark = current_mark()
         if mark is not None:
             if mark.run is None or mark.run.is_over:
-                mark.run = self._scribe.begin_run(mark.agent)
+                mark.run = self._scribe.begin_marked(mark.agent, self._around())
             run: Run = mark.run
             return run
         known = self._run_now()
+        agent = self._attribution.agent_of(asked, request, known.agent if known else "")
         if known is not None:
-            return known
-        agent = self._attribution.agent_of(asked, request)
+            if known.agent == agent:
+                return known
+            if not known.model_calls:
+                self._rename(known, agent)
+                return known
         return self._scribe.open_run(agent) or self._scribe.begin_run(agent)
 
     def _something_else(self, request: HttpRequest) -> Decision:
         """A request that is no model call: the tools' business, or an outage waiting to happen."""
         if self._host_is_allowed(request.url):
+            self._scribe.unread(request)
             return Forward(None)
-        if self._others is not None:
-            mark = current_mark()
-            agent = mark.agent if mark is not None else ""
-            decision = self._others.decide_other(request, agent, self._scribe)
-            if decision is not None:
-                return decision
-        raise refusal_of(request)
+        try:
+            decision = self._of_others(request)
+        except CassetteMissed:
+            decision = self.counted(request)
+            if decision is None:
+                raise
+            return decision
+        if decision is not None:
+            self._scribe.unread(request)
+            return decision
+        decision = self.counted(request)
+        if decision is None:
+            raise refusal_of(request)
+        return decision
+
+    def _of_others(self, request: HttpRequest) -> Decision | None:
+        """Returns what recorded traffic, or the provider, answers to what is no model call."""
+        if self._others is None:
+            return None
+        mark = current_mark()
+        agent = mark.agent if mark is not None else ""
+        return self._others.decide_other(request, agent, self._scribe)
+
+    def counted(self, request: HttpRequest) -> HttpResponse | None:
+        """Returns how many tokens a context has, to a request that asks that; None for others."""
+        count = self._scribe.count
+        try:
+            return counted(
+                request, lambda messages: sum(tokens_of(m, count) for m in messages),
+                self._chains.followed,
+            )  # fmt: skip
+        except WireInvalid as problem:
+            raise NetworkRefused(
+                f"{request.method} {request.url} counts no context that simkit knows: {problem}",
+                "", None,
+            ) from problem  # fmt: skip
 
     # What the pipeline's code says of itself
 
     def agent_began(self, mark: Mark) -> None:
         """An agent went to work."""
+        self.wait_turn()
         with self.lock:
-            mark.run = self._scribe.begin_run(mark.agent)
+            mark.run = self._scribe.begin_marked(mark.agent, self._around())
 
     def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
         """It is done, or has failed."""
+        self.wait_turn()
         with self.lock:
             if mark.run is not None:
                 self._scribe.end_run(mark.run, _status_of(problem))
@@ -259,6 +306,7 @@ class ModelGate:
         self, source: str, to: str, payload: Any, type: str | None, query: str | None
     ) -> None:
         """Control goes to another agent."""
+        self.wait_turn()
         with self.lock:
             runs = self._scribe.runs
             run = next((r for r in reversed(runs) if not source or r.agent == source), None)
@@ -269,6 +317,7 @@ class ModelGate:
 
     def state_changed(self, agent: str, update: dict[str, Any]) -> None:
         """Channels have new values."""
+        self.wait_turn()
         with self.lock:
             self._scribe.wrote(update, agent)
 
@@ -371,7 +420,7 @@ class ScriptedAnswers:
             targets = (target_of(offer.name) for offer in call.asked.offers)
             nearest = near(reply.to, filter(None, targets))
             hint = f" Did you mean {nearest!r}?" if nearest else ""
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"agent {call.run.agent!r} is offered no tool that passes control to "
                 f"{reply.to!r}.{hint} Offered: {names}.\n"
                 f"Name the tool under `agents: {{{reply.to}: {{handoff: …}}}}`.",
@@ -380,7 +429,7 @@ class ScriptedAnswers:
         try:
             args = args_for(reply, tool.schema)
         except ValueError as problem:
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"agent {call.run.agent!r} cannot hand off to {reply.to!r} by `{tool.name}`: "
                 f"{problem}. Write `payload: {{KEY: …}}`.",
                 ("turns", self._scribe.turn - 1, "replies", call.run.agent),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
@@ -17,12 +18,14 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from simkit.adapters.activations import Run
+from simkit.adapters.ears import turn_of_its_own
+from simkit.adapters.late_imports import watching_imports
 from simkit.adapters.pilots import Cockpit, Pilot, Restartable, known, loaded_adapters
 from simkit.errors import PipelineError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn
 from simkit.scenario.apps import AgentRule
-from simkit.transports.suspects import is_among, reached_by
+from simkit.transports.suspects import imports_by_text, is_among, reached_by
 
 
 class Instrument(Protocol):
@@ -69,6 +72,10 @@ class Instrumented:
         """``home`` is the pipeline's top-level package, ``rules`` what is said of its agents."""
         self._pilot, self._cockpit, self._home, self._rules = pilot, cockpit, home, rules
         self._instruments: dict[str, Instrument] = {}
+        self._used: dict[str, None] = {}
+        """The instruments that have seen this pipeline's code at work."""
+        self._on = ExitStack()
+        """What is on while a turn lasts."""
         self.name = pilot.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
@@ -92,11 +99,12 @@ class Instrumented:
         """Runs one turn, with all instruments on."""
         self._find()
         try:
-            with ExitStack() as stack:
+            with turn_of_its_own(), ExitStack() as self._on:
                 for one in self._instruments.values():
-                    stack.enter_context(one.at_work())
+                    self._on.enter_context(one.at_work())
+                self._on.enter_context(watching_imports(_packages(), self._imports))
                 reply = self._pilot.fly(turn)
-                for one in self._instruments.values():
+                for one in [*self._instruments.values()]:
                     reply = one.reply(reply)
                 return reply
         except PipelineError:
@@ -107,6 +115,21 @@ class Instrumented:
                 if failure is not None:
                     raise failure from problem
             raise
+
+    def _imports(self, package: str) -> None:
+        """Imports the adapters of a package that the pipeline is about to import, and turns them
+        on: what it does with the framework in this very turn is seen too."""
+        for name in _packages()[package]:
+            with suppress(ImportError):  # An older version, or another package of the same name.
+                import_module(name)
+        before = {*self._instruments}
+        try:
+            self._find()
+        except Unsupported as problem:
+            raise self._cockpit.halt(problem) from problem
+        for name, one in self._instruments.items():
+            if name not in before:
+                self._on.enter_context(one.at_work())
 
     def _find(self) -> None:
         """Takes aboard what the pipeline has imported by now."""
@@ -138,22 +161,46 @@ class Instrumented:
         return self._pilot.facts(PipelineFacts(name="", agents={})).agents
 
     def stands_in(self) -> bool:
-        """Whether anything aboard can answer a tool whose function the scenario does not name."""
+        """Whether anything aboard can answer a tool whose function the scenario does not name.
+
+        Code that imports by a name made at run time may bring any framework.
+        """
         self._find()
-        tools = any(not _only_attributes(one) for one in self._instruments.values())
-        return tools or bool(getattr(self._pilot, "stands_in", False))
+        reached = reached_by(self._home)
+        tools = any(
+            not _only_attributes(one) and is_among(reached, _package_of(name))
+            for name, one in self._instruments.items()
+        )
+        is_open = tools or imports_by_text(self._home)
+        return is_open or bool(getattr(self._pilot, "stands_in", False))
 
     def run_now(self) -> Run | None:
-        """Asks the pilot, then each instrument."""
+        """Asks the pilot, then each instrument; one that only attributes may begin a run."""
         return self._pilot.run_now() or self._seen()
+
+    def run_around(self) -> Run | None:
+        """Returns the activation in which this code runs, of those that have begun."""
+        own = self._pilot.run_now()
+        instruments = [one for one in self._instruments.values() if not _only_attributes(one)]
+        runs = (one.run_now() for one in instruments)
+        return own or next((run for run in runs if run is not None), None)
 
     def ends_runs(self) -> bool:
         """Whether the pilot does, or an instrument sees this code at work."""
         return self._pilot.ends_runs() or self._seen() is not None
 
     def _seen(self) -> Run | None:
-        runs = (one.run_now() for one in self._instruments.values())
-        return next((run for run in runs if run is not None), None)
+        for name, one in [*self._instruments.items()]:
+            run = one.run_now()
+            if run is not None:
+                self._used[name] = None
+                return run
+        return None
+
+    def observed(self) -> Collection[str]:
+        """Returns what the instruments see that have seen this pipeline at work."""
+        used = (self._instruments[name] for name in self._used)
+        return dict.fromkeys(what for one in used for what in getattr(one, "observes", ()))
 
     def restart(self) -> None:
         """Builds the pipeline anew, if the pilot can; raises Unsupported where it cannot."""
@@ -185,6 +232,15 @@ def _import_ahead(home: str) -> None:
             reached = reached_by(home)
 
 
+def _packages() -> dict[str, list[str]]:
+    """Returns the names of the installed adapters by the packages of their frameworks."""
+    found: dict[str, list[str]] = {}
+    for name in known():
+        found.setdefault(_package_of(name), []).append(name)
+    return found
+
+
+@lru_cache(maxsize=64)
 def _package_of(name: str) -> str:
     """Returns the package of a framework of which one module names the adapter."""
     top, _, rest = name.partition(".")

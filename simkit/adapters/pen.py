@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from simkit import events as e
 from simkit.adapters.activations import Run
@@ -15,6 +16,8 @@ from simkit.ports import Sink
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.conversation import Numbers
 from simkit.trace import canonical
+from simkit.wire.http import HttpRequest, path_of
+from simkit.wire.unspoken import unspoken
 
 
 class Pen:
@@ -65,21 +68,54 @@ class Pen:
         """A call that failed is made again."""
         self.sink.emit(e.ModelRetried(*self.at(run.agent, run), call, attempt))
 
+    def log_recorded(
+        self, level: str, logger: str, message: str, error: str, run: Run | None
+    ) -> None:
+        """Record that the pipeline's code made a log record, in ``run`` where it is one's work."""
+        with self.lock:
+            agent = run.agent if run is not None else ""
+            self.sink.emit(e.LogRecorded(*self.at(agent, run), level, logger, message, error))
+
+    def unread(self, request: HttpRequest) -> None:
+        """A request went to a model's provider in words that nobody here reads."""
+        interface = unspoken(request)
+        if interface:
+            host = urlsplit(request.url).netloc.rpartition("@")[2]
+            where = f"{host}{path_of(request.url)}"
+            self.sink.emit(
+                e.RequestUnread(
+                    *self.at()[:3], method=request.method, url=where, interface=interface
+                )
+            )
+
     # State, and what outlives a turn
 
     def wrote(
         self, update: Mapping[str, Any], agent: str = "", run: Run | None = None, *,
         values: Mapping[str, Any] | None = None, cause: str = "writes", group: str = "",
-        branch: str = "",
+        branch: str = "", state: str = "",
     ) -> None:  # fmt: skip
         """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
         self.sink.emit(
             e.StateUpdated(
                 *self.at(agent, run), {name: canonical(value) for name, value in update.items()},
                 values={n: canonical(v) for n, v in values.items()} if values else None,
-                cause=cause, group=group, branch=branch,
+                cause=cause, group=group, branch=branch, state=state,
             )
         )  # fmt: skip
+
+    def state_opened(
+        self, channels: Mapping[str, e.ChannelFacts], around: str, shares: tuple[str, ...]
+    ) -> str:
+        """A graph inside another begins; returns the name of its state."""
+        self.numbers.states += 1
+        name = f"x{self.numbers.states}"
+        self.sink.emit(
+            e.StateOpened(
+                *self.at()[:3], state=name, channels=channels, around=around, shares=shares
+            )
+        )
+        return name
 
     def saved(self, run: Run | None = None) -> None:
         """A session's state was saved, after ``run`` where it was one agent's work."""

@@ -23,7 +23,7 @@ from simkit.adapters.activations import Asked, Run
 from simkit.adapters.entry import Caller
 from simkit.adapters.libraries import unfit
 from simkit.adapters.scribe import Scribe
-from simkit.errors import RunHalted, ScriptBroken, SimkitError, Unsupported
+from simkit.errors import RunHalted, ScriptMisfit, SimkitError, Unsupported
 from simkit.events import PipelineFacts
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
@@ -93,10 +93,10 @@ class Cockpit:
         result = self.use_tool(tool, args, real, asked)
         return await result if inspect.isawaitable(result) else result
 
-    def asks_nothing(self, because: str) -> ScriptBroken:
+    def asks_nothing(self, because: str) -> ScriptMisfit:
         """Returns what to raise where a turn answers an interrupt that there is not."""
         turn = self.scribe.turn
-        return ScriptBroken(
+        return ScriptMisfit(
             f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
         )
 
@@ -136,7 +136,7 @@ class Restartable(Protocol):
     """A pilot whose pipeline keeps something that outlives its process."""
 
     def restart(self) -> None:
-        """Builds the pipeline anew, as a new process would; raises ScriptBroken where nothing of
+        """Builds the pipeline anew, as a new process would; raises ScriptMisfit where nothing of
         it would be left."""
 
 

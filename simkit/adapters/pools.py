@@ -1,4 +1,5 @@
-"""Gives what is submitted to a thread pool the context of who submits it, while a scenario runs.
+"""Threads and thread pools of user code, while a scenario runs: each piece of work belongs to who
+submits it, and has its turn.
 
 A worker keeps the context of whoever started it. So what it does for others later would belong to
 that agent, or to no scenario at all (`simkit.transports.gate`).
@@ -7,23 +8,117 @@ that agent, or to no scenario at all (`simkit.transports.gate`).
 from __future__ import annotations
 
 import contextvars
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import pool as process_pool
+from queue import SimpleQueue
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from simkit.adapters.ears import Ears
+from simkit.adapters.thread_turns import ThreadTurns
 from simkit.transports.gate import is_gated
+from simkit.transports.guards import serves_many, watched_thread
 from simkit.transports.installing import Installation, Made, Row
+
+_turns: Final = Ears[ThreadTurns]("simkit_thread_turns")
+
+
+@contextmanager
+def taking_turns(turns: ThreadTurns) -> Iterator[None]:
+    """Let the threads that are started in this context, and in what it starts, take turns."""
+    with _turns.lent_to(turns), turns.led():
+        yield
+
+
+def _in_turn(turns: ThreadTurns, rank: int, work: Callable[..., Any]) -> Callable[..., Any]:
+    def working(*args: Any, **kwargs: Any) -> Any:
+        with turns.working(rank), watched_thread():
+            return work(*args, **kwargs)
+
+    return working
 
 
 def _submit(before: Made) -> Made:
     def submit(self: ThreadPoolExecutor, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        turns = _turns.current()
+        if turns is not None:
+            rank = turns.submitted()
+            work = _in_turn(turns, rank, work)
         if is_gated():
             args, work = (work, *args), contextvars.copy_context().run
         found: Future[Any] = before(self, work, *args, **kwargs)
+        if turns is not None:
+            turns.pending(rank, self._work_queue, found)
+            turns.watch([*self._threads])
         return found
 
     return submit
 
 
-_REPLACED: Final[tuple[Row, ...]] = ((ThreadPoolExecutor, "submit", _submit),)
+def _start(before: Made) -> Made:
+    def start(self: threading.Thread) -> None:
+        turns = _turns.current()
+        if turns is None:
+            before(self)
+            return
+        if serves_many(self):
+            with turns.starting(self):
+                before(self)
+            return
+        rank = turns.submitted()
+        turns.starts(rank)
+        context, run = contextvars.copy_context(), _in_turn(turns, rank, self.run)
+        self.run = lambda: context.run(run)  # type: ignore[method-assign]
+        try:
+            before(self)
+        except BaseException:
+            turns.failed_to_start(rank)
+            raise
+
+    return start
+
+
+class _Inbox:
+    """A thread pool's queue of work, from which one worker after the other takes something."""
+
+    def __init__(self, inbox: SimpleQueue[Any], lock: threading.Lock) -> None:
+        self._inbox, self._lock = inbox, lock
+
+    def get(self) -> Any:
+        """Return the next piece of work, which waits for its turn."""
+        with self._lock:
+            task = self._inbox.get()
+            turns = _turns.current()
+            if task is None or turns is None:
+                return task
+            job, place, work, args, kwds = task
+            return job, place, _in_turn(turns, turns.submitted(), work), args, kwds
+
+
+class _Worker:
+    """What the threads of a `multiprocessing.pool.ThreadPool` do."""
+
+    serves_many = True
+
+    def __init__(self, before: Made) -> None:
+        self._before = before
+
+    def __call__(self, inqueue: Any, *args: Any, **kwargs: Any) -> None:
+        """Take work until there is no more; in a process of its own nothing is changed."""
+        if isinstance(inqueue, SimpleQueue):
+            inqueue = _Inbox(inqueue, _locks.setdefault(inqueue, threading.Lock()))
+        self._before(inqueue, *args, **kwargs)
+
+
+_locks: Final[WeakKeyDictionary[SimpleQueue[Any], threading.Lock]] = WeakKeyDictionary()
+
+_REPLACED: Final[tuple[Row, ...]] = (
+    (ThreadPoolExecutor, "submit", _submit),
+    (threading.Thread, "start", _start),
+    (process_pool, "worker", _Worker),
+)
 carrying_contexts: Final = Installation(lambda: _REPLACED)
 """A context manager; may be entered by several scenarios at once."""

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from simkit.errors import NetworkRefused
 from simkit.transports.places import place, user_frame
 from simkit.wire.http import HttpRequest
+from simkit.wire.protocols import PROTOCOLS
+from simkit.wire.unspoken import unspoken
 
 _UNKNOWN: Final = "module:function"
 
@@ -29,6 +31,15 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             f"{function}}}}}` and `tool_results: {{{tool}: {{returns: [0.1, 0.2]}}}}`. Or put a "
             "fake in its place under `app: {setup: module:function}`, or record it with a "
             "`cassette`.",
+            host, None,
+        )  # fmt: skip
+    interface = unspoken(request)
+    if interface:
+        return NetworkRefused(
+            f"the pipeline sent {sent}{at}: that is {interface}, which simkit does not speak, and "
+            f"the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others answer can "
+            "be recorded and replayed with a `cassette`; or put a fake in the client's place under "
+            "`app: {setup: module:function}`.",
             host, None,
         )  # fmt: skip
     return NetworkRefused(

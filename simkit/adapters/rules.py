@@ -4,9 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from simkit.errors import ScriptBroken
+from simkit.errors import ScriptBroken, ScriptMisfit
 from simkit.scenario.apps import AgentRule, App
 from simkit.source import near
+
+
+def handoff_tools_of(rules: Mapping[str, AgentRule]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return tools with the agent that gets control, and shared ones with their argument.
+
+    Raises ScriptBroken where two rules name one tool and no argument says which agent is meant.
+    """
+    tools: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for agent, rule in rules.items():
+        for one in rule.handoff:
+            other = first.setdefault(one.tool, agent)
+            if other != agent and not (one.target and one.target == shared.get(one.tool)):
+                raise ScriptBroken(
+                    f"tool `{one.tool}` passes control to {other!r} and to {agent!r}, and the "
+                    "rules do not agree on the argument that says which.\n"
+                    f"Name it in each rule: `handoff: {{tool: {one.tool}, target: ARGUMENT}}`.",
+                    ("agents", agent, "handoff"),
+                )
+            if one.target:
+                shared[one.tool] = one.target
+            else:
+                tools[one.tool] = agent
+    return tools, shared
 
 
 def refuse_nodes(app: App) -> None:
@@ -22,7 +47,7 @@ def refuse_nodes(app: App) -> None:
 
 
 def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
-    """Raises ScriptBroken for a rule that names a node which no graph has and which never ran.
+    """Raises ScriptMisfit for a rule that names a node which no graph has and which never ran.
 
     Where the nodes are not all there are, a rule may speak of a graph that this scenario does not
     reach: there only a name that is nearly a node's is wrong.
@@ -30,11 +55,11 @@ def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
     for agent, rule in app.agents.items():
         for node in rule.node:
             if node not in nodes and (are_all or near(node, nodes)):
-                raise ScriptBroken(_nothing("node", node, app, nodes), ("agents", agent, "node"))
+                raise ScriptMisfit(_nothing("node", node, app, nodes), ("agents", agent, "node"))
 
 
 def check_agents(app: App, known: Collection[str], met: Collection[str]) -> None:
-    """Raises ScriptBroken for a rule of an agent that never ran and is nearly called like one.
+    """Raises ScriptMisfit for a rule of an agent that never ran and is nearly called like one.
 
     ``known`` are the agents that the framework knows, ``met`` those that ran. Which others code
     may make, nobody knows: the names alone say that one was misspelt.
@@ -42,7 +67,7 @@ def check_agents(app: App, known: Collection[str], met: Collection[str]) -> None
     for agent in _unmet(app.agents, {*known, *met}):
         names = dict.fromkeys((*known, *met))
         if near(agent, [name for name in names if name not in app.agents]):
-            raise ScriptBroken(_nothing("agent", agent, app, names), ("agents", agent))
+            raise ScriptMisfit(_nothing("agent", agent, app, names), ("agents", agent))
 
 
 def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[str]:

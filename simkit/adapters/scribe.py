@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from simkit import events as e
-from simkit.adapters.activations import Asked, Run
+from simkit.adapters.activations import Asked, Run, Seen
 from simkit.adapters.filtering import cuts_between
-from simkit.adapters.handoff_calls import told_by
+from simkit.adapters.handoff_calls import agents_named, told_by
 from simkit.adapters.pen import Pen
 from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
@@ -28,6 +28,7 @@ from simkit.runtime.clock import VirtualClock
 from simkit.runtime.state import as_message
 from simkit.trace import References, canonical
 from simkit.wire.attachments import is_failed
+from simkit.wire.values import Offer
 
 
 class Scribe(Pen):
@@ -41,8 +42,8 @@ class Scribe(Pen):
         """This turn's."""
         self.requested: list[e.HandoffRequested] = []
         """This turn's handoffs that were not made yet."""
-        self.offered: set[str] = set()
-        """The tools that models were offered so far."""
+        self.offered: dict[str, JsonValue] = {}
+        """The tools that models were offered so far, with the latest schema of each."""
         self.handoff_tools: Mapping[str, str] = {}
         """Tool to the agent to which it passes control."""
         self.routers: Mapping[str, str] = {}
@@ -53,7 +54,7 @@ class Scribe(Pen):
         """The channel that holds what was said."""
         self._sessions: dict[str, Session] = {}
         self._session = Session()
-        self._handoffs = 0
+        self._handoffs = self._agent_runs = 0
 
     # Turns
 
@@ -62,7 +63,8 @@ class Scribe(Pen):
         *, resumes: bool = False,
     ) -> None:  # fmt: skip
         """The user says something, or answers (``resumes``) with ``value``."""
-        self.turn, self.runs, self.requested, self._handoffs = turn, [], [], 0
+        self.turn, self.runs, self.requested = turn, [], []
+        self._handoffs = self._agent_runs = 0
         self.waits_for = ""
         is_new = session not in self._sessions
         if is_new:
@@ -94,8 +96,9 @@ class Scribe(Pen):
         self.turn = turn
 
     def end_turn(
-        self, reply: JsonValue, error: e.ErrorFacts | None, unused: tuple[e.UnusedLines, ...]
-    ) -> None:
+        self, reply: JsonValue, error: e.ErrorFacts | None, unused: tuple[e.UnusedLines, ...],
+        unused_results: tuple[e.UnusedResults, ...] = (),
+    ) -> None:  # fmt: skip
         """The pipeline waits for the user again, or has failed."""
         for run in self.runs:
             if not run.is_over:
@@ -107,6 +110,7 @@ class Scribe(Pen):
                 error=error,
                 unused=unused,
                 waits_for=self.waits_for if error is None else "",
+                unused_results=unused_results,
             )
         )
 
@@ -115,15 +119,21 @@ class Scribe(Pen):
     def begin_run(
         self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
         outer: str = "", parent: str = "", channels: tuple[str, ...] | None = None,
+        call_id: str = "", is_node: bool = False, state: str = "", received: JsonValue = None,
     ) -> Run:  # fmt: skip
         """An agent goes to work; if a handoff to it was asked for, that is now made.
 
         A run of a parallel ``group`` opens a branch; another is in the ``branch`` that is named.
-        ``channels`` are those that it can read, where that is not all of the state.
+        ``channels`` are those that it can read, where that is not all of the state. ``call_id`` is
+        the tool call that is carried out by running it: several of one message are a group too.
+        A graph's node (``is_node``) counts for the limit of runs once it has asked a model.
+        ``state`` names the graph's in which it works, ``received`` is what no channel holds.
         """
-        self.limit("agent_runs_per_turn", len(self.runs) + 1)
+        self.limit("agent_runs_per_turn", self._agent_runs + 1)
+        self._agent_runs += not is_node
         self.numbers.runs += 1
-        run = Run(f"r{self.numbers.runs}", agent)
+        run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
+        run.seen = Seen(state, canonical(received), channels)
         asked = next((one for one in self.requested if one.to_agent == agent), None)
         handoff = source = ""
         if asked is not None:
@@ -145,10 +155,17 @@ class Scribe(Pen):
             e.AgentStarted(
                 *self.at(agent, run), input=canonical(input), handoff=handoff, handoff_from=source,
                 group=group, channels=channels, branch=run.id if group else branch, outer=outer,
-                parent=parent,
+                parent=parent, call_id=call_id, state=state, received=run.seen.received,
             )
         )  # fmt: skip
         return run
+
+    def begin_marked(self, agent: str, around: Run | None) -> Run:
+        """Begin a run that user code names; it receives what the run ``around`` it did."""
+        seen = around.seen if around is not None else Seen()
+        return self.begin_run(
+            agent, channels=seen.channels, state=seen.state, received=seen.received
+        )
 
     def begin_group(self) -> str:
         """Returns the id of a new group of runs that are parallel."""
@@ -252,14 +269,16 @@ class Scribe(Pen):
     # Model calls
 
     def sent(
-        self, run: Run, messages: Sequence[Message], tools: Sequence[str],
-        settings: Mapping[str, JsonValue],
+        self, run: Run, messages: Sequence[Message], offers: Sequence[Offer],
+        settings: Mapping[str, JsonValue], *, hidden: str = "",
     ) -> str:  # fmt: skip
         """A context was sent; returns the call's id. System messages at its front are made for it,
         all others are part of the log."""
         run.model_calls += 1
+        if run.is_node and run.model_calls == 1:
+            self._agent_runs += 1
         self.limit("model_calls_per_run", run.model_calls)
-        self.offered.update(tools)
+        self.offered.update((offer.name, offer.schema) for offer in offers)
         session = self._session
         front = next((k for k, m in enumerate(messages) if m.role != "system"), len(messages))
         made = [
@@ -267,9 +286,11 @@ class Scribe(Pen):
             for m in messages[:front]
         ]
         words, count = self._words(), self.count
+        session.come_back(run.agent, run.id, messages)
         reading = session.readings.of(
-            ("agent", run.agent), messages[front:], self._ours, words, count
-        )
+            ("agent", run.agent), messages[front:],
+            lambda message: self._ours(message, run.agent), words, count,
+        )  # fmt: skip
         rest, prints = reading.messages, reading.prints
         stream = session.streams.get(run.agent)
         if stream is None:
@@ -287,13 +308,36 @@ class Scribe(Pen):
         self.sink.emit(
             e.ContextBuilt(
                 *self.at(run.agent, run), call, tuple(parts),
-                tools=tuple(name for name in tools if self.target_of(name) is None),
+                tools=tuple(offer.name for offer in offers),
                 settings=canonical(settings) or None, tokens=tokens,
-                budget=self.limits.context_tokens or 0,
+                budget=self.limits.context_tokens or 0, handoffs=self._targets_of(offers),
+                handoff_tools=tuple(self._handoff_tools_of(offers)),
+                hidden=hidden,
             )
         )  # fmt: skip
         self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
         return call
+
+    def _handoff_tools_of(self, offers: Sequence[Offer]) -> Iterator[tuple[str, str]]:
+        """Yield the offered tools that pass control, each with the agent that gets it."""
+        for offer in offers:
+            target = self.target_of(offer.name)
+            if target is not None:
+                yield offer.name, target
+
+    def _targets_of(self, offers: Sequence[Offer]) -> tuple[str, ...] | None:
+        """Returns the agents to which offered tools pass control; None where one does not say."""
+        found: dict[str, None] = {}
+        for offer in offers:
+            argument = self.routers.get(offer.name)
+            if argument is None:
+                target = self.target_of(offer.name)
+                found.update({target: None} if target else {})
+            elif not (named := agents_named(offer.schema, argument)):
+                return None
+            else:
+                found.update(dict.fromkeys(named))
+        return tuple(found)
 
     def filtered(
         self, run: Run, before: Sequence[Message], after: Sequence[Message], by: str, *,
@@ -320,21 +364,26 @@ class Scribe(Pen):
         """Returns what `_ours` depends on, as it is now: adapters may add to either in place."""
         return {**self.handoff_tools}, {**self.routers}
 
-    def _ours(self, message: Message) -> Message:
-        """Returns a message with our ids, and handoff calls under the name that they go by."""
+    def _ours(self, message: Message, agent: str = "") -> Message:
+        """Returns a message with our ids, and with the agents to which its calls pass control."""
         if not message.calls and not message.call_id:
             return message
-        calls = tuple(self._our_call(call) for call in message.calls)
+        calls = tuple(self._our_call(call, agent) for call in message.calls)
         call_id = self.call_id(message.call_id) if message.call_id else ""
         return msgspec.structs.replace(message, calls=calls, call_id=call_id)
 
-    def _our_call(self, call: ToolCall) -> ToolCall:
-        target, argument = self.target_of(call.name, call.args), self.routers.get(call.name)
-        name = f"{HANDOFF_PREFIX}{target}" if target else call.name
-        args = call.args
-        if argument is not None and isinstance(args, Mapping):
-            args = {name: value for name, value in args.items() if name != argument}
-        return ToolCall(self.call_id(call.id), name, args)
+    def _our_call(self, call: ToolCall, agent: str) -> ToolCall:
+        target = self.target_of(call.name, call.args) or ""
+        to = "" if call.name == f"{HANDOFF_PREFIX}{target}" else target
+        ours = self._session.known_again(call.id, call.name, call.args, agent)
+        return ToolCall(ours or self.call_id(call.id), call.name, call.args, to)
+
+    def passed_by(self, call: ToolCall) -> JsonValue:
+        """Returns what a call passes on: its arguments without the one that names the agent."""
+        argument = self.routers.get(call.name)
+        if argument is None or not isinstance(call.args, Mapping):
+            return call.args
+        return {name: value for name, value in call.args.items() if name != argument}
 
     def target_of(self, tool: str, args: JsonValue = None) -> str | None:
         """Returns the agent to which a tool passes control, if it does; empty where only the
@@ -371,6 +420,10 @@ class Scribe(Pen):
     def _arrived(self, message: Message, run: Run | None) -> Message:
         """Adds what a context holds and nobody was heard to say: tool results mostly."""
         asked = self._session.asked.get(message.call_id) if message.role == "tool" else None
+        if message.role == "tool" and not message.call_id and run is not None:
+            # Clients may leave out a call that is like another, and send both results.
+            pending = (one for one in self.pending(message.tool) if not one.call.is_handoff)
+            asked = next((one for one in pending if one.run is run), None)
         if asked is None:
             author = self._session.voices.get(message.content)
             if message.role == "assistant" and author:
@@ -395,17 +448,19 @@ class Scribe(Pen):
         said = self.log(message, run)
         if said.calls and said.content:
             self._session.voices[said.content] = run.agent
+        if said.calls:
+            self._session.ask_together(run.agent, run.id, said.calls)
         run.said = True
         self.sink.emit(
             e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage)
         )  # fmt: skip
         for one in said.calls:
-            self._session.asked[one.id] = Asked(one, run.agent, run)
+            self._session.ask(Asked(one, run.agent, run))
             if one.is_handoff:
-                told = told_by(one.args)
+                told = told_by(self.passed_by(one))
                 self.hand_over(
-                    run.agent, one.name.removeprefix(HANDOFF_PREFIX), told.payload,
-                    type=told.type, query=told.query, run=run, call_id=one.id,
+                    run.agent, one.target, told.payload, type=told.type, query=told.query,
+                    run=run, call_id=one.id,
                 )  # fmt: skip
         if not said.calls:
             run.final = said
@@ -428,14 +483,16 @@ class Scribe(Pen):
             if asked.call.name == tool and not asked.is_told:
                 yield asked
 
-    def tool_called(self, asked: Asked) -> None:
-        """A tool is carried out."""
+    def tool_called(self, asked: Asked, args: JsonValue = None) -> None:
+        """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
         asked.is_told = True
+        call = asked.call
         self.sink.emit(
             e.ToolCalled(
-                *self.at(asked.agent, asked.run), asked.call.id, asked.call.name, asked.call.args
+                *self.at(asked.agent, asked.run), call.id, call.name,
+                call.args if args is None else args,
             )
-        )
+        )  # fmt: skip
 
     def tool_answered(self, asked: Asked, result: JsonValue = None, error: str = "") -> None:
         """A tool came back."""

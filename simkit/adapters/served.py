@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from urllib.parse import unquote
 
@@ -18,7 +18,9 @@ from simkit import events as e
 from simkit.adapters.attribution import AGENT_HEADER, Attribution
 from simkit.adapters.driver import Script, facts_of
 from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
+from simkit.adapters.rules import handoff_tools_of
 from simkit.adapters.scribe import Scribe
+from simkit.adapters.served_sessions import SessionMarks
 from simkit.context.tokens import counter_named
 from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.failures import BROKEN_OFF
@@ -35,6 +37,8 @@ NEXT: Final = "/simkit/next"
 """A POST to this path begins the next turn. From the first on, contexts begin none."""
 ENDED: Final = "ProgramEnded"
 """The error of a run whose program did not ask for all turns."""
+MIXED: Final = "SessionMixed"
+"""The error of a run whose program goes on with another session than the scenario does."""
 _ADDRESS: Final = re.compile(r"^(https?://[^/?#]*)([^?#]*)(.*)$", re.DOTALL)
 _AGENT_PATH: Final = re.compile(r"^/agents/([^/]+)(/.*)$")
 _SHOWN: Final = 60
@@ -50,17 +54,26 @@ class ServedRun:
 
     def __init__(
         self, app: App, script: Script, turns: Sequence[UserTurn], sink: Sink,
-        others: Answerer | None = None,
+        others: Answerer | None = None, ends_on_tools: Collection[str] = (),
     ) -> None:  # fmt: skip
-        """``others`` answers agents that a turn has no lines for: a cassette."""
+        """``others`` answers agents that a turn has no lines for: a cassette.
+
+        ``ends_on_tools`` are the agents whose tool's result is their output: no later request
+        holds what it returned.
+        """
         self._script, self._turns, self._others = script, turns, others
         self._clock = VirtualClock(script.start)
         facts = facts_of(app, script.limits)
+        agents = {
+            name: msgspec.structs.replace(
+                facts.agents.get(name, e.AgentFacts()), ends_on_tools=True
+            )
+            for name in ends_on_tools
+        }
+        facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
         count = counter_named(facts.tokens)
         self._scribe = scribe = Scribe(sink, self._clock, count, script.limits)
-        scribe.handoff_tools = {
-            tool: agent for agent, rule in app.agents.items() for tool in rule.handoff
-        }
+        scribe.handoff_tools, scribe.routers = handoff_tools_of(app.agents)
         sink.emit(
             e.RunStarted(
                 0, scenario=script.scenario, seed=script.seed, start=script.start,
@@ -75,6 +88,7 @@ class ServedRun:
             scribe, Attribution(app.agents), answers, others, lambda url: False, script.plan
         )
         self._is_led = False
+        self._marks = SessionMarks()
         self._failed: Fails | None = None
         """The failure with which the program was last answered, and with nothing since."""
         self._error: e.ErrorFacts | None = None
@@ -99,10 +113,32 @@ class ServedRun:
             return self._next()
         protocol = protocol_of(request)
         if protocol is None:
-            return self._something_else(request, path)
+            return self._counted(request) or self._something_else(request, path)
+        messages = _messages(request, protocol)
         if not self.problem:
-            self._follow(_latest(request, protocol))
-        return self._answered(request, protocol)
+            sessions = self._marks.sessions_of(messages)
+            self._follow(_latest(messages), sessions)
+            self._check_session(sessions)
+        if self._error is not None and self._error.type == MIXED:
+            fails = Fails("invalid_request", 400, f"simkit: {self._error.message}")
+            return protocol.failed("simkit", fails, Asked(protocol.name, "", ()))
+        decision = self._answered(request, protocol)
+        self._marks.note(self._turns[self._scribe.turn - 1].session, _said(decision, request))
+        return decision
+
+    def _check_session(self, sessions: frozenset[str]) -> None:
+        """Stop where a request's own history is another session's than that of its turn."""
+        place = self._scribe.turn
+        session = self._turns[place - 1].session
+        if self._is_led or not sessions or session in sessions:
+            return
+        named = " or ".join(repr(one) for one in sorted(sessions))
+        self._error = e.ErrorFacts(
+            MIXED,
+            f"a request goes on with session {named}, as its history says, but turn {place} is of "
+            f"session {session!r}. Let the program ask in the order of the scenario's turns, or "
+            f"begin each turn with a POST to {NEXT}.",
+        )
 
     def _answered(self, request: HttpRequest, protocol: Protocol) -> Decision:
         before, self._gate.last_failure = self._clock.now(), None
@@ -130,8 +166,11 @@ class ServedRun:
         self._begin()
         return _json(200, {"turn": self._scribe.turn})
 
-    def _follow(self, said: str) -> None:
-        """Begins the turn whose message is the latest that a context holds."""
+    def _follow(self, said: str, sessions: frozenset[str]) -> None:
+        """Begins the turn whose message is the latest that a context holds.
+
+        ``sessions`` are those that the context's history fits, as far as it tells.
+        """
         if not self._scribe.turn:
             self._begin()
         if self._is_led:
@@ -142,6 +181,10 @@ class ServedRun:
             text = self._turns[coming].text
             there = _end_of(text, said)
             is_next = coming == place
+            if sessions and not is_next and self._turns[coming].session not in sessions:
+                continue
+            if is_next and sessions and self._goes_on_instead(place, sessions):
+                return
             if there > now and (is_next or said.strip() == text.strip()):
                 break
             # Who says the same twice is at the second once the first is answered.
@@ -152,12 +195,19 @@ class ServedRun:
         while self._scribe.turn <= coming:
             self._begin()
 
+    def _goes_on_instead(self, place: int, sessions: frozenset[str]) -> bool:
+        """Say whether a request belongs to the turn that has begun, and not to the next one's."""
+        now, coming = self._turns[place - 1].session, self._turns[place].session
+        is_asked = bool(self._script.model.unused())
+        return is_asked and now in sessions and coming not in sessions
+
     def _begin(self) -> None:
         if self._scribe.turn:
             self._end_turn()
         place = self._scribe.turn
         turn = self._turns[place]
         self._scribe.begin_turn(place + 1, turn.session, turn.project, turn.text, turn.value)
+        self._marks.note(turn.session, [Message("user", turn.text)])
         self._script.model.begin_turn(place)
         self._script.plan.begin_turn(place)
 
@@ -209,6 +259,12 @@ class ServedRun:
 
     # Requests that are no model calls
 
+    def _counted(self, request: HttpRequest) -> HttpResponse | None:
+        try:
+            return self._gate.counted(request)
+        except SimkitError as problem:
+            return _json(400, _error(str(problem)))
+
     def _something_else(self, request: HttpRequest, path: str) -> HttpResponse:
         host = _ADDRESS.sub(r"\1", request.url)
         variables = {
@@ -255,14 +311,29 @@ def _parted(request: HttpRequest) -> tuple[str, str, str]:
     return host, path, query
 
 
-def _latest(request: HttpRequest, protocol: Protocol) -> str:
-    """Returns the latest user message of a context, else its instructions; empty for neither."""
+def _messages(request: HttpRequest, protocol: Protocol) -> Sequence[Message]:
+    """Return the messages of a request's context; none where it cannot be read."""
     try:
-        messages = protocol.asked(request).messages
+        return protocol.asked(request).messages
     except WireInvalid:
-        return ""
+        return ()
+
+
+def _latest(messages: Sequence[Message]) -> str:
+    """Returns the latest user message of a context, else its instructions; empty for neither."""
     users = [message.content for message in messages if message.role == "user"]
     return users[-1] if users else "\n".join(m.content for m in messages if m.role == "system")
+
+
+def _said(decision: Decision, request: HttpRequest) -> list[Message]:
+    """Return what a response says, as the program's next request will hold it."""
+    protocol = protocol_of(request)
+    if protocol is None or not isinstance(decision, HttpResponse) or decision.status != 200:
+        return []
+    try:
+        return [protocol.heard(decision, protocol.asked(request)).message]
+    except WireInvalid:
+        return []
 
 
 def _end_of(text: str, said: str) -> int:

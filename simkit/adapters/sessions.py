@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
 from simkit.adapters.activations import Asked
 from simkit.adapters.readings import Readings
 from simkit.adapters.streams import Print, SentStream
-from simkit.messages import Message
+from simkit.messages import JsonValue, Message, ToolCall
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+_LATEST: Final = 16
+"""Among how many groups of calls one that comes back is looked for."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The calls of one message, as a model asked for them."""
+
+    run: str
+    ids: tuple[str, ...]
+    args: tuple[bytes, ...]
 
 
 class Session:
@@ -27,9 +44,108 @@ class Session:
         """Tool calls by id."""
         self.ids: dict[str, str] = {}
         """Foreign ids of calls to ours."""
+        self._alike: dict[tuple[str, bytes], list[str]] = {}
+        """Our ids of the calls that models asked for, by name and arguments."""
+        self._served: dict[str, str] = {}
+        """Our ids to those under which the calls were served."""
+        self._kept: set[str] = set()
+        """Calls that came back under the id under which they were served."""
+        self._renamed: dict[str, int] = {}
+        """How many other ids came for a call."""
+        self._waiting: dict[tuple[str, ...], list[Group]] = {}
+        """What was asked for in one message and did not come back yet, by agent and tools."""
 
     def served(self, ours: str, prefix: str) -> str:
         """Returns the id of our call as a provider writes it, by which it is known again."""
         made = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
-        self.ids[made] = ours
+        self.ids[made], self._served[ours] = ours, made
         return made
+
+    def ask(self, asked: Asked) -> None:
+        """Notes a call that a model asks for."""
+        call = asked.call
+        self.asked[call.id] = asked
+        self._alike.setdefault((call.name, _said(call.args)), []).append(call.id)
+
+    def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:
+        """Notes the calls of one message, by which it is known when it comes back."""
+        group = Group(run, tuple(c.id for c in calls), tuple(_said(c.args) for c in calls))
+        self._waiting.setdefault(_tools(agent, calls), []).append(group)
+
+    def come_back(self, agent: str, run: str, messages: Sequence[Message]) -> None:
+        """Finds the calls that a request answers for the first time, whatever their ids are.
+
+        Clients that number the calls of each request or of each conversation use one id for many
+        calls: what an agent asked for last stands at the end of what it is sent next.
+        """
+        calls = next((one.calls for one in reversed(messages) if one.calls), ())
+        waiting = self._waiting.get(_tools(agent, calls))
+        if not calls or not waiting:
+            return
+        served = tuple(self._ours_served(call.id) for call in calls)
+        args = tuple(_said(call.args) for call in calls)
+        latest = waiting[: -_LATEST - 1 : -1]
+        group = next((one for one in latest if one.ids == served), None)
+        if group is None and not any(served):
+            alike = [one for one in latest if one.args == args]
+            own = [one for one in alike or latest if one.run == run]
+            # Clients may fill in arguments: then only the run says which calls they are.
+            group = next(iter(own or alike), None)
+            for call, ours in zip(calls, group.ids if group is not None else (), strict=False):
+                self._rename(call.id, ours)
+        if group is not None:
+            waiting.remove(group)
+
+    def _ours_served(self, foreign: str) -> str:
+        """Returns our id of a call that comes under the id under which it was served, or empty."""
+        ours = self.ids.get(foreign, "")
+        return ours if ours and self._served.get(ours) == foreign else ""
+
+    def _rename(self, foreign: str, ours: str) -> None:
+        self._renamed[ours] = self._renamed.get(ours, 0) + 1
+        self.ids[foreign] = ours
+
+    def known_again(self, foreign: str, name: str, args: JsonValue, agent: str = "") -> str:
+        """Returns our id of a call that comes under a foreign one; empty for a call that is new.
+
+        Clients of protocols that need no ids make their own. Such a call is told by its name,
+        arguments and order, first among those of the ``agent`` that is sent it. An id that stood
+        for another call now stands for this one.
+        """
+        ours, said = self.ids.get(foreign, ""), _said(args)
+        asked = self.asked.get(ours)
+        if ours and asked is None:
+            return ours
+        if self._ours_served(foreign) and asked is not None and asked.call.name == name:
+            self._kept.add(ours)
+            return ours
+        if asked is not None and (asked.call.name, _said(asked.call.args)) == (name, said):
+            return ours
+        alike = [one for one in self._alike.get((name, said), ()) if one not in self._kept]
+        if alike:
+            own = [one for one in alike if agent and self.asked[one].agent == agent]
+            ours = min(own or alike, key=lambda one: self._renamed.get(one, 0))
+            self._rename(foreign, ours)
+            return ours
+        if asked is not None and asked.call.name == name:
+            return ours
+        self.ids.pop(foreign, None)
+        return ""
+
+
+def _tools(agent: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
+    return agent, *(call.name for call in calls)
+
+
+def _said(args: JsonValue) -> bytes:
+    """Returns arguments as bytes; ``3.0`` is ``3``, for some clients know no whole numbers."""
+    encoded = _encode(args)
+    return _encode(_whole(args)) if b".0" in encoded else encoded
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(one) for key, one in value.items()}
+    return [*map(_whole, value)] if isinstance(value, list) else value

@@ -20,7 +20,9 @@ Print: TypeAlias = tuple[Any, ...]
 
 def print_of(message: Message) -> Print:
     """Returns what makes a message the same as another."""
-    calls = tuple((c.id, c.name, _encode(c.args)) for c in message.calls) if message.calls else ()
+    calls: tuple[Any, ...] = ()
+    if message.calls:
+        calls = tuple((c.id, c.name, _encode(c.args), c.to) for c in message.calls)
     return message.role, message.content, calls, message.call_id
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from simkit.adapters.scribe import Scribe
-from simkit.errors import ScriptBroken
+from simkit.errors import ScriptBroken, ScriptMisfit
 from simkit.scenario.apps import App
 from simkit.source import near
 
@@ -24,7 +24,7 @@ def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
 def refuse_unreached(
     tools: Iterable[str], app: App, scribe: Scribe, reached: Collection[str]
 ) -> None:
-    """Raises ScriptBroken for results that no call of the turn could have had.
+    """Raises ScriptMisfit for results that no call of the turn could have had.
 
     ``reached`` are the tools whose calls were answered, or carried out, where that was seen.
     """
@@ -32,12 +32,13 @@ def refuse_unreached(
         if tool in reached:
             continue
         if scribe.was_asked_for(tool):
-            raise _nobody_knows(tool, app, scribe.turn)
+            unknown = _nobody_knows(tool, app, scribe.turn)
+            raise ScriptMisfit(unknown.what, unknown.path)
         if tool not in scribe.offered:
             names = ", ".join(sorted(scribe.offered)) or "none"
             nearest = near(tool, scribe.offered)
             hint = f" Did you mean `{nearest}`?" if nearest else ""
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"no model was offered tool `{tool}`.{hint} Offered: {names}.",
                 ("turns", scribe.turn - 1, "tool_results", tool),
             )

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -39,12 +39,24 @@ def surroundings(
     offline = {name: value for name, value in _OFFLINE.items() if name not in os.environ}
     folders = [str((Path(app.folder) / path).resolve()) for path in app.options.path]
     with (
+        _directory(),
         _environment({**keys, **offline, **app.options.env}),
         _imported_from(folders),
         _modules(app, folders),
         _set_up(app, find),
     ):
         yield
+
+
+@contextmanager
+def _directory() -> Iterator[None]:
+    """Comes back to the working directory, which setups and pipelines may change."""
+    before = os.getcwd()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.chdir(before)
 
 
 class _Variable:

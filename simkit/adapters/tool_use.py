@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,9 +11,12 @@ import msgspec
 from simkit.adapters.activations import Asked
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.scribe import Scribe
-from simkit.errors import SimkitError, ToolMissing
+from simkit.adapters.tool_args import received
+from simkit.errors import ScriptBroken, SimkitError, ToolMissing
+from simkit.json_schema.coercion import is_same
 from simkit.marks import current_mark
 from simkit.messages import JsonValue
+from simkit.models.script import refuse_unwrapped
 from simkit.ports import Tools
 from simkit.trace import canonical
 
@@ -29,6 +32,8 @@ class ToolUse:
         self, scribe: Scribe, gate: ModelGate, tools: Tools, others: Answerer | None
     ) -> None:
         self._scribe, self._gate, self._tools, self._others = scribe, gate, tools, others
+        self.returns_list: Callable[[str], bool] = lambda tool: False
+        """Whether the function that carries a tool out says that it returns a list."""
         self.reached: set[str] = set()
         """The tools that were called."""
 
@@ -40,13 +45,15 @@ class ToolUse:
 
         ``asked`` is the model's request, where that is known.
         """
-        plain = canonical(dict(args))
+        self._gate.wait_turn()
         with self._gate.lock:
-            asked = asked or self._asked(tool, plain)
+            pending = [asked] if asked is not None else [*self._scribe.pending(tool)]
+            plain = canonical(self._received(tool, args, pending))
+            asked = asked or self._asked(tool, plain, pending)
             if asked.is_answered:  # It is carried out again: each attempt has its own end.
                 asked = msgspec.structs.replace(asked, is_answered=False)
             self.reached.add(tool)
-            self._scribe.tool_called(asked)
+            self._scribe.tool_called(asked, plain)
             if self._tools.scripts(tool):
                 return self._scripted(asked, plain)
         try:
@@ -56,10 +63,19 @@ class ToolUse:
             raise
         return self._observed(asked, result)
 
-    def _asked(self, tool: str, args: JsonValue) -> Asked:
+    def _received(
+        self, tool: str, args: Mapping[str, Any], pending: Sequence[Asked]
+    ) -> Mapping[str, Any]:
+        """Returns the arguments of a call that a model may have asked for, or else the code."""
+        if not pending:
+            return args
+        return received(args, pending[0].call.args, self._scribe.offered.get(tool))
+
+    def _asked(self, tool: str, args: JsonValue, pending: Sequence[Asked]) -> Asked:
         """Returns the model's request that is carried out: the same one, else the oldest."""
-        pending = list(self._scribe.pending(tool))
-        asked = next((one for one in pending if one.call.args == args), None)
+        asked = next((one for one in pending if one.call.args == args), None) or next(
+            (one for one in pending if is_same(one.call.args, args)), None
+        )
         if asked is not None or pending:
             return asked or pending[0]
         mark, runs = current_mark(), self._scribe.runs
@@ -72,6 +88,11 @@ class ToolUse:
             answer = self._tools.call(asked.agent, asked.call.name, args)
         except ToolMissing as problem:
             raise self._gate.halt(problem) from problem
+        if self.returns_list(asked.call.name):
+            try:
+                refuse_unwrapped(asked.call.name, answer)
+            except ScriptBroken as problem:
+                raise self._gate.halt(problem) from problem
         scribe.clock.advance_to(scribe.clock.now() + answer.latency_ms)
         if answer.error is not None:
             scribe.tool_answered(asked, error=answer.error)

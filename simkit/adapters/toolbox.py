@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextvars
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FunctionType, MethodType
-from typing import Any, Final
+from types import CodeType, FunctionType, MethodType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from simkit.errors import CallUnattributed, FunctionMissing, RunHalted
 
@@ -44,6 +44,10 @@ class Toolbox:
         finally:
             for function in self._exchanged:
                 _put_back(function)
+
+    def returns_list(self, tool: str) -> bool:
+        """Whether a tool's function is annotated to return a list."""
+        return any(is_list_of(one) for one, name in self.tools.items() if name == tool)
 
     def add(self, tool: str, function: FunctionType) -> None:
         """Stands in for one more function, where it stands by already."""
@@ -89,6 +93,20 @@ def plain_function(tool: str, found: Any) -> FunctionType:
         "which nothing can stand in for. Name a Python function under `app.tools`.",
         tool,
     )
+
+
+def is_list_of(function: Callable[..., Any]) -> bool:
+    """Whether a function says that it returns a list or another sequence of values."""
+    try:
+        annotation = get_type_hints(function).get("return")
+    except Exception:  # A name that is not there, or only for type checkers: nothing is said.
+        return False
+    kinds = [one for one in get_args(annotation) if one is not type(None)]
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        annotation = kinds[0] if len(kinds) == 1 else None
+    kind: Any = get_origin(annotation) or annotation
+    is_sequence = isinstance(kind, type) and issubclass(kind, (Sequence, Set))
+    return is_sequence and not issubclass(kind, (str, bytes))
 
 
 def _held_by(found: Any) -> Any:

@@ -13,7 +13,7 @@ from simkit.adapters.scribe import Scribe
 from simkit.adapters.shapes import shape_differences, shape_of
 from simkit.adapters.taps import Listener
 from simkit.adapters.tool_traffic import real_result, result_of, tool_request
-from simkit.cassettes import Cassette, Interaction, Keying, Player, Policy, Recorder, load, save
+from simkit.cassettes import Cassette, Interaction, Keying, Player, Policy, Recorder, save
 from simkit.cassettes.encodings import NotDecodable, decoded
 from simkit.errors import CassetteInvalid, CassetteMissed, WireInvalid
 from simkit.messages import JsonValue
@@ -56,6 +56,7 @@ class Traffic:
         self._terms, self._keying = terms, keying
         self._player = Player(self.cassette, keying, terms.policy, terms.again)
         self._recorder = Recorder(keying.redactor)
+        self._waiting: dict[int, HttpRequest] = {}
         self._problem: CassetteInvalid | None = None
         """Why what came cannot be recorded."""
         self.is_live = terms.mode in ("all", "verify", "new_episodes") or (
@@ -76,6 +77,7 @@ class Traffic:
             self._came(number, call.run.agent, call.request, recorded, answer, scribe.turn)
             told(answer)
 
+        self._waiting[number] = call.request
         return Forward(Listener(ended, lambda response: _is_whole(response, call)))
 
     def decide_other(self, request: HttpRequest, agent: str, scribe: Scribe) -> Decision | None:
@@ -90,6 +92,7 @@ class Traffic:
         def ended(answer: HttpAnswer) -> None:
             self._came(number, agent, request, recorded, answer, scribe.turn)
 
+        self._waiting[number] = request
         return Forward(Listener(ended, lambda response: True))
 
     def records(self, tool: str) -> bool:
@@ -137,6 +140,8 @@ class Traffic:
         answer: HttpAnswer, turn: int,
     ) -> None:  # fmt: skip
         """Takes in what was really answered."""
+        if isinstance(answer, HttpResponse):
+            self._waiting.pop(number, None)
         if self.mode == "verify":
             if recorded is not None:
                 self._compare(agent, request, recorded, answer, turn)
@@ -171,6 +176,11 @@ class Traffic:
                 )
             )
 
+    def unanswered(self) -> list[str]:
+        """Returns the requests that were sent and had no whole answer, a line for each."""
+        url = self._keying.redactor.url
+        return [f"{one.method} {url(one.url)}" for one in self._waiting.values()]
+
     def unplayed(self) -> list[str]:
         """Returns what answered nothing, a line for each: agent, turn and address."""
         if self.mode == "all" or (self.mode == "once" and self.is_live):
@@ -202,10 +212,12 @@ class Traffic:
         ]
         if not found:
             return 0
-        if self.mode == "all" and path.exists():
-            save(path, _in_place(load(path), name, found), self._keying, replace=True)
-        else:
-            save(path, found, self._keying)
+        # `once` records where nothing was there; what is there now, another process recorded.
+        is_whole = self.mode in ("all", "once")
+        save(
+            path, found, self._keying,
+            placed=(lambda now: _in_place(now, name, found)) if is_whole else None,
+        )  # fmt: skip
         return len(found)
 
 

@@ -58,7 +58,8 @@ from simkit.bdd.places import Lines, Places
 from simkit.bdd.telling import Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary
 from simkit.errors import SimkitError, SourceError
-from simkit.expect.judge import Judgement
+from simkit.expect.judge import Judgement, strictly
+from simkit.output import clean
 from simkit.report.text import findings_text
 from simkit.scenario.files import Library
 from simkit.scenario.needs import unmet
@@ -67,6 +68,7 @@ _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _STORY: Final[pytest.StashKey[Story]] = pytest.StashKey()
 _TELLER: Final = "simkit-bdd"
 WARNINGS: Final = "simkit warnings"
+PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report that shows what failed nothing; the property that counts it."""
 
 
@@ -135,8 +137,17 @@ class _Teller:
             return
         with _as_failure(request):
             judgement = told.end()
+        if request.config.getoption("--simkit-strict", default=False):
+            judgement = strictly(judgement)
+        if judgement.passed_over:
+            request.node.add_report_section(
+                "call", PASSED_OVER, clean(findings_text(judgement.passed_over))
+            )
+            request.node.user_properties.append((PASSED_OVER, len(judgement.passed_over)))
         if judgement.warnings:
-            request.node.add_report_section("call", WARNINGS, findings_text(judgement.warnings))
+            request.node.add_report_section(
+                "call", WARNINGS, clean(findings_text(judgement.warnings))
+            )
             request.node.user_properties.append((WARNINGS, len(judgement.warnings)))
         _hold(judgement, request)
 
@@ -185,7 +196,7 @@ def _hold(judgement: Judgement, request: pytest.FixtureRequest) -> None:
 def _again(text: str, request: pytest.FixtureRequest) -> str:
     seed = request.config.getoption("--simkit-seed", None)
     option = "" if seed is None else f" --simkit-seed {seed}"
-    return f"{text}\n\nreproduce: pytest {shlex.quote(request.node.nodeid)}{option}"
+    return clean(f"{text}\n\nreproduce: pytest {shlex.quote(request.node.nodeid)}{option}")
 
 
 class _Parser(StepParser):
@@ -220,7 +231,7 @@ def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
 def _skip_what_cannot_run(story: Story, request: pytest.FixtureRequest) -> None:
     reason = unmet(story.values.get("needs", ()))
     if reason and not request.config.getoption("--simkit-needs-met", False):
-        pytest.skip(reason)
+        pytest.skip(clean(reason))
 
 
 _before = set(globals())

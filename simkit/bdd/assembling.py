@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +25,8 @@ class Told(NamedTuple):
     values: dict[str, Any]
     claims: Claims
     places: Places
+    standing: Sequence[Set[str]]
+    """By turn, the tools whose results there were told for every turn."""
 
     def item(self) -> Item:
         """Returns the scenario's place in the feature file."""
@@ -83,7 +85,7 @@ class Assembly:
             self._changed.add(len(told.values["turns"]) - 1)
         for place in sorted(self._changed):
             values, places = told.part(place)
-            self._last = self._assembled(told, values, places)
+            self._last = self._assembled(told, values, places, place)
             self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
         self._changed.clear()
         assert self._last is not None
@@ -97,10 +99,21 @@ class Assembly:
         """Returns the scenario as if a file held it: all that is wrong with it is found."""
         return self._assembled(told, *told.whole())
 
-    def _assembled(self, told: Told, values: dict[str, Any], places: Places) -> Prepared:
+    def _assembled(
+        self, told: Told, values: dict[str, Any], places: Places, place: int | None = None
+    ) -> Prepared:
+        """Assembles the values of the whole story, or those of which one turn comes last."""
         document = places.document(values, partial(places.root, values))
         prepared = self._library.assembled(told.item(), document)
-        return prepared if self._seed is None else prepared.with_seed(self._seed)
+        if self._seed is not None:
+            prepared = prepared.with_seed(self._seed)
+        turns = prepared.scenario.turns
+        if place is None:
+            turns = tuple(map(_waiting, turns, told.standing))
+        else:
+            turns = (*turns[:-1], _waiting(turns[-1], told.standing[place]))
+        scenario = prepared.scenario.model_copy(update={"turns": turns})
+        return msgspec.structs.replace(prepared, scenario=scenario)
 
 
 class _Nodes:
@@ -115,6 +128,17 @@ class _Nodes:
             values, places = self._told.whole()
             self._root.append(places.root(values))
         return self._root[0]
+
+
+def _waiting(turn: Turn, standing: Set[str]) -> Turn:
+    """The turn; results that were told for every turn may wait for another one there."""
+    if not standing:
+        return turn
+    results = {
+        tool: msgspec.structs.replace(answers, may_wait=True) if tool in standing else answers
+        for tool, answers in turn.tool_results.items()
+    }
+    return turn.model_copy(update={"tool_results": results})
 
 
 def _claimed(values: dict[str, Any], expect: Mapping[str, Any]) -> dict[str, Any]:

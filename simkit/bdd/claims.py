@@ -284,6 +284,13 @@ def _all_of_this(story: Story, _: Said) -> Judgement | None:
     return judgement
 
 
+def _logged(story: Story, said: Said) -> Any:
+    record = {"message": story.met(said["condition"])}
+    if "level" in said:
+        record["level"] = str(said["level"]).upper()
+    return record
+
+
 ENDINGS: Final = (
     Step("there is no reply", lambda s, _: s.claim(("reply",), None), (), ("reply",)),
     Step(
@@ -314,6 +321,19 @@ ENDINGS: Final = (
         "these events happened in order, among others:",
         lambda s, _: s.claim(("events",), {_IN_ORDER: records_below(s.below)}), _TABLE, ("events",),
     ),
+    Step(
+        "the log has a[ {level:word}] record whose message {condition}",
+        lambda s, x: s.claim(("logs",), {"$has": [_logged(s, x)]}), (), ("logs",),
+    ),
+    Step(
+        "the log has no[ {level:word}] record whose message {condition}",
+        lambda s, x: s.claim(("logs",), {"$not": {"$has": [_logged(s, x)]}}), (), ("logs",),
+    ),
+    Step(
+        "these log records were made in order:",
+        lambda s, _: s.claim(("logs",), records_below(s.below)), _TABLE, ("logs",),
+    ),
+    Step("nothing was logged", lambda s, _: s.claim(("logs",), []), (), ("logs",)),
     Step(
         "the run satisfies {text}", lambda s, x: s.claim(("satisfies",), x["text"]), (),
         ("satisfies",),

@@ -110,6 +110,10 @@ CONTEXTS: Final = (
         "$unordered": x["names"]
     }),
     _of_context("{context} offers no tools", "tools", lambda s, x: []),
+    _of_context("{context} offers handoffs to {names}", "handoffs", lambda s, x: {
+        "$unordered": [s.agent(name) for name in x["names"]]
+    }),
+    _of_context("{context} offers no handoffs", "handoffs", lambda s, x: []),
     _of_context("{context} has the settings {matching}", "settings", lambda s, x: s.met(
         x["matching"]
     )),

@@ -122,6 +122,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "what was left out of {context} {condition}": (
         'what was left out of the context of nutrition has an item with by "max"'
     ),
+    "the handoffs in {context} {condition}": (
+        'the handoffs in the context of the workout coach have an item that is "workout_analyst"'
+    ),
     "the tools in {context} {condition}": (
         'the tools in the context of nutrition have an item that is "log_meal"'
     ),
@@ -169,6 +172,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "{context} has {amount} messages": "the second context of nutrition has 4 messages",
     "{context} offers the tools {names}": (
         "the context of nutrition offers the tools log_meal and lookup_food"
+    ),
+    "{context} offers handoffs to {names}": (
+        "the context of the workout coach offers handoffs to the workout analyst"
     ),
     "{context} has the settings {matching}": (
         "the context of nutrition has the settings temperature 0 and no seed"
@@ -255,6 +261,10 @@ EXAMPLES: Final[Mapping[str, str]] = {
         "these events happened in order, among others:"
         "\n  | kind         | agent     |\n  | RouteChosen  | router    |"
         "\n  | AgentStarted | nutrition |"
+    ),
+    "these log records were made in order:": (
+        "these log records were made in order:"
+        "\n  | level | logger      | message     |\n  | INFO  | coaching.api | logged pizza |"
     ),
     "the run satisfies {text}": 'the run satisfies "coaching.checks:is_polite"',
     "all of this holds:": (f"all of this holds:{_QUOTES.format('reply: {$contains: pizza}')}"),

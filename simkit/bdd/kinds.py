@@ -34,7 +34,8 @@ MEASURES: Final[Mapping[str, str]] = {
     "about ": "$approx",
     "": "",
 }
-_PLACE: Final = rf"(?:(?:{'|'.join(FIRST_WORDS)}|\d+(?:st|nd|rd|th)|last) )?"
+_ORDINAL: Final = rf"(?:{'|'.join(FIRST_WORDS)}|\d+(?:st|nd|rd|th)|last)"
+_IN_ITS: Final = " in its "
 _COUNT: Final = rf"(?:\d+|{'|'.join(COUNT_WORDS)})"
 _MEASURE: Final = f"(?:{'|'.join(word for word in MEASURES if word)})?"
 _PERCENT: Final = r"\d+(?:\.\d+)? ?%"
@@ -50,7 +51,10 @@ class Chosen(NamedTuple):
     agent: str
     """As it is said; ``*`` is every agent."""
     place: str
-    """From 0, or from -1 at the end; ``*`` is every one; empty is the first."""
+    """From 0, or from -1 at the end; ``*`` every one, ``any`` some one; empty where the claim
+    itself decides: what denies is of every one, what affirms of the first."""
+    run: str = ""
+    """The place of the agent's run whose contexts are meant; empty is all."""
 
 
 def agent_of(text: str) -> str:
@@ -116,20 +120,25 @@ def _chosen(noun: str) -> Kind:
     def read(text: str) -> Chosen:
         if text in (f"every {noun}", f"the {noun} of every agent"):
             return Chosen("*", "")
+        said, _, run = text.partition(_IN_ITS)
         place, _, agent = (
-            text.rpartition(f"{noun} of ") if f"{noun} of " in text else ("", "", text)
+            said.rpartition(f"{noun} of ") if f"{noun} of " in said else ("", "", said)
         )
-        return Chosen(agent_of(agent), _place(place.removeprefix("the ").strip()))
+        which = _place(place.removeprefix("the ").strip())
+        return Chosen(agent_of(agent), which, _place(run.removesuffix("run").strip()))
 
-    whole = rf"every {noun}|the {noun} of every agent|every {noun} of {AGENT}"
-    pattern = rf"(?:{whole}|the {_PLACE}{noun} of {AGENT})"
-    return Kind(pattern, read, f"the {noun} of nutrition", f"one {noun} of an agent, or every one")
+    whole = rf"every {noun}|the {noun} of every agent"
+    one = rf"(?:every|some|the(?: {_ORDINAL})?) {noun} of {AGENT}"
+    in_run = "" if noun == "run" else rf"(?:{_IN_ITS}{_ORDINAL} run)?"
+    pattern = rf"(?:{whole}|{one}{in_run})"
+    says = f"a {noun} of an agent: the first, the last, some, every one"
+    return Kind(pattern, read, f"the {noun} of nutrition", says)
 
 
 def _place(word: str) -> str:
     if word in FIRST_WORDS:
         return str(FIRST_WORDS.index(word))
-    special = {"": "", "last": "-1", "every": "*"}
+    special = {"": "", "last": "-1", "every": "*", "some": "any"}
     return special[word] if word in special else str(int(re.sub(r"\D", "", word)) - 1)
 
 

@@ -13,6 +13,7 @@ NOUNS: Final = {
     "reply": "the reply",
     "handoffs": "the handoffs",
     "tool_calls": "the tool calls",
+    "logs": "the log records",
     "events": "the events",
     "error": "the error",
     "interrupt": "the question",
@@ -23,6 +24,7 @@ NOUNS: Final = {
     "context.dropped": "what was dropped from {context}",
     "context.left_out": "what was left out of {context}",
     "context.tools": "the tools in {context}",
+    "context.handoffs": "the handoffs in {context}",
     "context.tokens": "the tokens in {context}",
     "context.share": "the shares in {context}",
     "context.settings": "the settings of {context}",
@@ -38,7 +40,8 @@ NOUNS: Final = {
 
 def _key(story: Story, chosen: Chosen) -> str:
     agent = chosen.agent if chosen.agent == "*" else story.agent(chosen.agent)
-    return f"{agent}[{chosen.place}]" if chosen.place else agent
+    run = f"[run {chosen.run}]" if chosen.run else ""
+    return f"{agent}{run}[{chosen.place}]" if chosen.place else f"{agent}{run}"
 
 
 def path_of(story: Story, said: Said, claim: str) -> tuple[str, ...]:

@@ -53,7 +53,8 @@ class Story:
         self._coming: list[_Coming] = []
         self._planned: list[_Coming] = []
         self._standing: dict[str, list[_Coming]] = {}
-        self._stood: set[str] = set()
+        self._stood: list[set[str]] = []
+        """By turn, the tools whose results there are those of every turn to come."""
         self._restart: Lines | None = None
         self.lines: Lines = (1, 1)
         """The lines of the step that is being told."""
@@ -251,7 +252,7 @@ class Story:
     def _told(self) -> Told:
         if not self._values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge")
-        return Told(self._values, self._claims, self._places)
+        return Told(self._values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:
         turns = self._values.get("turns")
@@ -277,7 +278,7 @@ class Story:
             self._places.say((*path, "restart"), self._restart, below=TURN)
             self._restart = None
         self._assembly.change(len(turns) - 1)
-        self._stood.clear()
+        self._stood.append(set())
         coming, self._coming = self._coming, []
         for said in coming:
             self._reply(said)
@@ -308,10 +309,10 @@ class Story:
         at: tuple[str | int, ...] = (*path, "tool_results", said.who)
         told = results.get(said.who)
         if stands:
-            self._stood.add(said.who)
-        elif said.who in self._stood:
+            self._stood[-1].add(said.who)
+        elif said.who in self._stood[-1]:
             # What is said in a turn replaces what stands.
-            self._stood.remove(said.who)
+            self._stood[-1].remove(said.who)
             told = None
         if told is None:
             results[said.who] = said.answer

@@ -18,6 +18,7 @@ from simkit import paths
 from simkit.cassettes.normalising import address, canonical, json_of, without_circumstance
 from simkit.cassettes.redacting import redacted_body
 from simkit.errors import ReferenceInvalid
+from simkit.expressions import Expression
 from simkit.redact import Redactor
 from simkit.wire.http import HttpRequest
 from simkit.wire.protocols import protocol_of
@@ -156,8 +157,8 @@ def _is_pattern(word: str) -> bool:
     return len(word) > 2 and word.startswith("/") and word.endswith("/")
 
 
-def _compiled(word: str) -> re.Pattern[str]:
+def _compiled(word: str) -> Expression:
     try:
-        return re.compile(word)
+        return Expression(word)
     except re.error as error:
         raise ReferenceInvalid(f"the pattern `{word}` cannot be read: {error}") from None

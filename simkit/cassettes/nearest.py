@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from simkit.cassettes.keys import Question
 from simkit.cassettes.normalising import canonical, json_of
 from simkit.cassettes.reasons import Asking, Heard
+from simkit.wire.http import path_of
 
 COMPARED_MAX: Final = 1_000
 """Recordings that are compared with a request, those that have not answered yet first."""
@@ -15,10 +17,11 @@ def nearest(asking: Asking, heard: Heard) -> int | None:
     """Returns the place of the recording that is most like the request; None if nothing is.
 
     One of the same agent at the same address comes first, then one at the same address. What was
-    asked elsewhere is not similar.
+    asked elsewhere is similar only where the body is equal, or the path but for its query.
     """
     question, questions, played = asking.question, heard.questions, heard.played
     there = [n for n, other in enumerate(questions) if other.address == question.address]
+    there = there or [n for n, other in enumerate(questions) if _is_moved(other, question)]
     items = heard.cassette.interactions
     its_own = [number for number in there if items[number].agent == asking.agent]
     candidates = sorted(its_own or there, key=lambda number: played[number])[:COMPARED_MAX]
@@ -33,6 +36,14 @@ def nearest(asking: Asking, heard: Heard) -> int | None:
         return shared, _shared_ends(question.body, body), -played[number]
 
     return max(candidates, key=likeness)
+
+
+def _is_moved(one: Question, other: Question) -> bool:
+    """Whether two questions are the same but for the path or the query."""
+    if one.method != other.method:
+        return False
+    paths = (path_of(one.address), path_of(other.address))
+    return paths[0] == paths[1] or (bool(one.body) and one.body == other.body)
 
 
 def _parts(body: bytes) -> set[bytes]:

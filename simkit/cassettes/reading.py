@@ -79,13 +79,17 @@ class Text:
 
         They are 0 for a text of which no reader knows the places.
         """
+        return [first for first, _ in self.extents(at)]
+
+    def extents(self, at: Iterable[tuple[str | int, ...]]) -> list[tuple[int, int]]:
+        """Returns the first and the last line of each, as `lines` finds them."""
         paths = list(at)
         try:
             # What JSON says, YAML says too: positions of both come from one reader.
             root = _Composer(self).root()
         except CassetteInvalid:
-            return [0] * len(paths)
-        return [_line(root, path) for path in paths]
+            return [(0, 0)] * len(paths)
+        return [_extent(root, path) for path in paths]
 
     def invalid(self, path: tuple[str | int, ...], what: str) -> CassetteInvalid:
         """Returns the error that says what is wrong at a path of the data."""
@@ -113,13 +117,15 @@ class Text:
         return _Builder(self.path).built(composer.root())
 
 
-def _line(node: Node, path: Iterable[str | int]) -> int:
+def _extent(node: Node, path: Iterable[str | int]) -> tuple[int, int]:
     for step in path:
         found = child(node, step)
         if found is None:
             break
         node = found[1]
-    return int(node.start_mark.line) + 1
+    # The end of a block is the start of what comes after it.
+    is_block = node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line
+    return int(node.start_mark.line) + 1, int(node.end_mark.line) + (not is_block)
 
 
 class _Composer(CParser):

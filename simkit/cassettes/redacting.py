@@ -12,9 +12,11 @@ import msgspec
 
 from simkit.cassettes.dialects import FRAMING
 from simkit.cassettes.pieces import with_body
+from simkit.cassettes.streams import redacted_events, redacted_lines
 from simkit.cassettes.values import Interaction
 from simkit.redact import Redactor
-from simkit.wire.http import Headers, HttpRequest, HttpResponse, header
+from simkit.wire.http import Headers, HttpRequest, HttpResponse
+from simkit.wire.sse import is_stream
 
 REQUEST_HEADERS: Final = frozenset(
     ("accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta",
@@ -53,8 +55,7 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
     """Returns the response with the headers that are recorded and without secrets."""
-    is_stream = "event-stream" in header(response.headers, "content-type")
-    redact = _redacted_events if is_stream else redacted_body
+    redact = redacted_events if is_stream(response) else redacted_lines
     headers = _kept(response.headers, RESPONSE_HEADERS, redactor)
     found = msgspec.structs.replace(response, headers=headers)
     return with_body(found, redact(response.body, redactor))
@@ -63,19 +64,6 @@ def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpRespons
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
     """Returns a body with every secret replaced; one without secrets as it is."""
     return redactor.line(body)
-
-
-def _redacted_events(body: bytes, redactor: Redactor) -> bytes:
-    """Redacts server-sent events: what one carries is JSON of its own."""
-    lines = []
-    for line in body.split(b"\n"):
-        name, mark, value = line.partition(b":")
-        lead = value[: len(value) - len(value.lstrip())]
-        end = value[len(value.rstrip()) :] if value.strip() else b""
-        inner = redactor.line(value.strip())
-        lines.append(line if inner == value.strip() else name + mark + lead + inner + end)
-    # What several lines hold together shows only now, a key in PEM for one.
-    return redactor.line(b"\n".join(lines))
 
 
 def _kept(headers: Headers, names: frozenset[str], redactor: Redactor) -> Headers:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from simkit.cassettes.format import encoded
 from simkit.cassettes.keys import Keying
@@ -14,7 +15,11 @@ from simkit.cassettes.loading import absent, load, loads
 from simkit.cassettes.redacting import redacted
 from simkit.cassettes.values import Cassette, Interaction, place
 from simkit.errors import CassetteInvalid
+from simkit.locks import exclusive
 from simkit.redact import Redactor
+
+Placed: TypeAlias = Callable[[Cassette], Sequence[Interaction]]
+"""Returns all that a file is to hold, given what it holds."""
 
 
 def save(
@@ -23,18 +28,41 @@ def save(
     keying: Keying,
     *,
     replace: bool = False,
+    placed: Placed | None = None,
 ) -> Cassette:
     """Writes interactions behind those of the file, or in their place, and returns the cassette.
+
+    ``placed`` says where they stand among those that the file holds now. Processes that write to
+    one folder wait for each other, so that each adds to what the one before has written.
 
     Raises CassetteInvalid, and leaves the file as it is, if it cannot be read, if what would be
     written holds a secret, or if it cannot be written.
     """
     path = Path(path)
-    before = load(path) if os.path.lexists(path) else absent(path)
     if not interactions and not replace:
-        return before
-    kept = () if replace else before.interactions
-    whole = tuple(redacted(item, keying.redactor) for item in (*kept, *interactions))
+        return _before(path)
+    folder = Path(os.path.realpath(path)).parent
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(folder))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
+        before = _before(path)
+        if placed is not None:
+            found = placed(before)
+        else:
+            found = (*(() if replace else before.interactions), *interactions)
+        return _saved(path, found, keying)
+
+
+def _before(path: Path) -> Cassette:
+    return load(path) if os.path.lexists(path) else absent(path)
+
+
+def _saved(path: Path, interactions: Sequence[Interaction], keying: Keying) -> Cassette:
+    whole = tuple(redacted(item, keying.redactor) for item in interactions)
     cassette = Cassette(path, whole)
     keys = {
         number: keying.question(item.request).key(item.agent) for number, item in enumerate(whole)
@@ -86,7 +114,8 @@ def _write(path: Path, content: bytes) -> None:
         os.replace(temporary, file)
         _settle(file.parent)
     except OSError as error:
-        raise CassetteInvalid(f"{path}: the file cannot be written: {error.strerror}") from None
+        why = error.strerror or str(error)
+        raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,7 @@ from simkit.cassettes.redacting import redacted_body, redacted_response
 from simkit.cassettes.values import Interaction, place
 from simkit.errors import CassetteInvalid
 from simkit.redact import Redactor
+from simkit.redact.names import NAMES
 from simkit.wire.http import Headers
 
 _PLACEHOLDER: Final = re.compile(r"\[redacted:(\w+)\]")
@@ -38,10 +39,9 @@ class Leak(msgspec.Struct, frozen=True, gc=False):
 
 
 def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
-    """Yields the secrets in files; raises CassetteInvalid for a file that is no text at all."""
+    """Yields the secrets in files, each once; raises CassetteInvalid for what is no text at all."""
     for path in paths:
         text = Text(Path(path), read(Path(path)))
-        told: set[tuple[int, str]] = set()
         lists = "interactions"
         try:
             tree = text.tree()
@@ -50,37 +50,74 @@ def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
         except (CassetteInvalid, Misfit):
             # What cannot be read as a cassette is looked through as a text.
             interactions = []
-        starts = text.lines((lists, number) for number in range(len(interactions)))
-        for number, item in enumerate(interactions):
-            for where, rule in _leaks(item, redactor):
-                told.add((number, rule))
-                yield Leak(str(path), starts[number], f"{place(number)}.{where}", rule)
-        for offset, rule in redactor.found(text.text, by_name=not interactions):
-            line = text.text.count("\n", 0, offset) + 1
-            number = sum(start <= line for start in starts) - 1
-            if (number, rule) not in told:
-                yield Leak(str(path), line, "", rule)
+        known = [
+            _Known((lists, number, *steps), f"{place(number)}.{where}", rule)
+            for number, item in enumerate(interactions)
+            for where, steps, rule in _leaks(item, redactor)
+        ]
+        seen = [
+            (text.text.count("\n", 0, offset) + 1, rule)
+            for offset, rule in redactor.found(text.text)
+        ]
+        # In a cassette's text, names stand where there are none: quotes are another format's.
+        by_name = set(NAMES) if interactions else set[str]()
+        yield from sorted(
+            _placed(str(path), text, known, seen, by_name),
+            key=lambda leak: leak.line,
+        )
 
 
-def _leaks(item: Interaction, redactor: Redactor) -> Iterator[tuple[str, str]]:
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """A secret of an interaction's field."""
+
+    steps: tuple[str | int, ...]
+    at: str
+    rule: str
+
+
+def _placed(
+    path: str, text: Text, known: list[_Known], seen: list[tuple[int, str]], by_name: set[str]
+) -> Iterator[Leak]:
+    """Yields each secret at the line that shows it, or at the line of its field.
+
+    What stands in a field of which a secret is known is that secret, whatever the text calls it.
+    """
+    left, covered = list(seen), set[int]()
+    for leak, (first, last) in zip(known, text.extents(k.steps for k in known), strict=True):
+        inside = [hit for hit in left if first <= hit[0] <= last]
+        own = next((hit for hit in inside if hit[1] == leak.rule), inside[0] if inside else None)
+        if own is not None:
+            left.remove(own)
+        covered.update(range(first, last + 1))
+        yield Leak(path, own[0] if own else first, leak.at, leak.rule)
+    for line, rule in left:
+        if line not in covered and rule not in by_name:
+            yield Leak(path, line, "", rule)
+
+
+_Place: TypeAlias = tuple[str, tuple[str, ...], str]
+"""How a field is called, the keys that lead to it, and the rule."""
+
+
+def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
     asked, answered = item.request, item.response
     for rule in _rules(asked.url, redactor.url(asked.url)):
-        yield "request.uri", rule
+        yield "request.uri", ("request", "uri"), rule
     yield from _header_leaks("request", asked.headers, redactor)
     for rule in _rules(_text(asked.body), _text(redacted_body(asked.body, redactor))):
-        yield "request.body", rule
+        yield "request.body", ("request", "body"), rule
     yield from _header_leaks("response", answered.headers, redactor)
     after = redacted_response(answered, redactor).body
     for rule in _rules(_text(answered.body), _text(after)):
-        yield "response.body", rule
+        yield "response.body", ("response", "body"), rule
 
 
-def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[tuple[str, str]]:
+def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_Place]:
     for name, value in headers:
         if _MASKED.fullmatch(value):
             continue
         for rule in _rules(value, redactor.value({name: value}).get(name, "")):
-            yield f"{part}.headers.{name.lower()}", rule
+            yield f"{part}.headers.{name.lower()}", (part, "headers", name), rule
 
 
 def _rules(before: str, after: str) -> list[str]:

@@ -6,6 +6,8 @@ by the user.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 import traceback
@@ -15,7 +17,7 @@ from typing import Any, Final
 
 import click
 
-from simkit.errors import SimkitError
+from simkit.errors import OutputFailed, SimkitError
 
 COMMANDS: Final = {
     "bdd": "List what the lines of a feature file may say.",
@@ -73,8 +75,9 @@ class _LazyGroup(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         from simkit import __version__
+        from simkit.output import echo
 
-        click.echo(f"simkit {__version__}")
+        echo(f"simkit {__version__}")
         ctx.exit()
 
 
@@ -101,10 +104,17 @@ def cli(wants_traceback: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits; whatever goes wrong ends in one clear text on stderr."""
+    # Python has None in place of a stream that was closed when it started.
+    is_closed = sys.stdout is None
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    if is_closed:
+        _say("stdout is closed: there is nowhere to write to")
+        sys.exit(BROKEN)
     sys.exit(_exit_code(arguments))
 
 
@@ -117,28 +127,58 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except OutputFailed as problem:
+        _leave(sys.stdout)
+        _say(str(problem))
+        return BROKEN
     except SimkitError as problem:
-        click.echo(str(problem), err=True)
+        _say(str(problem))
         return BROKEN
     except click.exceptions.Abort:
-        click.echo("stopped", err=True)
+        _say("stopped")
         return STOPPED
     except click.ClickException as problem:
-        problem.show()
+        said = io.StringIO()
+        problem.show(file=said)
+        _say(said.getvalue().rstrip("\n"))
         return BROKEN
     except BrokenPipeError:
-        # Whoever read has enough; nothing may be flushed to the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read has enough.
+        _leave(sys.stdout)
         return 1
     except Exception as problem:
-        click.echo(bug_text(problem, "simkit --traceback …"), err=True)
+        _say(bug_text(problem, "simkit --traceback …"))
         return BROKEN
+
+
+def _say(text: str) -> None:
+    """Writes a text on stderr; where that cannot be, nobody can be told."""
+    from simkit.output import echo
+
+    try:
+        echo(text, err=True)
+    except (OSError, OutputFailed):
+        _leave(sys.stderr)
+
+
+def _leave(stream: Any) -> None:
+    """Lets what is left in a stream go nowhere, so that nothing fails at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def bug_text(problem: BaseException, again: str) -> str:
-    """Says that simkit itself failed; with the traceback if the user asked for it."""
+    """Says that simkit itself failed; with the traceback if the user asked for it.
+
+    What the system refuses (a name too long, a folder where a file is expected) is no bug.
+    """
     if os.environ.get(TRACEBACK_VARIABLE):
         return "".join(traceback.format_exception(problem)).rstrip()
+    if isinstance(problem, OSError):
+        why = problem.strerror or str(problem) or type(problem).__name__
+        return f"{problem.filename}: {why}" if problem.filename else why
+    if isinstance(problem, ValueError) and "null" in str(problem) and "embedded" in str(problem):
+        return f"the name of a file cannot be: {problem}"
     said = f"{type(problem).__name__}: {problem}".rstrip(": ")
     return (
         f"simkit itself failed: {said}\n"

@@ -19,11 +19,12 @@ def steps(word: str) -> int:
     """
     # Imported here because `simkit bdd --help` must not load pytest-bdd.
     from simkit.bdd.listing import listed_steps
+    from simkit.output import echo
 
     lines = list(listed_steps(word))
     if not lines:
-        click.echo(f"no step has the word `{word}`", err=True)
+        echo(f"no step has the word `{word}`", err=True)
         return 1
     for line in lines:
-        click.echo(line)
+        echo(line)
     return 0

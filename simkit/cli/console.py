@@ -6,22 +6,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import click
-
+from simkit.output import echo, mark, styled
 from simkit.report.table import TABLE_WIDTH
-from simkit.report.wording import WIDTH, Paint, Tone, plain
+from simkit.report.wording import WIDTH, Paint, plain
 from simkit.words import short
 
-_STYLES: Final[Mapping[Tone, Mapping[str, Any]]] = {
-    "good": {"fg": "green"},
-    "bad": {"fg": "red"},
-    "warning": {"fg": "yellow"},
-    "quiet": {"dim": True},
-    "strong": {"bold": True},
-}
 TABLE_WIDTH_LEAST: Final = 96
 """A narrower table would cut what agents say; on a narrower terminal its lines wrap."""
 PROGRESS_AFTER_S: Final = 0.5
@@ -30,11 +21,7 @@ PROGRESS_EVERY_S: Final = 0.1
 
 def paint_for(color: bool) -> Paint:
     """Returns what puts tones on texts: colours, or nothing."""
-    return _colored if color else plain
-
-
-def _colored(text: str, tone: Tone) -> str:
-    return click.style(text, **_STYLES[tone])
+    return styled if color else plain
 
 
 def wants_color() -> bool:
@@ -67,12 +54,10 @@ class Progress:
             return
         self._drawn, self._is_drawn = now, True
         line = short(f"{self._done} of {self._total}: {name}", WIDTH - 21)
-        sys.stderr.write(f"\r\x1b[2K{line}")
-        sys.stderr.flush()
+        echo(mark("clear") + line, err=True, end="")
 
     def clear(self) -> None:
         """Takes the line away, before something else is printed."""
         if self._is_drawn:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+            echo(mark("clear"), err=True, end="")
             self._is_drawn = False

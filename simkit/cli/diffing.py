@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import click
 from msgspec.structs import replace
 
 from simkit import __version__
@@ -19,6 +18,7 @@ from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
 from simkit.diff import TraceDiff, trace_diff, without
 from simkit.errors import SimkitError, SourceError, TraceError
 from simkit.ledger import FOLDER
+from simkit.output import echo, echo_commands, echo_json
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import (
     Compared,
@@ -46,15 +46,15 @@ def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
         told.append(pair)
         lines = list(pair_lines(pair, sides, paint)) if form == "text" else []
         if lines:
-            click.echo("\n".join(lines) + "\n")
+            echo("\n".join(lines) + "\n")
     if form == "json":
-        click.echo(diff_json(told, sides, __version__))
+        echo_json(diff_json(told, sides, __version__))
     elif form == "markdown":
-        click.echo(diff_markdown(told, sides))
+        echo(diff_markdown(told, sides))
     else:
-        for line in diff_annotations(told, sides) if form == "github" else ():
-            click.echo(line)
-        click.echo(summary_line(told, sides, paint))
+        if form == "github":
+            echo_commands(diff_annotations(told, sides))
+        echo(summary_line(told, sides, paint))
     return exit_code(told)
 
 

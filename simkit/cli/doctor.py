@@ -21,10 +21,11 @@ def command(scenario: str) -> int:
     # Imported here because `simkit doctor --help` must not load what reads scenarios.
     from simkit.cli.examining import environment_text
     from simkit.cli.first_turn import first_turn
+    from simkit.output import echo
 
-    click.echo(environment_text())
+    echo(environment_text())
     if not scenario:
         return 0
     found = first_turn(scenario)
-    click.echo(f"\n{found.text}")
+    echo(f"\n{found.text}")
     return 0 if found.is_well else 2

@@ -49,6 +49,20 @@ _TOLD_BY_SPANS: Final[Mapping[str, str]] = {
 }
 """Frameworks whose agents are told by the spans that they emit."""
 
+SEEN: Final = ("contexts", "runs", "handoffs", "state", "filters")
+"""What may be seen of a framework; a claim on what is not is "not observable"."""
+_NAMED: Final = "if `pipeline` names an agent"
+_SEEN_BY_ADAPTER: Final[Mapping[str, tuple[str, ...]]] = {
+    "langgraph": ("yes", "yes", "yes", "yes", "yes"),
+    "openai-agents": ("yes", "yes", "yes", _NAMED, "yes"),
+    "pydantic-ai": ("yes", "yes", "yes", _NAMED, "yes"),
+    "google-adk": ("yes", "yes", "yes", _NAMED, "yes"),
+}
+_SEEN_BY_OTHERS: Final = ("yes", "yes", "as it says", "as it says", "as it says")
+"""Of an adapter that is a package of its own."""
+_SEEN_BY_SPANS: Final = ("yes", "yes", "by rules", "no", "no")
+_SEEN_BY_RULES: Final = ("yes", "by rules", "by rules", "no", "no")
+
 PLUGINS: Final[Mapping[str, str]] = {
     "pytest-httpx": "replaces the same methods of httpx: a test uses `httpx_mock` or simkit",
     "pytest-socket": "may forbid sockets to `simkit serve`; runs in process need none",
@@ -78,7 +92,7 @@ def environment_text() -> str:
         ("", ("simkit", "version"), [("agent-simkit", __version__)]),
         ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
         ("Providers", ("library", "version", "sends through"), providers()),
-        ("Frameworks", ("library", "version", "its agents are told by"), frameworks()),
+        ("Frameworks", ("library", "version", "its agents are told by", *SEEN), frameworks()),
         ("Variables", ("variable", "value", "what it does"), variables(os.environ)),
         ("pytest", ("plugin", "version", "beside simkit"), plugins()),
     )
@@ -126,13 +140,16 @@ def frameworks() -> Rows:
     found: Rows = []
     for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
+        seen: tuple[str, ...] = _SEEN_BY_RULES
         if name in _APART:
             how = "another process makes its calls: `simkit serve`"
         elif name.removesuffix("-slim") in adapters:
             how = f"its adapter, `{name.removesuffix('-slim')}`"
+            seen = _SEEN_BY_ADAPTER.get(name.removesuffix("-slim"), _SEEN_BY_OTHERS)
         elif name in _TOLD_BY_SPANS:
             how = _TOLD_BY_SPANS[name]
-        found.append((name, at, how))
+            seen = _SEEN_BY_SPANS
+        found.append((name, at, how, *seen))
     return found
 
 

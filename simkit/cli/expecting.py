@@ -6,13 +6,12 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-import click
-
 from simkit.accepting import FileChange, Note, additions, changed_text
 from simkit.accepting.files import read_bytes, text_of, with_text
 from simkit.cli.selection import select
 from simkit.cli.updating import offer
 from simkit.errors import SimkitError
+from simkit.output import echo
 from simkit.report.results import Result
 from simkit.scenario.files import Library
 from simkit.scenario.items import Item, items_in
@@ -41,7 +40,7 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
         if text != text_of(before):
             changes.append(FileChange(file, before, with_text(before, text)))
     if not changes:
-        click.echo("every turn that runs has claims")
+        echo("every turn that runs has claims")
     written = offer(changes, notes, accepts_all)
     return 0 if len(written) == len(changes) else 1
 

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
 from simkit.accepting import additions, changed_text
@@ -18,10 +17,12 @@ from simkit.cassettes import Keying, load
 from simkit.cli.console import paint_for
 from simkit.cli.new_files import write_new
 from simkit.errors import SimkitError
+from simkit.execution.alone import replayed_alone, root_of
 from simkit.execution.first_run import UNMARKED, Seen, first_run
 from simkit.execution.first_scenario import scenario_of
 from simkit.expect.findings import CLAIM, Finding
 from simkit.lint_catalogue import LINTS
+from simkit.output import echo
 from simkit.redact import Redactor
 from simkit.report.text import findings_text
 from simkit.scenario.files import Library, Prepared
@@ -43,6 +44,8 @@ class First(msgspec.Struct, frozen=True):
     said: tuple[str, ...]
     call: str = ""
     cassette: str = ""
+    folders: tuple[str, ...] = ()
+    """Where the app's modules are, beside the folder of work."""
 
 
 def write_first(first: First) -> int:
@@ -61,7 +64,7 @@ def write_first(first: First) -> int:
         )
     make = partial(
         scenario_of, seen, file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
-        first.pipeline, _app(first, file), first.said,
+        first.pipeline, _app(first, file, found=True), first.said,
     )  # fmt: skip
     text, problems = _holding(str(file), redactor.value(make()))
     if problems and any(used.tool in seen.functions for used in seen.used):
@@ -76,8 +79,20 @@ def write_first(first: First) -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not write_new(file, text):
         _refuse_what_is_there(file)
+    _check_alone(file)
     _tell(file, text)
     return 0
+
+
+def _check_alone(file: Path) -> None:
+    """Replay the file as a user would start it; raise SimkitError, and remove it, if it fails."""
+    failed = replayed_alone(str(file))
+    if failed:
+        file.unlink()
+        raise SimkitError(
+            f"{file}: not written, since it does not hold in a new process:\n{failed}\n"
+            "  Say with --path from which folder the app's modules are imported."
+        )
 
 
 def _refuse_what_is_there(file: Path) -> None:
@@ -85,9 +100,15 @@ def _refuse_what_is_there(file: Path) -> None:
         raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
 
 
-def _app(first: First, file: Path) -> dict[str, Any]:
-    path = os.path.relpath(Path.cwd(), file.resolve().parent).replace(os.sep, "/")
-    return {"path": [path], **({"call": first.call} if first.call else {})}
+def _app(first: First, file: Path, *, found: bool = False) -> dict[str, Any]:
+    """Return the app's options; with ``found``, the folder too in which its module was found."""
+    folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
+    root = root_of(first.pipeline) if found else None
+    if root is not None and root not in folders:
+        folders.append(root)
+    here = file.resolve().parent
+    path = [os.path.relpath(folder, here).replace(os.sep, "/") for folder in folders]
+    return {"path": path, **({"call": first.call} if first.call else {})}
 
 
 def _seen(first: First, file: Path, redactor: Redactor) -> Seen:
@@ -162,8 +183,8 @@ def _prepared(file: str, text: str) -> Prepared:
 def _tell(file: Path, text: str) -> None:
     (document,) = load_text(text, str(file))
     agents = {agent for turn in document.data["turns"] for agent in turn.get("replies", {})}
-    click.echo(
+    echo(
         f"{file}: {counted(len(document.data['turns']), 'turn')}, "
         f"{counted(len(agents), 'agent')}: {', '.join(sorted(agents))}"
     )
-    click.echo(f"It holds: `simkit replay {file}`. Read its claims: they say what is.")
+    echo(f"It holds: `simkit replay {file}`. Read its claims: they say what is.")

@@ -41,6 +41,8 @@ def command(folder: str | None, engine: str | None, name: str, output: str) -> i
 
 
 def _start(folder: str | None, options: dict[str, str]) -> None:
+    from simkit.output import echo
+
     for option, value in options.items():
         if value:
             raise SimkitError(f"simkit init: `{option}` needs `--from DIR`")
@@ -48,16 +50,17 @@ def _start(folder: str | None, options: dict[str, str]) -> None:
     from simkit.cli.starting import started
 
     for line in started(folder or "."):
-        click.echo(line)
-    click.echo(f"Next, in {folder}:" if folder else "Next:")
-    click.echo("  simkit replay scenarios\n  python -m pytest scenarios features")
+        echo(line)
+    echo(f"Next, in {folder}:" if folder else "Next:")
+    echo("  simkit replay scenarios\n  python -m pytest scenarios features")
 
 
 def _convert(engine: str, name: str, output: str) -> None:
     from simkit.cli.converting import convert
+    from simkit.output import echo
 
     done = convert(engine, name, output)
     for line in done.left_out:
-        click.echo(line, err=True)
-    click.echo(f"{done.file}: {done.summary}")
-    click.echo(f"`simkit validate {done.file}` says what it lacks.")
+        echo(line, err=True)
+    echo(f"{done.file}: {done.summary}")
+    echo(f"`simkit validate {done.file}` says what it lacks.")

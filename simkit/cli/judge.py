@@ -15,8 +15,12 @@ import click
     help="The scenarios that the traces are of, where they do not say it themselves.",
 )  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@click.option(
+    "--strict", is_flag=True,
+    help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
+)  # fmt: skip
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
-def command(traces: tuple[str, ...], asked: str, form: str, quiet: bool) -> int:
+def command(traces: tuple[str, ...], asked: str, form: str, strict: bool, quiet: bool) -> int:
     """Hold stored traces against today's claims and lints.
 
     TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
@@ -26,4 +30,4 @@ def command(traces: tuple[str, ...], asked: str, form: str, quiet: bool) -> int:
     # Imported here because `simkit judge --help` must not load what reads scenarios.
     from simkit.cli.judging import judge_traces
 
-    return judge_traces(traces, asked, form, quiet)
+    return judge_traces(traces, asked, form, quiet, strict)

@@ -10,18 +10,18 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import click
 import msgspec
 
 from simkit import __version__
 from simkit.cli import bug_text
 from simkit.cli.console import paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, Runner
-from simkit.cli.traces import Scenarios, Stored, stored, trace_files
+from simkit.cli.traces import Scenarios, Stored, stored, trace_files, unchanged
 from simkit.errors import SimkitError, TraceError
 from simkit.expect.findings import Finding
 from simkit.expect.judge import judge
 from simkit.ledger import FOLDER
+from simkit.output import echo, echo_commands, echo_json
 from simkit.report.github import result_annotations
 from simkit.report.json import json_text
 from simkit.report.outcomes import result_of
@@ -56,8 +56,15 @@ class Judged(Result, frozen=True):
         return f"simkit judge {shlex.quote(self.trace)}{named}"
 
 
-def judge_traces(paths: Sequence[str], asked: str, form: str, quiet: bool) -> int:
+def judge_traces(
+    paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool = False
+) -> int:
     """Judges and tells; returns the exit code. Raises SimkitError if nothing can be judged."""
+    with unchanged(paths or (FOLDER,)):
+        return _judged(paths, asked, form, quiet, strict)
+
+
+def _judged(paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool) -> int:
     began = time.perf_counter()
     files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in _at(path)))
     is_long = len(files) == 1 and not quiet
@@ -66,6 +73,7 @@ def judge_traces(paths: Sequence[str], asked: str, form: str, quiet: bool) -> in
             details="none" if form != "text" else "all" if is_long else "failing",
             color=wants_color() and form == "text",
             width=table_width(),
+            strict=strict,
         ),
         asked,
     )
@@ -74,14 +82,17 @@ def judge_traces(paths: Sequence[str], asked: str, form: str, quiet: bool) -> in
         ran = runner.ran_on(file)
         results.append(ran.result)
         if form == "text" and (ran.result.failed or not quiet):
-            click.echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
+            echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
             is_open = not ran.text.endswith("\n")
     if form == "json":
-        click.echo(_json(results))
+        echo_json(_json(results))
     else:
-        lines = result_annotations(results) if form == "github" else [""] * is_open
-        for line in (*lines, *_last_lines(results, time.perf_counter() - began)):
-            click.echo(line)
+        if form == "github":
+            echo_commands(result_annotations(results))
+        elif is_open:
+            echo()
+        for line in _last_lines(results, time.perf_counter() - began):
+            echo(line)
     return summary_of(results).exit_code
 
 
@@ -122,10 +133,12 @@ class _Judge(Runner):
         except Exception as problem:
             again = f"simkit --traceback judge {shlex.quote(file)}"
             return self._told(self._broken(file, bug_text(problem, again)), None)
+        outcome = self._strictly(outcome)
         found = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
         facts = {name: getattr(found, name) for name in Result.__struct_fields__}
         facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "asked": self._asked}
-        return self._told(Judged(**facts, unjudged=_unjudged(prepared.scenario)), outcome)
+        judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))
+        return self._told(judged, outcome, prepared)
 
     def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
         item = prepared.item

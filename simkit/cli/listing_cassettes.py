@@ -8,21 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-import click
 import msgspec
 
 from simkit.cassettes import Cassette, cassettes_in, load, over_age, scan
 from simkit.errors import CassetteInvalid, SourceError
 from simkit.execution.recorded import FOLDER, cassette_path
+from simkit.output import echo, echo_json
 from simkit.redact import Redactor
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.items import SCENARIO_SUFFIX, items_in
+from simkit.wire.http import HttpRequest
 from simkit.words import counted
 
 BROKEN: Final = 2
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
 _KILO: Final = 1_000
+_NAMES_MAX: Final = 4
+"""Protocols and hosts that a line lists; `--format json` has them all."""
 
 
 class User(msgspec.Struct, frozen=True):
@@ -41,7 +45,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """Those that name it; empty for an orphan."""
     interactions: int = 0
     protocols: Mapping[str, int] = {}
-    """How many interactions speak which protocol; ``other`` for what is no model call."""
+    """How many interactions speak which protocol; what is no model call by method and host."""
     bytes: int = 0
     recorded_at: str = ""
     """When the oldest interaction was recorded; empty where the file does not say."""
@@ -62,10 +66,10 @@ def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
     today = datetime.now(UTC).date()
     found = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode({"cassettes": found}), indent=2))
+        echo_json(msgspec.json.format(msgspec.json.encode({"cassettes": found}), indent=2).decode())
     else:
         for line in _lines(found):
-            click.echo(line)
+            echo(line)
     if any(one.error for one in found):
         return BROKEN
     return int(strict and any(one.is_orphan or one.days_over or one.stale for one in found))
@@ -83,16 +87,16 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
             errors.append(str(problem))
     if form == "json":
         told = {"files": len(files), "leaks": leaks, "errors": errors}
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2))
+        echo_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
     else:
         for leak in leaks:
             where = f"{leak.file}:{leak.line}" if leak.line else leak.file
             at = f"\n  at {leak.at}" if leak.at else ""
-            click.echo(f"{where}: a secret, known by the rule `{leak.rule}`{at}")
+            echo(f"{where}: a secret, known by the rule `{leak.rule}`{at}")
         for error in errors:
-            click.echo(error, err=True)
+            echo(error, err=True)
         secrets = counted(len(leaks), "secret") if leaks else "no secret found"
-        click.echo(f"{counted(len(files), 'file')}: {secrets}")
+        echo(f"{counted(len(files), 'file')}: {secrets}")
     return BROKEN if errors else int(bool(leaks))
 
 
@@ -192,8 +196,17 @@ def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
 
 
 def _protocols(cassette: Cassette) -> dict[str, int]:
-    counts = Counter(one.protocol or "other" for one in cassette.interactions)
+    counts = Counter(one.protocol or _foreign(one.request) for one in cassette.interactions)
     return dict(sorted(counts.items()))
+
+
+def _foreign(request: HttpRequest) -> str:
+    """Names a request that is no model call: ``GET api.example.com``."""
+    try:
+        host = urlsplit(request.url).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return f"{request.method} {host or request.url.partition('?')[0] or 'nowhere'}"
 
 
 def _lines(found: Sequence[Listed]) -> Iterator[str]:
@@ -219,7 +232,10 @@ def _row(one: Listed) -> tuple[str, ...]:
         said.append(f"{counted(one.stale, 'interaction')} of no scenario that names it")
     age = "age unknown" if one.days is None else counted(one.days, "day")
     size = f"{one.bytes / _KILO:,.1f} kB"
-    protocols = ", ".join(one.protocols) or "nothing"
+    names = [*one.protocols]
+    protocols = ", ".join(names[:_NAMES_MAX]) or "nothing"
+    if len(names) > _NAMES_MAX:
+        protocols += f", {len(names) - _NAMES_MAX} more"
     what = counted(one.interactions, "interaction")
     return one.file, what, protocols, size, age, "; ".join(said)
 

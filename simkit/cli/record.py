@@ -27,6 +27,9 @@ MODES = ("once", "new_episodes", "all", "verify", "none")
 @click.option("--force", is_flag=True, help="Record although CI is set.")
 @click.option("-k", "expression", default="", help="Run only what fits: words, and, or, not, ().")
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
+@click.option("--outside", is_flag=True,
+    help="Write cassettes that scenarios name outside their project, too.",
+)  # fmt: skip
 @click.option("--new", "name", default="", metavar="NAME",
     help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
 )  # fmt: skip
@@ -34,6 +37,9 @@ MODES = ("once", "new_episodes", "all", "verify", "none")
 @click.option("--say", "said", multiple=True, metavar="TEXT", help="With --new: a user's message.")
 @click.option("--call", default="", metavar="METHOD",
     help="With --new: the method that takes the message, where the app's object has several.",
+)  # fmt: skip
+@click.option("--path", "folders", multiple=True, metavar="DIR",
+    help="With --new: a folder from which the app's modules are imported, beside this one.",
 )  # fmt: skip
 @click.option("--cassette", default="", metavar="FILE",
     help="With --new: answer from this file, and send nothing.",
@@ -43,12 +49,14 @@ def command(
     mode: str,
     keep_failed: bool,
     force: bool,
+    outside: bool,
     expression: str,
     quiet: bool,
     name: str,
     pipeline: str,
     said: tuple[str, ...],
     call: str,
+    folders: tuple[str, ...],
     cassette: str,
 ) -> int:
     """Run scenarios of real code against their real providers, and keep the traffic.
@@ -65,6 +73,7 @@ def command(
         "--pipeline": pipeline,
         "--say": said,
         "--call": call,
+        "--path": folders,
         "--cassette": cassette,
     }
     _check(name, paths, options)
@@ -77,13 +86,13 @@ def command(
     if name:
         from simkit.cli.first_scenario import First, write_first
 
-        return write_first(First(name, pipeline, said, call, cassette))
+        return write_first(First(name, pipeline, said, call, cassette, folders))
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return replay(
         Call(
             paths=paths, show="", turn=None, agent="", seed=None, verify=False, failed=False,
             expression=expression, processes=1, form="table", quiet=quiet,
-            recording=Recording(mode, now, keep_failed),  # type: ignore[arg-type]
+            recording=Recording(mode, now, keep_failed, outside),  # type: ignore[arg-type]
         )
     )  # fmt: skip
 

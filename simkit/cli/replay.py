@@ -37,6 +37,10 @@ import click
     help="A scenario is broken, not skipped, if what it needs is not installed.",
 )  # fmt: skip
 @click.option(
+    "--strict", is_flag=True,
+    help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
+)  # fmt: skip
+@click.option(
     "--pipeline", default="", metavar="NAME",
     help="Run on this pipeline instead: a name, a file, or module:function.",
 )  # fmt: skip
@@ -57,6 +61,7 @@ def command(
     quiet: bool,
     base: str,
     needs_met: bool,
+    strict: bool,
     pipeline: str,
     watch: bool,
     update: bool,
@@ -89,6 +94,7 @@ def command(
         paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
         failed=failed, expression=expression, processes=processes, form=form, quiet=quiet,
         update=update, accepts_all=accepts_all, base=base, needs_met=needs_met,
+        strict=strict,
         pipeline=pipeline,
     )  # fmt: skip
     if not watch:

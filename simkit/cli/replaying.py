@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 
-import click
 import msgspec
 
 from simkit import __version__
@@ -22,18 +21,20 @@ from simkit.cli.selection import (
     select,
 )
 from simkit.cli.updating import update
-from simkit.cli.verifying import other_hash_seed, verified
+from simkit.cli.verifying import DAYS_LATER, other_hash_seed, verified
 from simkit.errors import SimkitError, SourceError
 from simkit.execution.recorded import Recording
 from simkit.expect.findings import Finding
 from simkit.github_actions import add_summary, compared, traces_in, workflow_commands
-from simkit.ledger import FOLDER, Entry, Ledger
+from simkit.ledger import FOLDER, Entry, Ledger, failure_text
+from simkit.output import echo, echo_commands, echo_json
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.json import json_text
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 from simkit.report.text import findings_text, summary_lines
 from simkit.scenario.items import PIPELINE_SUFFIX, Item, misnamed
+from simkit.words import counted
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     base: str = ""
     """A folder of traces to compare with."""
     needs_met: bool = False
+    strict: bool = False
     """A scenario whose needs are not met is broken."""
     pipeline: str = ""
     """The pipeline to run on, in place of the one that a scenario names."""
@@ -69,7 +71,7 @@ def replay(call: Call) -> int:
     began = time.perf_counter()
     selection = selection_of(call)
     if selection is None:
-        click.echo("nothing failed when it last ran")
+        echo("nothing failed when it last ran")
         return 0
     if call.base:
         traces_in(call.base)
@@ -78,33 +80,50 @@ def replay(call: Call) -> int:
         # What is written now must hold, but for what people must change.
         again = msgspec.structs.replace(call, update=False, quiet=True)
         return declined or replay(again)
-    job = _job(call, selection)
+    ledger = Ledger(os.environ)
+    job, problem = with_run(_job(call, selection), ledger)
     printer = _Printer(call, len(selection.entries))
     rans = []
-    for ran in run_all(selection.entries, job, call.processes):
-        rans.append(ran)
-        printer.show(ran)
+    try:
+        for ran in run_all(selection.entries, job, call.processes):
+            rans.append(ran)
+            printer.show(ran)
+    except (KeyboardInterrupt, SystemExit):
+        seen = [ran.result for ran in rans]
+        printer.note(problem or record(seen, ledger))
+        ledger.end()
+        printer.stopped(seen, len(selection.entries), time.perf_counter() - began)
+        raise
     results = [ran.result for ran in rans]
     if call.verify:
         results = _verify(call, selection, rans, printer)
-    printer.note(record(results) or next((ran.note for ran in rans if ran.note), ""))
+    notes = [ran.note for ran in rans if ran.note]
+    printer.note(problem or record(results, ledger) or next(iter(notes), ""))
+    ledger.end()
     if call.form == "json":
-        click.echo(json_text(results, __version__, libraries()))
+        echo_json(json_text(results, __version__, libraries()))
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - began)
         _publish(call, results, printer)
     return summary_of(results).exit_code
 
 
+def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
+    """Return the job as part of a run of `.simkit/`, or why there can be none."""
+    try:
+        return msgspec.structs.replace(job, run=ledger.begin()), ""
+    except OSError as problem:
+        return job, f"the traces of this run are not kept: {failure_text(problem)}"
+
+
 def _publish(call: Call, results: Sequence[Result], printer: _Printer) -> None:
     """Tells GitHub, if that is asked for, and how many scenarios differ from the base."""
     if call.form == "github":
-        for line in workflow_commands(results, os.environ):
-            click.echo(line)
+        echo_commands(workflow_commands(results, os.environ))
         printer.note(add_summary(results, os.environ, call.base))
     if call.base:
         counts = summary_line(list(compared(results, call.base)), Sides("base", "now"))
-        click.echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
+        echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
 
 
 def selection_of(call: Call) -> Selection | None:
@@ -118,7 +137,7 @@ def selection_of(call: Call) -> Selection | None:
                 f"--failed: there is no earlier run in {FOLDER}/\n  Run `simkit replay` first."
             )
         paths = call.paths or tuple(paths_of(failing))
-        selection = only(select(paths, call.expression), failing)
+        selection = only(select(paths, call.expression), failing, Ledger(os.environ).safe)
         if not selection.entries:
             return None
     if not selection.entries:
@@ -153,6 +172,7 @@ def _job(call: Call, selection: Selection) -> Job:
         width=table_width(),
         keeps_lines=call.verify,
         needs_met=call.needs_met,
+        strict=call.strict,
         recording=call.recording,
         pipeline=call.pipeline,
     )  # fmt: skip
@@ -185,13 +205,13 @@ def _with(result: Result, finding: Finding | None) -> Result:
     return msgspec.structs.replace(result, outcome=outcome, findings=(*result.findings, finding))
 
 
-def record(results: Sequence[Result]) -> str:
+def record(results: Sequence[Result], ledger: Ledger) -> str:
     """Writes `.simkit/last.json`, and returns why it could not be written."""
     entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
     try:
-        Ledger(os.environ).close(entries, [r.id for r in results if r.failed])
+        ledger.close(entries, [r.id for r in results if r.failed])
     except OSError as problem:
-        return f"this run is not recorded: {problem.filename}: {problem.strerror}"
+        return f"this run is not recorded: {failure_text(problem)}"
     return ""
 
 
@@ -213,8 +233,8 @@ class _Printer:
         self._progress.clear()
         if ran.result.file != self._file:
             self._file = ran.result.file
-            click.echo(self._paint(self._file, "strong"))
-        click.echo(ran.text)
+            echo(self._paint(self._file, "strong"))
+        echo(ran.text)
         self._is_open = not ran.text.endswith("\n")
 
     def verified(self, count: int, differing: Sequence[Result]) -> None:
@@ -224,31 +244,42 @@ class _Printer:
             return
         self._open()
         for result in differing:
-            click.echo(findings_text(result.findings[-1:], self._paint))
-            click.echo(f"\nreproduce: {result.reproduce} --verify\n")
-        if not differing:
-            click.echo(
-                f"verified: {count} ran again under PYTHONHASHSEED={other_hash_seed()}, "
-                "all with the same bytes\n"
-            )
+            echo(findings_text(result.findings[-1:], self._paint))
+            echo(f"\nreproduce: {result.reproduce} --verify\n")
+        equal = count - len(differing)
+        echo(
+            f"verified: {counted(count, 'scenario')} ran twice, the second time with "
+            f"PYTHONHASHSEED={other_hash_seed()} and {DAYS_LATER} days later; "
+            f"{equal} of {counted(count, 'digest')} {'is' if equal == 1 else 'are'} equal\n"
+        )
+
+    def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
+        """Print what came of those that ran before the user stopped."""
+        self._progress.clear()
+        if self._call.form != "json":
+            echo(f"\nstopped after {len(results)} of {total}; what failed until then:")
+            self.finish(results, 0, seconds)
+            for result in results:
+                if result.failed:
+                    echo(f"  {result.id}")
 
     def note(self, text: str) -> None:
         """Says on stderr what went wrong beside the run."""
         self._progress.clear()
         if text:
-            click.echo(f"note: {text}", err=True)
+            echo(f"note: {text}", err=True)
 
     def _open(self) -> None:
         """Leaves an empty line, if there is none."""
         if self._is_open:
-            click.echo()
+            echo()
             self._is_open = False
 
     def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
         """Prints what was relaxed, and the last line."""
         self._open()
         if deselected and not self._call.quiet:
-            click.echo(f"{deselected} not selected")
+            echo(f"{deselected} not selected")
         counts, off = summary_of(results), lints_off(results)
         for line in summary_lines(counts, off, seconds, self._paint, skips(results)):
-            click.echo(line)
+            echo(line)

@@ -8,11 +8,14 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from types import FrameType
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -24,7 +27,11 @@ from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import Entry
 from simkit.errors import SimkitError
 from simkit.execution.recorded import Recording
-from simkit.ledger import Ledger
+from simkit.expect.first_calls import claims_unheld_elsewhere
+from simkit.expect.judge import strictly
+from simkit.ledger import Ledger, failure_text
+from simkit.output import current_redactor, marks, share_marks, without_secrets
+from simkit.output import redacted as redacted_text
 from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
 from simkit.report.outcomes import not_run, result_of
@@ -37,6 +44,7 @@ from simkit.scenario.files import Library, Prepared
 from simkit.scenario.implementing import HOLDS, Standing
 from simkit.scenario.items import Item
 from simkit.session import Outcome, record, simulate
+from simkit.trace import redacted
 from simkit.views import view_of
 from simkit.words import counted
 
@@ -61,6 +69,8 @@ class Job(msgspec.Struct, frozen=True):
     keeps_lines: bool = False
     """Whether the traces are needed after the run."""
     needs_met: bool = False
+    strict: bool = False
+    """Whether claims that prove nothing are findings."""
     """Whether a scenario is broken if something that it needs is not installed."""
     proposes: bool = False
     """Whether failing claims are to be changed."""
@@ -68,6 +78,8 @@ class Job(msgspec.Struct, frozen=True):
     """The pipeline to run on, in place of the one that a scenario names."""
     recording: Recording | None = None
     """How real traffic is recorded, where that is asked for."""
+    run: str = ""
+    """The run of `.simkit/` that keeps the traces; empty if none does."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -106,22 +118,55 @@ def in_processes(
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
         mp_context=_process_context(),
-        initializer=_ignore_interrupts,
+        initializer=_begin,
+        initargs=(marks(),),
         max_tasks_per_child=1 if is_fresh else None,
     )
     try:
-        yield from pool.map(work, batches, repeat(job))
+        with _stopped_by_termination():
+            yield from pool.map(work, batches, repeat(job))
     except BrokenProcessPool:
         raise SimkitError(
             "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
         ) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         # A scenario that runs forever would keep its process, and the pool waits for that.
-        for process in multiprocessing.active_children():
-            process.terminate()
+        _end_processes(multiprocessing.active_children())
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+TERMINATED: Final = 128 + signal.SIGTERM
+"""The exit code of a command that was told to end."""
+GRACE_S: Final = 2.0
+"""How long a process may take to end before it is killed."""
+
+
+@contextlib.contextmanager
+def _stopped_by_termination() -> Iterator[None]:
+    """End with the processes that run scenarios, where this one is told to end."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Signals come to the main thread.
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end_processes(processes: Sequence[BaseProcess]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(GRACE_S)
+        if process.is_alive():
+            process.kill()
 
 
 def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -144,8 +189,9 @@ def _process_context() -> BaseContext:
     return context
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C is the parent's to handle."""
+def _begin(number: str) -> None:
+    """Leave Ctrl-C to the parent, and mark texts as it does."""
+    share_marks(number)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -160,8 +206,9 @@ class Runner:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._library = Library()
-        self._ledger = Ledger(os.environ)
+        self._ledger = Ledger(os.environ, run=job.run)
         self._paint = paint_for(job.color)
+        self._redactor = current_redactor()
 
     def ran(self, entry: Entry) -> Ran:
         """Runs one scenario. Whatever goes wrong with it is its result, and stops no other."""
@@ -184,6 +231,7 @@ class Runner:
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
             return self._told(not_run(entry, "broken", error=bug_text(problem, again)), None)
+        outcome = self._strictly(outcome)
         result = judged(prepared, outcome, self._job.seed)
         ran = self.kept(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
@@ -193,7 +241,20 @@ class Runner:
             ran = msgspec.structs.replace(ran, text=f"{ran.text}\n    {note}")
         return ran
 
+    def _strictly(self, outcome: Outcome) -> Outcome:
+        """Returns the outcome as it is judged where claims that prove nothing are findings."""
+        if not self._job.strict:
+            return outcome
+        return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
+
     def _prepared(self, item: Item) -> tuple[Prepared | None, Standing]:
+        prepared, standing = self._loaded(item)
+        if prepared is not None:
+            self._redactor = prepared.scenario.record.redactor(os.environ)
+        return prepared, standing
+
+    def _loaded(self, item: Item) -> tuple[Prepared | None, Standing]:
+        self._redactor = current_redactor()
         if self._job.pipeline:
             named = named_for(item.file, self._job.pipeline)
             other = other_pipeline(item, named, self._library)
@@ -223,30 +284,39 @@ class Runner:
         """
         result = judged(prepared, outcome, self._job.seed) if result is None else result
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
+        self._redactor = prepared.scenario.record.redactor(os.environ)
+        # Before anything is laid out: what a table cuts short is known as a secret no more.
+        shown = msgspec.structs.replace(outcome, trace=redacted(outcome.trace, self._redactor.line))
         note = ""
         try:
-            secrets = prepared.scenario.record.secrets
-            trace = self._ledger.keep(result.id, outcome.trace.lines(), secrets)
-            result = msgspec.structs.replace(result, trace=trace)
+            if self._job.run:
+                trace = self._ledger.keep(result.id, shown.trace.lines())
+                result = msgspec.structs.replace(result, trace=trace)
         except OSError as problem:
-            note = f"the traces of this run are not kept: {problem.filename}: {problem.strerror}"
-        ran = self._told(result, outcome)
+            note = f"the traces of this run are not kept: {failure_text(problem)}"
+        ran = self._told(result, shown, prepared)
         return msgspec.structs.replace(ran, lines=lines, note=note)
 
-    def _told(self, result: Result, outcome: Outcome | None = None) -> Ran:
+    def _told(
+        self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
+    ) -> Ran:
+        """Word a result, without secrets; ``outcome`` holds none already."""
+        result = without_secrets(result, self._redactor)
         details = self._job.details
         is_long = details == "all" or (details == "failing" and result.failed)
         blocks = []
-        if outcome is not None and (is_long or self._job.show):
-            blocks += list(self._pictures(result, outcome, is_long))
+        if outcome is not None and prepared is not None and (is_long or self._job.show):
+            blocks += list(self._pictures(result, prepared, outcome, is_long))
         blocks.append(result_text(result, self._paint) if is_long or result.failed else "")
         title = f"  {title_line(result, self._paint)}"
         if not (is_long or result.failed):
             title = "\n".join((title, *warning_lines(result, self._paint)))
         text = "\n\n".join(block for block in blocks if block)
-        return Ran(result, f"{title}\n\n{text}\n" if text else title)
+        return Ran(result, redacted_text(f"{title}\n\n{text}\n" if text else title, self._redactor))
 
-    def _pictures(self, result: Result, outcome: Outcome, is_long: bool) -> Iterator[str]:
+    def _pictures(
+        self, result: Result, prepared: Prepared, outcome: Outcome, is_long: bool
+    ) -> Iterator[str]:
         job, paint = self._job, self._paint
         view = view_of(outcome.trace.events)
         if is_long:
@@ -256,7 +326,8 @@ class Runner:
             who = "node" if view.pipeline.flow == "graph" else "agent"
             yield _indented(table(chosen, job.width, who) or [_nothing_chosen(rows, job)])
         if job.show == "context":
-            yield _indented(context_lines(view, job.turn, job.agent, paint))
+            unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
+            yield _indented(context_lines(view, job.turn, job.agent, paint, unheld))
         elif job.show == "state":
             yield _indented(state_lines(view, job.turn, paint))
         elif job.show == "events":

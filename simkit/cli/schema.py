@@ -21,10 +21,11 @@ def command(kind: str | None, file: str | None) -> None:
     """
     # Imported here because `simkit schema --help` must not load the models.
     from simkit.cli.schemas import schema_text
+    from simkit.output import echo_json
 
     text = schema_text(kind)
     if file is None:
-        click.echo(text)
+        echo_json(text)
         return
     try:
         Path(file).write_text(text + "\n", encoding="utf-8")

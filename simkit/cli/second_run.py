@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import timedelta
 
 import msgspec
 
+from simkit.controlled.clocks import later
 from simkit.errors import SimkitError
 from simkit.scenario.files import Library
 from simkit.scenario.items import Item
@@ -26,6 +28,10 @@ class Job(msgspec.Struct, frozen=True):
 
     scenarios: list[Again]
     seed: int | None = None
+    days_later: int = 0
+    """How far the real clock is put forward: `time` and `datetime`, for whoever asks them in this
+    process outside of a scenario's virtual time. Child processes have the real day, and so have
+    libraries with a clock of their own in C, such as SQLite."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -44,7 +50,8 @@ def serve() -> None:
     os.dup2(2, 1)
     job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
     library = Library()
-    answers = [_answer(again, library, job.seed) for again in job.scenarios]
+    with later(timedelta(days=job.days_later)):
+        answers = [_answer(again, library, job.seed) for again in job.scenarios]
     with answers_to:
         answers_to.write(msgspec.json.encode(answers))
 

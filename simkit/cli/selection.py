@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -65,10 +65,12 @@ def select(paths: Sequence[str], expression: str = "") -> Selection:
     return Selection(kept, len(found) - len(kept), by_name)
 
 
-def only(selection: Selection, identities: Iterable[str]) -> Selection:
-    """Returns those of a selection that have one of the ids."""
+def only(
+    selection: Selection, identities: Iterable[str], safe: Callable[[str], str] = str
+) -> Selection:
+    """Returns those of a selection that have one of the ids, as they are when ``safe``."""
     wanted = set(identities)
-    kept = tuple(entry for entry in selection.entries if entry.id in wanted)
+    kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted)
     left_out = selection.deselected + len(selection.entries) - len(kept)
     return Selection(kept, left_out, selection.by_name)
 

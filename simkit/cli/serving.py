@@ -11,18 +11,19 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import click
 import msgspec
 
 from simkit.adapters.served import ServedRun
 from simkit.adapters.surroundings import DUMMY_KEY
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replaying import record
+from simkit.cli.replaying import record, with_run
 from simkit.cli.running import Job, Runner, judged
 from simkit.cli.selection import select
 from simkit.errors import SimkitError, Unsupported
 from simkit.execution.serving import served, silent_turns, unused_of, variables_of
 from simkit.expect.judge import judge
+from simkit.ledger import Ledger
+from simkit.output import echo, echo_json
 from simkit.report.results import Result, summary_of
 from simkit.runtime.functions import function_named
 from simkit.scenario.files import Library, Prepared
@@ -67,12 +68,12 @@ def serve(call: Call) -> int:
     """Serves one scenario until the program ends, or the user stops it; returns the exit code."""
     prepared = Library().prepared(_item(call.path))
     for line in unused_of(prepared):
-        click.echo(f"note: {line}", err=True)
+        echo(f"note: {line}", err=True)
     trace = Trace()
     run = served(prepared, trace)
     status = asyncio.run(_serving(call, run, variables_of(prepared)))
     for request, times in run.unknown.items():
-        click.echo(f"note: {times} × {request}: no model call, and refused", err=True)
+        echo(f"note: {times} × {request}: no model call, and refused", err=True)
     if run.broken is not None:
         _tell(call.program, status)
         with placed(prepared):
@@ -130,7 +131,7 @@ def _handle(call: Call, run: ServedRun) -> Callable[[HttpRequest], Decision]:
         before = run.problem
         decision = run.take(request)
         if run.problem != before and not call.program:
-            click.echo(f"refused from now on: {run.problem}", err=True)
+            echo(f"refused from now on: {run.problem}", err=True)
         return decision
 
     return handle
@@ -174,11 +175,11 @@ async def _then(
 
 def _print(url: str, variables: Mapping[str, str], form: str) -> None:
     if form == "json":
-        click.echo(msgspec.json.encode({"url": url, "environment": variables}).decode())
+        echo_json(msgspec.json.encode({"url": url, "environment": variables}).decode())
     else:
         for name, value in variables.items():
-            click.echo(f"export {name}={shlex.quote(value)}")
-    click.echo(f"serving on {url}; Ctrl-C judges", err=True)
+            echo(f"export {name}={shlex.quote(value)}")
+    echo(f"serving on {url}; Ctrl-C judges", err=True)
 
 
 def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -196,15 +197,19 @@ def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 def _judge(prepared: Prepared, trace: Trace, call: Call) -> int:
     outcome = Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
-    job = Job(details="all", show=call.show, color=wants_color(), width=table_width())
+    ledger = Ledger(os.environ)
+    job, problem = with_run(
+        Job(details="all", show=call.show, color=wants_color(), width=table_width()), ledger
+    )
     found = judged(prepared, outcome, None)
     facts = {name: getattr(found, name) for name in Result.__struct_fields__}
     ran = Runner(job).kept(prepared, outcome, Served(**facts, program=call.program))
-    click.echo(ran.text)
+    echo(ran.text)
     sys.stdout.flush()
-    note = record([ran.result]) or ran.note
+    note = problem or record([ran.result], ledger) or ran.note
+    ledger.end()
     if note:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     return summary_of([ran.result]).exit_code
 
 
@@ -213,4 +218,4 @@ def _tell(program: str, status: int) -> None:
     if status:
         name = signal.Signals(-status).name if -status in {*signal.Signals} else ""
         how = f"was stopped by {name}" if name else f"ended with exit code {status}"
-        click.echo(f"the command {how}: {program}", err=True)
+        echo(f"the command {how}: {program}", err=True)

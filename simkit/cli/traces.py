@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +12,12 @@ import msgspec
 from simkit import events as e
 from simkit.cli.selection import DEFAULT_PATH, parted, select
 from simkit.errors import SourceError, TraceError
-from simkit.ledger import FOLDER, Last, slug
-from simkit.redact import Redactor
+from simkit.ledger import FOLDER, Last, Ledger, failure_text, slug
+from simkit.output import current_redactor
 from simkit.report.results import Result
 from simkit.scenario.items import Item, items_in
 from simkit.source import near
-from simkit.trace import Trace, decoded, read_trace
+from simkit.trace import Trace, read_trace, redacted
 from simkit.views import View
 
 SUFFIX: Final = ".jsonl"
@@ -53,11 +53,37 @@ def trace_files(path: str) -> list[str]:
             hint = f"\n  did you mean `{nearest}`?" if nearest else ""
             raise TraceError(f"{path}: there is no such file or folder{hint}")
         return [path]
+    for folder in (place, place / FOLDER):
+        if listed := _listed(folder):
+            return listed
     for folder in (place, place / "traces", place / FOLDER / "traces"):
         found = sorted(str(file) for file in folder.glob(f"*{SUFFIX}"))
         if found:
             return found
     raise TraceError(f"{path}: there is no trace in this folder, no file `*{SUFFIX}`")
+
+
+def _listed(folder: Path) -> list[str]:
+    """Returns the traces of the last run, by its own list: one may be gone."""
+    try:
+        last = Ledger({}, folder).last()
+    except OSError as problem:
+        raise TraceError(f"{folder}: {failure_text(problem)}") from None
+    names = [Path(entry.trace).name for entry in last.scenarios if entry.trace] if last else []
+    return sorted(str(folder / "traces" / name) for name in names)
+
+
+@contextmanager
+def unchanged(paths: Sequence[str]) -> Iterator[None]:
+    """Let no run take the place of the last one while its traces are read."""
+    with ExitStack() as stack:
+        for path in dict.fromkeys(paths):
+            for folder in (Path(path), Path(path) / FOLDER):
+                if (folder / "last.json").is_file():
+                    # Where nothing can be locked, as in a folder of somebody else's, nobody writes.
+                    with suppress(OSError):
+                        stack.enter_context(Ledger({}, folder).held())
+        yield
 
 
 def stored(file: str) -> Stored:
@@ -67,11 +93,7 @@ def stored(file: str) -> Stored:
 
 def as_stored(name: str, trace: Trace) -> Stored:
     """Returns a trace with its view, and without secrets; raises TraceError if it is damaged."""
-    redact = Redactor(os.environ).line
-    lines = trace.lines()
-    redacted = [redact(line) for line in lines]
-    if redacted != lines:
-        trace = decoded(b"\n".join(redacted), name)
+    trace = redacted(trace, current_redactor().line)
     events = trace.events
     if not events or not isinstance(events[0], e.RunStarted):
         raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")
@@ -150,7 +172,8 @@ class Scenarios:
 
     def _chosen(self, trace: Stored, path: str, name: str) -> Item:
         items = self._items(path)
-        found = [item for item in items if item.name == name]
+        redact = current_redactor().text
+        found = [item for item in items if name in (item.name, redact(item.name))]
         if len(items) == 1 and parted(path)[1]:
             found = items
         if len(found) > 1:

@@ -12,6 +12,7 @@ from simkit.accepting import FileChange, Note, file_changes, note_lines, write
 from simkit.cli.console import paint_for, wants_color
 from simkit.cli.running import Job, run_all
 from simkit.cli.selection import Entry
+from simkit.output import clean, echo
 from simkit.report.results import summary_of
 from simkit.report.wording import Paint, Tone
 from simkit.words import counted
@@ -40,18 +41,18 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
     """
     paint = paint_for(wants_color())
     for change in changes:
-        click.echo(f"\n{_painted(change.diff(), paint)}")
+        echo(f"\n{_painted(change.diff(), paint)}")
     for place, line in enumerate(note_lines(notes)):
-        click.echo(line if place else f"\n{line}")
+        echo(line if place else f"\n{line}")
     if changes:
-        click.echo()
+        echo()
     written: list[str] = []
     for change in changes:
-        if accepts_all or (_is_answered() and click.confirm(f"write {change.file}?")):
+        if accepts_all or (_is_answered() and click.confirm(clean(f"write {change.file}?"))):
             write(change)
             written.append(change.file)
     if changes:
-        click.echo(_summary(len(changes), written))
+        echo(_summary(len(changes), written))
     return written
 
 

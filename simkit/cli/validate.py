@@ -27,18 +27,18 @@ def command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     from simkit import __version__
     from simkit.cli.selection import paths_or_default
     from simkit.cli.validating import checked
+    from simkit.output import echo, echo_commands, echo_json
     from simkit.report.validation import github_lines, json_text, verdict
 
     report = checked(paths_or_default(paths))
     code = 2 if report.count("E") else int(strict and report.count("W") > 0)
     if form == "json":
-        click.echo(json_text(report, __version__, code))
+        echo_json(json_text(report, __version__, code))
         return code
     if form == "github":
-        for line in github_lines(report):
-            click.echo(line)
+        echo_commands(github_lines(report))
     else:
         for problem in report.problems:
-            click.echo(problem.text, err=True)
-    click.echo(verdict(report))
+            echo(problem.text, err=True)
+    echo(verdict(report))
     return code

@@ -1,4 +1,4 @@
-"""``--verify``: everything runs a second time, in one other process with other hashes."""
+"""``--verify``: everything runs again, in one other process with other hashes on another day."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ _START: Final = (
 )
 
 
+DAYS_LATER: Final = 401
+"""How much later it is in the other process, for whoever is told the real time there."""
+
+
 def other_hash_seed() -> str:
     """Returns a PYTHONHASHSEED that is not this process's."""
     return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
@@ -35,7 +39,7 @@ def verified(pairs: Sequence[tuple[Item, Ran]], seed: int | None) -> list[Findin
     Raises SimkitError if the child process fails.
     """
     hash_seed = other_hash_seed()
-    job = Job([Again(item, ran.result.digest) for item, ran in pairs], seed)
+    job = Job([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
     child = subprocess.run(
         [sys.executable, "-c", _START, json.dumps([path or os.getcwd() for path in sys.path])],
         input=msgspec.json.encode(job), stdout=subprocess.PIPE, check=False,
@@ -45,7 +49,7 @@ def verified(pairs: Sequence[tuple[Item, Ran]], seed: int | None) -> list[Findin
         raise SimkitError(f"--verify: the second process ended with exit code {child.returncode}")
     answers = msgspec.json.decode(child.stdout, type=list[Answer])
     return [
-        _difference(ran, answer, f"PYTHONHASHSEED={hash_seed}")
+        _difference(ran, answer, f"PYTHONHASHSEED={hash_seed}, {DAYS_LATER} days later")
         for (_, ran), answer in zip(pairs, answers, strict=True)
     ]
 

@@ -17,14 +17,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import click
 import msgspec
 
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replaying import Call, record, selection_of
+from simkit.cli.replaying import Call, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner, in_processes
 from simkit.cli.selection import Entry, parted, paths_or_default
 from simkit.errors import SimkitError
+from simkit.ledger import Ledger
+from simkit.output import echo
 from simkit.report.results import Result, summary_of
 from simkit.report.text import summary_lines
 from simkit.scenario.items import scenario_files
@@ -59,7 +60,9 @@ def watch(call: Call) -> int:
         while True:
             watching.go_on(watching.changed())
     except KeyboardInterrupt:
-        click.echo("\nstopped", err=True)
+        echo("\nstopped", err=True)
+    finally:
+        watching.end()
     return 0
 
 
@@ -68,10 +71,12 @@ class _Watching:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._job = Job(
+        self._ledger = Ledger(os.environ)
+        self._job, self._problem = with_run(Job(
             seed=call.seed, show=call.show, turn=call.turn, agent=call.agent,
             color=wants_color(), width=table_width(), needs_met=call.needs_met,
-        )  # fmt: skip
+            strict=call.strict,
+        ), self._ledger)  # fmt: skip
         self._places = [parted(path)[0] for path in paths_or_default(call.paths)]
         self._results: dict[str, tuple[Result, ...]] = {}
         """Scenario file to what came of its scenarios."""
@@ -80,13 +85,17 @@ class _Watching:
         self._stamps: Stamps = {}
         """How each of these was when it was read first."""
 
+    def end(self) -> None:
+        """Forgets what was kept beside the last round's traces."""
+        self._ledger.end()
+
     def begin(self) -> None:
         """Runs everything."""
         began = time.perf_counter()
         self._see(self._scenario_files())
         self._run(self._entries())
         files = counted(len(self._stamps), "file")
-        click.echo(f"{self._verdict(began)}; watching {files}, Ctrl-C stops")
+        echo(f"{self._verdict(began)}; watching {files}, Ctrl-C stops")
 
     def changed(self) -> set[str]:
         """Waits until something has changed, and returns what."""
@@ -112,12 +121,12 @@ class _Watching:
         try:
             entries = self._entries()
         except SimkitError as problem:
-            click.echo(f"{_changes(changed)}\n{problem}")
+            echo(f"{_changes(changed)}\n{problem}")
             return
         wanted = [entry for entry in entries if entry.file in affected]
         self._run(wanted)
         ran = f"{counted(len(wanted), 'scenario')} ran"
-        click.echo(f"{_changes(changed)}, {ran}; all {self._verdict(began)}")
+        echo(f"{_changes(changed)}, {ran}; all {self._verdict(began)}")
 
     def _entries(self) -> Sequence[Entry]:
         selection = selection_of(self._call)
@@ -147,12 +156,12 @@ class _Watching:
             self._take(done)
             texts = [ran.text for ran in done.rans if ran.result.failed or self._job.show]
             if texts:
-                click.echo("\n".join((done.file, *texts)))
+                echo("\n".join((done.file, *texts)))
         kept = set().union(*self._needs.values())
         self._stamps = {path: seen for path, seen in self._stamps.items() if path in kept}
-        note = record(self._all())
+        note = self._problem or record(self._all(), self._ledger)
         if note:
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", err=True)
 
     def _take(self, done: Round) -> None:
         needs = {done.file, *done.read}

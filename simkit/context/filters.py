@@ -62,7 +62,7 @@ def _by_agent(spec: FilterSpec) -> FilterFunction:
     only, unwanted = spec.agents.only, spec.agents.not_ or ()
 
     def agents(message: Message, _committed: Container[str]) -> Filtered:
-        if message.agent is None:
+        if message.agent is None and message.role != "assistant":
             return message
         if message.agent in unwanted or (only is not None and message.agent not in only):
             return None

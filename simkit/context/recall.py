@@ -229,7 +229,7 @@ class _Spans:
         self.ranges: Spans | None = None
         if since_days is not None:
             at = datetime.fromisoformat(now)
-            self.since = [((at - since_days * DAY).timestamp(), at.timestamp())]
+            self.since = [(_days_before(at, since_days), at.timestamp())]
         if isinstance(time_ranges, Mapping):
             time_ranges = [time_ranges]
         if time_ranges:
@@ -251,11 +251,20 @@ def _joined(spans: Iterable[tuple[float, float]]) -> Spans:
     return joined
 
 
+def _days_before(at: datetime, days: float) -> float:
+    """Returns a moment some days before another; before the first year, the beginning of time."""
+    try:
+        return (at - days * DAY).timestamp()
+    except OverflowError:
+        return float("-inf")
+
+
 def _span(written: Any) -> tuple[float, float]:
     start, end = _bound(written, "from", "start"), _bound(written, "to", "end")
     first, last = moment(start), moment(end)
     if last is not None and _is_date(end):
-        last = last + DAY - timedelta(microseconds=1)
+        # The last day of all has no day after it.
+        last = last.replace(hour=23, minute=59, second=59, microsecond=999_999)
     return (
         float("-inf") if first is None else first.timestamp(),
         float("inf") if last is None else last.timestamp(),

@@ -83,7 +83,10 @@ class CallDiff(msgspec.Struct, frozen=True, gc=False):
 class Calls:
     """Compares the model calls of two runs, turn by turn; tells the same change only once."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_handoff_tools: bool) -> None:
+        """``has_handoff_tools`` says that both pipelines pass control by tools that models are
+        offered; else the agents that control may be passed to are compared alone."""
+        self._has_handoff_tools = has_handoff_tools
         self._one, self._other = Fingerprints(), Fingerprints()
         self._told: dict[bytes, int] = {}
         """What changed to the place of the call that told it."""
@@ -105,8 +108,8 @@ class Calls:
     def compare(self, one: TurnView, other: TurnView) -> None:
         """Takes in a turn of each run."""
         for agent in dict.fromkeys([*one.calls_by_agent, *other.calls_by_agent]):
-            mine = [_printed(call, self._one) for call in one.calls_by_agent.get(agent, ())]
-            its = [_printed(call, self._other) for call in other.calls_by_agent.get(agent, ())]
+            mine = [self._printed(c, self._one) for c in one.calls_by_agent.get(agent, ())]
+            its = [self._printed(c, self._other) for c in other.calls_by_agent.get(agent, ())]
             for span in aligned([key for key, _, _ in mine], [key for key, _, _ in its]):
                 if not span.is_equal:
                     self._span(mine[span.lo : span.hi], its[span.other_lo : span.other_hi])
@@ -120,7 +123,7 @@ class Calls:
             call = CallDiff(
                 new.agent, new.turn, new.index, (old_print.size, new_print.size),
                 (old.context.tokens, new.context.tokens), messages,
-                tuple(edits(_around(old), _around(new))),
+                tuple(edits(self._around(old), self._around(new))),
             )  # fmt: skip
             key = key_of([call.agent, _changed(call)])
             told = self._told.setdefault(key, len(self._found))
@@ -153,24 +156,25 @@ class Calls:
         )
         return tuple(_folded([Same(head), *middle, Same(tail)]))
 
+    def _printed(self, call: CallView, prints: Fingerprints) -> _Printed:
+        found = prints.of(call.context)
+        return key_of([str(found.whole), found.size, self._around(call)]), call, found
 
-def _printed(call: CallView, prints: Fingerprints) -> _Printed:
-    found = prints.of(call.context)
-    return key_of([str(found.whole), found.size, _around(call)]), call, found
-
-
-def _around(call: CallView) -> dict[str, Any]:
-    """What a call has beside its messages; what is not there is no key."""
-    context = call.context
-    found: dict[str, Any] = {"tools": list(context.tools)}
-    if context.settings:
-        found["settings"] = plain(context.settings)
-    if call.reply is not None:
-        answer = plain(call.reply)
-        found["answer"] = answer if "calls" in answer else answer["content"]
-    if call.error is not None:
-        found["failed with"] = {"error": call.error.error, "message": call.error.message}
-    return found
+    def _around(self, call: CallView) -> dict[str, Any]:
+        """What a call has beside its messages; what is not there is no key."""
+        context = call.context
+        passing = {} if self._has_handoff_tools else context.handoff_tools
+        found: dict[str, Any] = {"tools": [one for one in context.tools if one not in passing]}
+        if context.handoffs != ():
+            found["handoffs"] = None if context.handoffs is None else list(context.handoffs)
+        if context.settings:
+            found["settings"] = plain(context.settings)
+        if call.reply is not None:
+            answer = plain(call.reply)
+            found["answer"] = answer if "calls" in answer else answer["content"]
+        if call.error is not None:
+            found["failed with"] = {"error": call.error.error, "message": call.error.message}
+        return found
 
 
 class _Stretch(msgspec.Struct, frozen=True, gc=False):

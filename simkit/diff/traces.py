@@ -15,6 +15,8 @@ from simkit.diff.values import Edit, ItemEdit, edits, item_edits, key_of, plain
 from simkit.messages import ABSENT
 from simkit.views import TurnView, View
 
+NATIVE: Final = "native"
+"""The driver of declared pipelines, which pass control without a tool."""
 BEFORE: Final = 3
 """Events shown before the first that differs."""
 
@@ -76,7 +78,7 @@ def trace_diff(one: View, other: View) -> TraceDiff:
         first = _first_difference(one.events, other.events)
         if first is None:
             return TraceDiff(declared, None)
-    calls = Calls()
+    calls = Calls(has_handoff_tools=NATIVE not in (_driver(one), _driver(other)))
     turns = [_start(one, other)]
     for mine, its in _paired(one, other):
         if mine is not None and its is not None:
@@ -180,6 +182,9 @@ def _given(view: View) -> dict[str, Any]:
 def _written(one: View, mine: TurnView, other: View, its: TurnView) -> Iterator[Edit]:
     """Yields what channels got, where it differs."""
     deltas, its_deltas = _deltas(one, mine.updates), _deltas(other, its.updates)
+    inner, its_inner = _inner_deltas(one, mine.updates), _inner_deltas(other, its.updates)
+    for name in dict.fromkeys([*inner, *its_inner]):
+        yield from edits(inner.get(name, []), its_inner.get(name, []), name)
     for name in dict.fromkeys([*deltas, *its_deltas]):
         wrote, its_wrote = deltas.get(name, []), its_deltas.get(name, [])
         if key_of(wrote) == key_of(its_wrote):
@@ -201,10 +206,19 @@ def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any
     """Returns what each channel got, one behind the other; lists that are appended are joined."""
     found: dict[str, list[Any]] = {}
     for event in updates:
-        for name, raw in event.update.items():
+        for name, raw in event.update.items() if not event.state else ():
             delta = plain(view.resolved(raw))
             is_many = isinstance(delta, list) and _grows(view, name)
             found.setdefault(name, []).extend(delta if is_many else [delta])
+    return found
+
+
+def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
+    """Return what each channel of graphs inside others got, one behind the other."""
+    found: dict[str, list[Any]] = {}
+    for event in updates:
+        for name, raw in event.update.items() if event.state else ():
+            found.setdefault(f"{event.state}.{name}", []).append(plain(view.resolved(raw)))
     return found
 
 

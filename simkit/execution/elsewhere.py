@@ -14,7 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.errors import FunctionMissing, LimitExceeded, ProcessFailed, ScriptBroken, SourceError
+from simkit.errors import (
+    FunctionMissing,
+    LimitExceeded,
+    ProcessFailed,
+    ScriptBroken,
+    ScriptMisfit,
+    SourceError,
+)
 from simkit.events import AnyEvent, ErrorFacts
 from simkit.execution.processes import Here, Task
 from simkit.ports import Sink
@@ -36,6 +43,8 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
     broken: str = ""
     """Why the script cannot be served."""
     path: tuple[str | int, ...] = ()
+    is_misfit: bool = False
+    """It is the pipeline that does not do what the script says."""
     missing: str = ""
     """The function that is not there."""
 
@@ -96,7 +105,8 @@ class NewProcess:
         if answer.missing:
             raise FunctionMissing(answer.broken, answer.missing)
         if answer.broken:
-            raise ScriptBroken(answer.broken, answer.path)
+            problem = ScriptMisfit if answer.is_misfit else ScriptBroken
+            raise problem(answer.broken, answer.path)
         return answer.error
 
     def _answer(self, what: bytes) -> _Answer:
@@ -154,7 +164,8 @@ def _came_of(
     except FunctionMissing as problem:
         answer = _Answer(broken=problem.what, missing=problem.name)
     except ScriptBroken as problem:
-        answer = _Answer(broken=problem.what, path=problem.path)
+        is_misfit = isinstance(problem, ScriptMisfit)
+        answer = _Answer(broken=problem.what, path=problem.path, is_misfit=is_misfit)
     except SourceError as problem:
         answer = _Answer(broken=str(problem), path=place)
     events = tuple(trace.events)

@@ -118,7 +118,7 @@ class Here:
             ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
             lambda place, agent: agent in self._replies[place],
             limits_of(Limits(), scenario), self._plan(scenario), given,
-            stubs=lambda place: self._results[place],
+            stubs=lambda place: self._results[place], logs=scenario.claims_logs,
         )  # fmt: skip
         return CodeDriver(app, script, task.traffic)
 

@@ -13,7 +13,6 @@ import msgspec
 from simkit.adapters.traffic import Mode, Terms, Traffic
 from simkit.cassettes import Keying, absent, load
 from simkit.errors import ReferenceInvalid
-from simkit.redact import Redactor
 from simkit.scenario.apps import CassetteOptions
 from simkit.scenario.files import Prepared
 from simkit.words import counted
@@ -32,6 +31,8 @@ class Recording(msgspec.Struct, frozen=True):
     """When it is recorded, ISO 8601."""
     keeps_failed: bool = False
     """The cassette is written although the scenario failed."""
+    leaves_project: bool = False
+    """The cassette may be written outside the scenario's project."""
 
 
 REPLAY: Final = Recording()
@@ -77,7 +78,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
     scenario, document = prepared.scenario, prepared.document
     options = scenario.cassette
     assert isinstance(options, CassetteOptions)
-    redactor = Redactor(os.environ, scenario.record.secrets)
+    redactor = scenario.record.redactor(os.environ)
     try:
         keying = Keying(redactor, scenario.record.volatile, scenario.record.capture)
     except ReferenceInvalid as problem:
@@ -89,6 +90,8 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
                 word=tool, known=tuple(scenario.app.tools),
                 advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
             )  # fmt: skip
+    if recording.mode not in ("none", "verify") and not recording.leaves_project:
+        _hold_inside(path, prepared)
     cassette = load(path) if os.path.lexists(path) else absent(path)
     if not cassette.is_there and recording.mode in ("none", "verify"):
         at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
@@ -101,6 +104,24 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         now=recording.now, again=record_command(prepared), tools=frozenset(scenario.record.tools),
     )  # fmt: skip
     return Traffic(cassette, keying, terms)
+
+
+def _hold_inside(path: Path, prepared: Prepared) -> None:
+    """Raise SourceError for a cassette that would be written outside the project.
+
+    A scenario may be somebody else's, and so may be the file that it names. Links are followed.
+    """
+    here = Path(prepared.document.file).resolve().parent
+    tops = [
+        folder for folder in (here, *here.parents) if any((folder / top).exists() for top in _TOPS)
+    ]
+    root = tops[0] if tops else Path.cwd() if here.is_relative_to(Path.cwd()) else here
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
+        raise prepared.document.error(
+            ("cassette",), f"`{path}` would be written outside the project, which is `{root}`",
+            advice="Name a file inside, or say `simkit record --outside`.",
+        )  # fmt: skip
 
 
 def record_command(prepared: Prepared, mode: str = "all") -> str:
@@ -116,6 +137,11 @@ def what_was_recorded(traffic: Traffic, path: Path, written: int | None) -> str:
         return f"nothing was recorded: {path} answered; --mode all records it anew"
     if written is None:
         return "nothing was written, since the scenario failed; --keep-failed writes even then"
+    lost = traffic.unanswered()
+    never = f"{counted(len(lost), 'request')} had no answer, or only the beginning of one"
+    listed = "".join(f"\n  {line}" for line in dict.fromkeys(lost))
     if not written:
-        return "nothing was recorded: nothing was sent"
-    return f"recorded: {counted(written, 'interaction')} in {path}"
+        why = f"{never}:{listed}" if lost else "nothing was sent"
+        return f"nothing was recorded: {why}"
+    done = f"recorded: {counted(written, 'interaction')} in {path}"
+    return f"{done}; {never}:{listed}" if lost else done

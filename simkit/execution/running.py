@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from simkit.errors import LimitExceeded
-from simkit.events import ErrorFacts
+from simkit.errors import LimitExceeded, ScriptMisfit
+from simkit.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
 from simkit.execution.elsewhere import NewProcess
 from simkit.execution.processes import Here, Process, Task, is_code, kept_in
 from simkit.execution.recorded import REPLAY, Recording, traffic_of
@@ -49,6 +49,8 @@ class Execution:
         """The error with which the last turn ended, or that allows no other."""
         self.is_over = False
         """Whether it takes no other turn, whatever is claimed."""
+        self.misfits: tuple[Misfit, ...] = ()
+        """What the scenario says and the pipeline does not do."""
         self.is_durable = is_durable or kept_in(prepared) == "sqlite"
         self.traffic = traffic_of(prepared, recording)
         """The scenario's cassette at work, if it has one."""
@@ -92,6 +94,19 @@ class Execution:
 
         A pipeline that is code is built anew in this process: its module's state is gone too.
         """
+        try:
+            self._begin_anew(turn)
+            self.error = self._process.take(turn, not_before)
+            self.turns.append(turn)
+        except LimitExceeded as problem:
+            self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
+        except ScriptMisfit as problem:
+            self._misfit(problem)
+            self.turns.append(turn)
+            self.error, self.is_over = ErrorFacts(type(problem).__name__, problem.what), True
+            self._end_turn(self.error)
+
+    def _begin_anew(self, turn: Turn) -> None:
         if turn.restart and isinstance(self._process, Here) and is_code(self._task.prepared):
             self._process.restart()
         elif turn.restart:
@@ -99,25 +114,40 @@ class Execution:
             task = msgspec.structs.replace(self._task, before=tuple(self.turns))
             self._process = NewProcess(task, self.trace)
             self._last.callback(self._process.close)
-        try:
-            self.error = self._process.take(turn, not_before)
-            self.turns.append(turn)
-        except LimitExceeded as problem:
-            self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
+
+    def _misfit(self, problem: ScriptMisfit) -> None:
+        self.misfits = (*self.misfits, Misfit(problem.what, problem.path))
+
+    def _end_turn(self, error: ErrorFacts) -> None:
+        """Ends the turn in which something did not fit; a driver that was stopped does not."""
+        for event in reversed(self.trace.events):
+            if isinstance(event, TurnFinished):
+                return
+            if isinstance(event, TurnStarted):
+                last = self.trace.events[-1]
+                self.trace.emit(TurnFinished(last.at, event.session, event.turn, error=error))
+                return
 
     def check_rules(self) -> None:
-        """Raises ScriptBroken for a rule that speaks of what is not there.
+        """Notes the rules that speak of what is not there.
 
         What keeps a run from reaching it goes before that, but for a reply that is missing: those
         of an agent whose node is misspelt are.
         """
         is_whole = self.error is None or self.error.type == "ReplyMissing"
         if is_whole and isinstance(self._process, Here):
-            self._process.check_rules()
+            try:
+                self._process.check_rules()
+            except ScriptMisfit as problem:
+                self._misfit(problem)
 
     def finish(self) -> Trace:
         """Ends the run; returns everything that happened in it."""
         self._process.finish(self.error)
+        if self.misfits:
+            ended = self.trace.events.pop()
+            assert isinstance(ended, RunFinished)
+            self.trace.emit(msgspec.structs.replace(ended, misfits=self.misfits))
         self.is_over = True
         self.close()
         return self.trace

@@ -36,7 +36,8 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         limits, FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
     )  # fmt: skip
     turns = [user_turn(turn) for turn in scenario.turns]
-    return ServedRun(app, script, turns, sink, traffic_of(prepared, REPLAY))
+    ends = () if isinstance(subject, App) else _ending_on_tools(subject)
+    return ServedRun(app, script, turns, sink, traffic_of(prepared, REPLAY), ends)
 
 
 def silent_turns(prepared: Prepared) -> list[bool]:
@@ -67,6 +68,12 @@ def unused_of(prepared: Prepared) -> Iterator[str]:
     for number, turn in enumerate(turns, 1):
         if turn.restart:
             yield f"`restart` of turn {number} is not used: simkit does not run the program"
+
+
+def _ending_on_tools(pipeline: Pipeline) -> tuple[str, ...]:
+    return tuple(
+        name for name in pipeline.agents if pipeline.of_agent(name, "returns") == "tool_output"
+    )
 
 
 def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:

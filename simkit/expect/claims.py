@@ -53,6 +53,8 @@ class Writer:
         self._document, self.is_code = document, is_code
         self.matchers = Matchers()
         self.search = Search()
+        self.passed_over: list[Finding] = []
+        """Claims that were not looked at, since the file declares what they need unseen."""
 
     def compare(
         self,
@@ -66,8 +68,13 @@ class Writer:
         call: int | None = None,
         context: Sequence[str] = (),
         fix: str = "",
+        several: bool = False,
     ) -> list[Finding]:
-        """Returns the finding that a value does not match; nothing if it does."""
+        """Returns the finding that a value does not match; nothing if it does.
+
+        ``several`` says that the claim is also held against other values, for who would accept
+        the one that was found.
+        """
         misses = self.misses(matcher, value)
         if not misses:
             return []

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
+from simkit.expect.choosing import (
+    Group,
+    Looked,
+    calls_of_run,
+    first_of_each,
+    looked_at,
+    one_is_enough,
+    which_words,
+)
 from simkit.expect.claims import Writer, listed, no_place
 from simkit.expect.findings import Finding
 from simkit.expect.observing import not_observable, unobservable_in_context
@@ -24,9 +35,11 @@ from simkit.expect.provenance import (
     wanted_but_left_out,
 )
 from simkit.expect.scope import Path, Scope
+from simkit.messages import UNMADE
 from simkit.pipeline.cast import RUN_SECTION
-from simkit.scenario.claims import CONTEXT_CLAIMS, selected
-from simkit.views import CallView
+from simkit.scenario.claims import CONTEXT_CLAIMS
+from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, claimed_polarity, selected
+from simkit.views import CallView, ContextView
 from simkit.words import counted
 
 
@@ -34,49 +47,138 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Yields what does not hold of the contexts that a scope's claims speak of."""
     for key, claims in scope.expect.context.items():
         path = (*scope.path, "context", key)
-        agent, which = selected(key)
+        selector = selected(key)
+        agent = selector.agent
         observable: list[tuple[str, Any]] = []
         for name, matcher in claims.claimed().items():
-            need = unobservable_in_context(scope, agent, name, matcher)
+            need = unobservable_in_context(scope, selector, name, matcher)
             if need:
                 what = f"context.{key}.{name}"
                 yield from not_observable(scope, writer, (*path, name), what, need, agent)
             else:
                 observable.append((name, matcher))
-        calls = _calls(scope, key, agent, which)
-        if isinstance(calls, str):
-            named = "" if agent == "*" else agent
-            yield writer.finding(path, calls, turn=scope.turn, agent=named)
+        groups = groups_of_calls(scope, selector)
+        if isinstance(groups, str):
+            named = "" if agent == ALL_AGENTS else agent
+            yield writer.finding(path, groups, turn=scope.turn, agent=named)
             continue
-        for call in calls:
-            for name, matcher in observable:
-                yield from _check(_Claim(key, name, matcher, (*path, name), call, scope), writer)
+        for group in groups:
+            if one_is_enough(selector):
+                yield from _check_some(key, path, observable, group, scope, writer)
+                continue
+            claimed = _claims(key, path, observable, group, scope)
+            found = (finding for claim in claimed for finding in _check(claim, writer))
+            yield from first_of_each(found, selector)
 
 
-def _calls(scope: Scope, key: str, agent: str, which: str) -> Sequence[CallView] | str:
-    """The model calls that a key names, or why there are none."""
-    if key == "*" or (agent == "*" and which == "*"):
-        return scope.all_calls or f"no model was called {scope.words}"
-    if agent == "*":
-        index = int(which)
-        found = [one[index] for one in scope.calls.values() if -len(one) <= index < len(one)]
-        if found:
-            return found
-        most = max((len(one) for one in scope.calls.values()), default=0)
-        return (
-            f"no agent made a model call [{index}] {scope.words}: the first is [0], and nobody "
-            f"made more than {most}"
-        )
+def _claims(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[CallView],
+    scope: Scope,
+) -> Iterator[_Claim]:
+    """Yields what is held against what, call by call."""
+    selector = selected(key)
+    by_call: dict[str, list[_Claim]] = {call.id: [] for call in group.items}
+    for name, matcher in claims:
+        at = (*path, name)
+        for looked in looked_at(selector, claimed_polarity(name, matcher), matcher, group):
+            by_call[looked.item.id].append(_Claim(key, name, matcher, at, looked, group, scope))
+    for found in by_call.values():
+        yield from found
+
+
+def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
+    """Yields the calls of which a claim on the first one would not hold, with the claim."""
+    for key, claims in scope.expect.context.items():
+        selector = selected(key)
+        groups = groups_of_calls(scope, selector)
+        if selector.which or isinstance(groups, str):
+            continue
+        for name, matcher in claims.claimed().items():
+            is_seen = not unobservable_in_context(scope, selector, name, matcher)
+            if not is_seen or not claimed_polarity(name, matcher).affirms:
+                continue
+            for group in groups:
+                for call in group.items[1:]:
+                    looked = Looked(call, matcher, False)
+                    claim = _Claim(key, name, matcher, (), looked, group, scope)
+                    if not _holds(claim, writer):
+                        yield call.id, f"{claim.what} is of `{group.name(group.items[0])}`"
+
+
+def _check_some(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[CallView],
+    scope: Scope,
+    writer: Writer,
+) -> Iterator[Finding]:
+    """Yields the finding that no call holds all claims; of the call that comes nearest."""
+    nearest: list[Finding] = []
+    for call in group.items:
+        looked = [Looked(call, matcher, False) for _, matcher in claims]
+        wanted = [
+            _Claim(key, name, one.matcher, (*path, name), one, group, scope)
+            for (name, _), one in zip(claims, looked, strict=True)
+        ]
+        if all(_holds(claim, writer) for claim in wanted):
+            return
+        found = [finding for claim in wanted for finding in _check(claim, writer)]
+        if not nearest or len(found) < len(nearest):
+            nearest = found
+    several = counted(len(group.items), "model call")
+    for first in nearest[:1]:
+        line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
+        place = f"`{group.agent}{group.within}[{_place(group, first)}]`"
+        yield replace(first, context=(line + place, *first.context))
+
+
+def _place(group: Group[CallView], finding: Finding) -> int:
+    return next(
+        place for place, call in enumerate(group.items)
+        if (call.turn, call.index) == (finding.turn, finding.call)
+    )  # fmt: skip
+
+
+def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] | str:
+    """Returns the model calls that a key speaks of, by agent; or why there are none."""
+    if selector.agent != ALL_AGENTS:
+        group = _group(scope, selector.agent, selector)
+        return group if isinstance(group, str) else [group]
+    if not scope.calls:
+        return f"no model was called {scope.words}"
+    found = [_group(scope, agent, selector) for agent in scope.calls]
+    groups = [group for group in found if not isinstance(group, str)]
+    if groups:
+        return groups
+    if selector.run is not None:
+        return f"no agent made a model call in its run [{selector.run}] {scope.words}"
+    most = max(len(calls) for calls in scope.calls.values())
+    return (
+        f"no agent made a model call [{selector.place}] {scope.words}: the first is [0], and "
+        f"nobody made more than {most}"
+    )
+
+
+def _group(scope: Scope, agent: str, selector: Selector) -> Group[CallView] | str:
     calls = scope.calls.get(agent, ())
     if not calls:
         return _why_no_call(scope, agent)
-    if which == "*":
-        return calls
-    index = int(which)
-    if not -len(calls) <= index < len(calls):
-        made = counted(len(calls), "model call")
-        return f"agent {agent!r} made {made} {scope.words}, {no_place(index, len(calls))}"
-    return [calls[index]]
+    group = Group(agent, calls)
+    if selector.run is not None:
+        chosen = calls_of_run(scope, agent, selector.run)
+        if isinstance(chosen, str):
+            return chosen
+        group = chosen
+    index, size = selector.place, len(group.items)
+    if index is not None and not -size <= index < size:
+        made = counted(size, "model call")
+        where = "" if group.run is None else f"in its run [{group.run}] "
+        return f"agent {agent!r} made {made} {where}{scope.words}, {no_place(index, size)}"
+    return group
 
 
 def _why_no_call(scope: Scope, agent: str) -> str:
@@ -90,32 +192,108 @@ def _why_no_call(scope: Scope, agent: str) -> str:
     return f"{what}; those that did: {listed(list(scope.calls))}"
 
 
-class _Claim:
+class _Claim(NamedTuple):
     """One claim on one model call."""
 
-    __slots__ = ("call", "context", "matcher", "name", "path", "scope", "what", "who")
+    key: str
+    name: str
+    written: Any
+    """The whole claim, of which a call may be held against what it denies only."""
+    path: Path
+    looked: Looked[CallView]
+    group: Group[CallView]
+    scope: Scope
 
-    def __init__(
-        self, key: str, name: str, matcher: Any, path: Path, call: CallView, scope: Scope
-    ) -> None:
-        self.name, self.matcher, self.path = name, matcher, path
-        self.call, self.context, self.scope = call, call.context, scope
-        self.what = f"context.{key}.{name}"
-        self.who: dict[str, Any] = {
-            "turn": call.turn, "agent": call.agent, "call": call.index,
-        }  # fmt: skip
+    @property
+    def matcher(self) -> Any:
+        """What is held against the call."""
+        return self.looked.matcher
+
+    @property
+    def call(self) -> CallView:
+        """The call that is looked at."""
+        return self.looked.item
+
+    @property
+    def context(self) -> ContextView:
+        """What the call received."""
+        return self.call.context
+
+    @property
+    def what(self) -> str:
+        """What the claim is called in findings."""
+        return f"context.{self.key}.{self.name}"
+
+    @property
+    def who(self) -> dict[str, Any]:
+        """Where a finding is."""
+        return {"turn": self.call.turn, "agent": self.call.agent, "call": self.call.index}
+
+
+def _which(claim: _Claim, writer: Writer) -> Iterator[str]:
+    """Yields a line that says which of several calls were looked at."""
+
+    polarity = claimed_polarity(claim.name, claim.written)
+    wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
+
+    def holds(call: CallView) -> bool:
+        return _holds(claim._replace(looked=Looked(call, wanted, False)), writer)
+
+    yield from which_words(
+        selected(claim.key), polarity, claim.looked, claim.group, claim.scope, holds
+    )
+
+
+def _holds(claim: _Claim, writer: Writer) -> bool:
+    """Whether a claim holds; says nothing else."""
+    if claim.name in ("includes", "excludes"):
+        wanted = claim.name == "includes"
+        pairs = (writer.matchers.of(one) for one in claim.matcher)
+        return all(writer.search.occurs(claim.context, *pair) is wanted for pair in pairs)
+    return writer.matchers.of(claim.matcher)[1].holds(_value(claim))
 
 
 def _check(claim: _Claim, writer: Writer) -> Iterator[Finding]:
-    if claim.name == "includes":
+    if claim.context.hidden and claim.name not in _SENT:
+        yield from _check_half(claim, writer)
+    elif claim.name == "includes":
         yield from _check_includes(claim, writer)
     elif claim.name == "excludes":
         yield from _check_excludes(claim, writer)
+    elif claim.name == "handoffs" and claim.context.handoffs is None:
+        yield _unnamed_targets(claim, writer)
     else:
         _, matcher = writer.matchers.of(claim.matcher)
         value = _value(claim)
         if not matcher.holds(value):
             yield from _compared(claim, value, writer)
+
+
+_SENT: Final = ("tools", "handoffs", "settings")
+"""What a request itself says, whatever of its messages the provider keeps."""
+
+
+def _check_half(claim: _Claim, writer: Writer) -> Iterator[Finding]:
+    """Yields what is known of a context of which the provider keeps a part."""
+    if claim.name in ("includes", "excludes"):
+        check = _check_includes if claim.name == "includes" else _check_excludes
+        found = [*check(claim, writer)]
+        if bool(found) is (claim.name == "excludes"):
+            yield from found
+            return
+    yield writer.finding(
+        claim.path, f"{claim.what} is not observable: the provider adds {claim.context.hidden!r} "
+        "to this context, and no request shows it",
+        **claim.who, fix="Claim what the request itself sends with `includes`, or send it whole.",
+    )  # fmt: skip
+
+
+def _unnamed_targets(claim: _Claim, writer: Writer) -> Finding:
+    return writer.finding(
+        claim.path, f"{claim.what} is not observable: a tool offered passes control to the agent "
+        "that an argument names, and its schema does not say which agents that may be",
+        **claim.who, fix="Give the argument an `enum` of agents, or claim `tools`.",
+    )  # fmt: skip
 
 
 def _value(claim: _Claim) -> Any:
@@ -130,6 +308,8 @@ def _value(claim: _Claim) -> Any:
         return context.left_out()
     if name == "tools":
         return list(context.tools)
+    if name == "handoffs":
+        return list(context.handoffs or ())
     if name == "tokens":
         return context.tokens
     if name == "share":
@@ -137,14 +317,26 @@ def _value(claim: _Claim) -> Any:
         return {**dict.fromkeys(("user", *claim.scope.pipeline.agents), 0.0), **shares(context)}
     if name == "settings":
         return context.settings or {}
-    return context.section(name)
+    # A section that made no message is an empty list, and absent.
+    return context.section(name) or UNMADE
 
 
 def _compared(claim: _Claim, value: Any, writer: Writer) -> list[Finding]:
     return writer.compare(
         claim.matcher, value, claim.path, claim.what, **claim.who,
-        context=list(_explained(claim, value, writer)),
+        context=[*_which(claim, writer), *_explained(claim, value, writer)],
+        several=_several_values(claim, value),
     )  # fmt: skip
+
+
+def _several_values(claim: _Claim, value: Any) -> bool:
+    """Whether calls that the claim is also held against found something else."""
+    selector = selected(claim.key)
+    if selector.agent == ALL_AGENTS or selector.which in (EVERY, SOME):
+        return True
+    polarity = claimed_polarity(claim.name, claim.written)
+    others = looked_at(selector, polarity, claim.written, claim.group)
+    return any(_value(claim._replace(looked=one)) != value for one in others)
 
 
 def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
@@ -190,7 +382,9 @@ def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
         yield writer.finding(
             (*claim.path, place), f"{claim.what}[{place}] matches no message", **claim.who,
             differences=[] if drops or unshown else nearest(matcher, messages),
-            context=[*lost(drops), *unshown, *message_lines(title, messages)],
+            context=[
+                *_which(claim, writer), *lost(drops), *unshown, *message_lines(title, messages),
+            ],
             fix=_let_in(claim, by[0], writer.is_code) if by else "",
         )  # fmt: skip
 
@@ -208,7 +402,10 @@ def _check_excludes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
             continue
         yield writer.finding(
             (*claim.path, place), f"{claim.what}[{place}] matches a message", **claim.who,
-            context=[f"{_shower(found.section)} shows {around(found, unwanted)}"],
+            context=[
+                f"{_shower(found.section)} shows {around(found, unwanted)}",
+                *_which(claim._replace(written=(unwanted,)), writer),
+            ],
             fix=_keep_out(claim, found.section, found.role),
         )  # fmt: skip
 

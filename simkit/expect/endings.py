@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from simkit import events as e
@@ -13,8 +13,7 @@ from simkit.scenario.model import Scenario
 from simkit.views import View
 from simkit.words import counted
 
-_TWINS: Final[Mapping[str, str]] = {error: lint for lint, error in ERRORS.items()}
-UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing"))
+UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
 """Errors that say what the scenario or a served program lacks; nobody means to claim them."""
 
 
@@ -28,7 +27,7 @@ def check_endings(
     for place, turn in enumerate(view.turns):
         if turn.error is None or _is_claimed(scenario, view, place):
             continue
-        if (_TWINS.get(turn.error.type, ""), turn.number) in hits.told:
+        if (ERRORS.get(turn.error.type, ""), turn.number) in hits.told:
             continue
         is_last = place == last - 1
         tells = tells or is_last
@@ -37,7 +36,9 @@ def check_endings(
             left if is_last else "", writer,
         )  # fmt: skip
     if view.error is not None and (not last or view.turns[-1].error is None):
-        told = (_TWINS.get(view.error.type, ""), last) in hits.told
+        lint = ERRORS.get(view.error.type, "")
+        # What kept a turn from beginning is told at that turn, which the trace does not have.
+        told = (lint, last) in hits.told or (lint, last + 1) in hits.told
         is_claimed = scenario.expect.has("error")
         tells = tells or is_claimed or not told
         if not told and not is_claimed:
@@ -60,8 +61,8 @@ def ended_by(hit: Hit, view: View) -> bool:
     error = view.error
     return (
         error is not None
-        and ERRORS.get(hit.id) == error.type
-        and hit.turn == len(view.turns)
+        and ERRORS.get(error.type) == hit.id
+        and hit.turn - len(view.turns) in (0, 1)  # Or it kept the next turn from its begin.
         and "lines" not in hit.data
     )
 

@@ -49,6 +49,13 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     fix: str = ""
     breaks: bool = False
     """The scenario itself is at fault: exit 2, not 1."""
+    follows: str = ""
+    """The place and headline of the finding that kept this claim from being reached."""
+
+    @property
+    def place_and_what(self) -> str:
+        """What those that follow from it name it by."""
+        return f"{self.where}: {self.what}"
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False):

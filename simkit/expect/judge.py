@@ -6,14 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
 from simkit.expect.endings import check_endings, ended_by, turns_left
 from simkit.expect.findings import CLAIM, Finding, Hit
+from simkit.expect.following import with_causes
 from simkit.expect.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
 from simkit.expect.lints import all_lints, run_lints
-from simkit.expect.moves import check_events, check_handoffs, check_state
+from simkit.expect.moves import check_events, check_handoffs, check_logs, check_state
 from simkit.expect.observing import not_observable, unobservable
 from simkit.expect.predicates import Find, check_satisfies
 from simkit.expect.runs import (
@@ -32,6 +34,7 @@ from simkit.source import Document
 from simkit.trace import Trace
 from simkit.views import View
 
+_VACUOUS: Final = "RUN-03"
 CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
     "error": check_error,
     "interrupt": check_interrupt,
@@ -43,6 +46,7 @@ CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
     "tool_calls": check_tool_calls,
     "model_calls": check_model_calls,
     "state": check_state,
+    "logs": check_logs,
     "events": check_events,
 }
 """The checks by their claims; what explains others comes first."""
@@ -59,6 +63,8 @@ class Judgement(msgspec.Struct, frozen=True):
     """What lints saw and the scenario claims, or allows beside a claim."""
     lints_off: tuple[tuple[str, str], ...]
     """Lints that the scenario turns off, each with its reason."""
+    passed_over: tuple[Finding, ...] = ()
+    """Claims that were not looked at: what they need is declared unseen."""
 
     @property
     def passed(self) -> bool:
@@ -117,11 +123,28 @@ def judge_seen(
     findings += [as_finding(hit, writer) for hit in sorted_.failing if hit not in ends]
     ranked = [(_rank(finding, False), finding) for finding in findings]
     ranked += [(_rank(finding, True), finding) for finding in causes]
+    in_order = [finding for _, finding in sorted(ranked, key=lambda row: row[0])]
     return Judgement(
-        tuple(finding for _, finding in sorted(ranked, key=lambda row: row[0])),
+        tuple(with_causes(in_order, view)),
         tuple(as_finding(hit, writer) for hit in sorted_.warnings),
         tuple(as_finding(hit, writer) for hit in sorted_.noted),
         tuple(scenario.lints.items()),
+        tuple(writer.passed_over),
+    )
+
+
+def strictly(judgement: Judgement) -> Judgement:
+    """Returns the judgement in which claims that prove nothing are findings.
+
+    They are those that were not looked at, and those whose denial nothing could break (RUN-03).
+    """
+    vacuous = [one for one in judgement.warnings if one.id == _VACUOUS]
+    if not vacuous and not judgement.passed_over:
+        return judgement
+    return replace(
+        judgement,
+        findings=(*judgement.findings, *judgement.passed_over, *vacuous),
+        warnings=tuple(one for one in judgement.warnings if one.id != _VACUOUS),
     )
 
 

@@ -10,8 +10,10 @@ from simkit.expect.findings import Finding, Hit
 from simkit.expect.scope import Path, Scope
 from simkit.lint_catalogue import LINTS
 
-ERRORS: Final[Mapping[str, str]] = {"RUN-01": "ReplyMissing", "FLW-01": "LimitExceeded"}
-"""Lints that tell of the same fact as an error that ends a turn."""
+ERRORS: Final[Mapping[str, str]] = {
+    "ReplyMissing": "RUN-01", "ScriptMisfit": "RUN-01", "LimitExceeded": "FLW-01",
+}  # fmt: skip
+"""Errors that end a turn, and the lints that tell of the same fact."""
 
 
 class Sorted:
@@ -114,13 +116,13 @@ def _is_claimed_error(hit: Hit, scopes: Sequence[Scope]) -> bool:
 
     Lines that nobody asked for are another.
     """
-    kind = ERRORS.get(hit.id)
-    if kind is None or "lines" in hit.data:
+    if "lines" in hit.data:
         return False
     return any(
-        scope.expect.has("error") and scope.error is not None and scope.error.type == kind
+        scope.expect.has("error") and scope.error is not None
+        and ERRORS.get(scope.error.type) == hit.id
         for scope in scopes
-    )
+    )  # fmt: skip
 
 
 def severity_of(hit: Hit) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from simkit import events as e
 from simkit.expect.claims import LINES_MAX, Writer, first_lines, listed
 from simkit.expect.findings import Finding
-from simkit.expect.scope import Scope, event_fields
+from simkit.expect.scope import Scope, event_fields, log_fields
 from simkit.matching import Mismatch
 from simkit.paths import head_of
 from simkit.words import short
@@ -69,7 +69,7 @@ def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
         if facts is not None and facts.scope == "agent_run":
             yield f"channel {channel} has scope agent_run: it is in no state, only in `runs`"
             continue
-        writes = [update for update in scope.updates if channel in update.update]
+        writes = [one for one in scope.updates if channel in one.update and not one.state]
         by = listed(list(dict.fromkeys(_writer(update) for update in writes)))
         yield (
             f"channel {channel} was written {scope.words} by {by}"
@@ -88,8 +88,27 @@ def _channel(key: str, scope: Scope) -> str:
 def _writer(update: e.StateUpdated) -> str:
     if update.cause in ("given", "user"):
         return "what is given" if update.cause == "given" else "the user's message"
+    if update.cause == "handoff":
+        return f"the contract of {update.agent}'s handoff {update.handoff}"
     rule = f" (`{update.cause}` rule)" if update.cause in ("before", "after") else ""
     return f"{update.agent}{rule}"
+
+
+def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The log records of the code's own loggers, in order."""
+    found = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
+    if not writer.misses(scope.expect.logs, found):
+        return
+    title = f"log records {scope.words}:"
+    lines = first_lines(title, [_log_line(one) for one in found])
+    yield from writer.compare(
+        scope.expect.logs, found, (*scope.path, "logs"), "logs", turn=scope.turn,
+        context=list(lines) if found else [f"nothing was logged {scope.words}"],
+    )  # fmt: skip
+
+
+def _log_line(record: Mapping[str, Any]) -> str:
+    return f"{record['level']} {record['logger']}: {short(record['message'], 160)}"
 
 
 def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:

@@ -9,9 +9,11 @@ from simkit.expect.claims import Writer
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Path, Scope
 from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
+from simkit.scenario.selecting import Selector
 from simkit.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
-CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs"}
+CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs",
+                                      "logs": "logs"}  # fmt: skip
 CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
 """Claims on contexts that speak of sections, beside those that are named after one."""
 _NEVER_NAMED: Final = ("dropped", "left_out", "share")
@@ -24,6 +26,7 @@ EVENTS: Final[Mapping[str, str]] = {
     "HandoffRequested": "handoffs",
     "HandoffRejected": "handoffs",
     "HandoffMade": "handoffs",
+    "LogRecorded": "logs",
 }
 WORDS: Final[Mapping[str, str]] = {
     "sections": "sections of contexts",
@@ -31,6 +34,9 @@ WORDS: Final[Mapping[str, str]] = {
     "runs": "runs of agents",
     "handoffs": "handoffs",
     "filters": "what filters drop",
+    "logs": "log records",
+    "tools": "whether a tool ran that was asked for last",
+    "inputs": "what the code gave this run",
 }
 
 
@@ -44,6 +50,8 @@ def unobservable(scope: Scope, name: str) -> str:
     need = CLAIMS.get(name, "")
     if need and not scope.can_observe(need):
         return need
+    if name == "tool_calls" and _has_unseen_tools(scope):
+        return "tools"
     if name == "events":
         for kind, need in EVENTS.items():
             if not scope.can_observe(need) and _says(scope.expect.events, "kind", kind):
@@ -51,8 +59,33 @@ def unobservable(scope: Scope, name: str) -> str:
     return ""
 
 
-def unobservable_in_context(scope: Scope, agent: str, name: str, matcher: Any) -> str:
+def _has_unseen_tools(scope: Scope) -> bool:
+    """Whether a tool was asked for and nothing tells whether, or with what result, it ran.
+
+    Without an adapter a tool's result is seen where a later request holds it, and else not at all.
+    """
+    facts = scope.pipeline
+    if not facts.is_code or {"state", "filters"} & {*facts.observes}:
+        return False
+    told = {tool.call_id for tool in scope.tools}
+    return any(
+        call.id not in told and not call.is_handoff
+        for run in scope.runs
+        for message in run.messages
+        for call in message.calls
+    )
+
+
+def is_unknown_input(scope: Scope, name: str, value: Any) -> bool:
+    """Whether an input is null because nobody saw what the code gave its agent."""
+    return name == "input" and value is None and scope.pipeline.is_code
+
+
+def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
     """The same for a claim under ``context``: without sections none of them can be told apart."""
+    agent = selector.agent
+    if selector.run is not None and not scope.can_observe("runs"):
+        return "runs"
     if _is_named(scope, agent) and name not in _NEVER_NAMED and not _names_section(matcher):
         return ""
     if name == "dropped":
@@ -82,6 +115,13 @@ def not_observable(
 ) -> Iterator[Finding]:
     """Yields the finding that a claim can neither hold nor fail; none where that was declared."""
     if need in scope.pipeline.unseen:
+        writer.passed_over.append(
+            writer.finding(
+                path, f"{what} was not looked at: {WORDS[need]} are declared `unseen`",
+                turn=scope.turn, agent=agent,
+                fix="Claim it of what the code shows, or show it in the code.",
+            )
+        )  # fmt: skip
         return
     driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
     yield writer.finding(
@@ -95,15 +135,20 @@ def _in_code(need: str, claim: str, agent: str) -> str:
     """Says how what code does not show may be shown, or what may be claimed in its place."""
     if need == "state":
         return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
+    if need == "inputs":
+        return "Claim what its model was sent, under `context`, or remove the claim."
+    if need == "tools":
+        return "Claim what the model asked for: `runs: {agent: {messages: [{calls: …}]}}`."
+    if need == "logs":
+        return "Say `app: {logs: true}` where the code runs in this process, or remove the claim."
     if need == "filters":
         return "Claim what is not sent, with `excludes`, or remove the claim."
     if need != "sections":
         return _OTHERWISE
     if claim in _NEVER_NAMED or agent == "*":
         return f"{_OF_MESSAGES}, or remove the claim."
-    known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, RUN)
-    example = "{role: user}" if claim == CURRENT else "{system: {$starts: …}}"
-    sections = "{}" if known else f"{{{claim}: {example}}}"
+    known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, CURRENT, RUN)
+    sections = "{}" if known else f"{{{claim}: {{system: {{$starts: …}}}}}}"
     instead = "leave `section` out of it" if claim in _ON_MESSAGES else f"c{_OF_MESSAGES[1:]}"
     return (
         "Say which messages are of which section, "

@@ -11,6 +11,7 @@ from simkit.errors import SimkitError
 from simkit.expect.claims import Writer
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Scope
+from simkit.garbage import collected_meanwhile
 from simkit.matching.rendering import line
 from simkit.views import View
 from simkit.words import short
@@ -34,7 +35,8 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
             yield writer.finding(path, str(problem), turn=scope.turn, breaks=True)
             continue
         try:
-            answer = predicate(view)
+            with collected_meanwhile():
+                answer = predicate(view)
         except Exception as problem:
             raised = f"it raised {type(problem).__name__}: {short(str(problem), MESSAGE_MAX)}"
             yield writer.finding(

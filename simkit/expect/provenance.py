@@ -10,7 +10,7 @@ from simkit.expect.claims import LINES_MAX, Writer, differences, first_lines, li
 from simkit.expect.findings import Difference
 from simkit.expect.scope import Scope
 from simkit.matching import Matcher, Mismatch, patterns_of
-from simkit.messages import Dropped, Message
+from simkit.messages import Dropped, Message, ToolCall
 from simkit.paths import as_text, follow
 from simkit.views import CallView, ContextView, ShownPart
 from simkit.words import counted, short
@@ -77,10 +77,15 @@ def said(value: Message | Dropped) -> str:
     if isinstance(value, Dropped):
         return f"{said(value.message)} — {_cut_words(value)}"
     content = short(value.content, CONTENT_MAX)
-    calls = ", ".join(f"{call.name} {short(as_text(call.args), 40)}" for call in value.calls)
+    calls = ", ".join(map(_call, value.calls))
     if calls:
         content = f"{content} calls {calls}".strip()
     return f"{speaker(value)}: {content}"
+
+
+def _call(call: ToolCall) -> str:
+    passes_to = f" → {call.to}" if call.to else ""
+    return f"{call.name} {short(as_text(call.args), 40)}{passes_to}"
 
 
 def speaker(message: Message) -> str:
@@ -130,6 +135,8 @@ def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
         return
     yield f"ran before it in turn {call.turn}: {listed([run.agent for run in runs[:place]])}"
     received = runs[place].received
+    if not isinstance(received, Mapping):
+        return
     empty = [name for name, value in received.items() if value is None or _is_bare(value)]
     if empty:
         yield f"empty when it ran: {listed([_with_scope(name, scope) for name in empty])}"

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from simkit.expect.choosing import (
+    Group,
+    Looked,
+    first_of_each,
+    looked_at,
+    one_is_enough,
+    which_words,
+)
 from simkit.expect.claims import Writer, differences, first_lines, listed, no_place
 from simkit.expect.findings import Finding
-from simkit.expect.observing import claims_of, not_observable, unobservable_in_run
+from simkit.expect.observing import claims_of, is_unknown_input, not_observable, unobservable_in_run
 from simkit.expect.scope import Path, Scope
+from simkit.matching.polarity import polarity_of
 from simkit.matching.values import Said
-from simkit.scenario.claims import selected
+from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
 from simkit.views import RunView
 from simkit.words import counted, short
 
@@ -66,13 +75,16 @@ def _group_advice(wanted: Any, groups: list[Any]) -> str:
 def groups_of(runs: Sequence[RunView]) -> list[Any]:
     """Returns the agents in start order; a list of several is one parallel group."""
     found: list[Any] = []
-    open_group = ""
+    groups: dict[str, list[str]] = {}
     for run in runs:
-        if run.group and run.group == open_group:
-            found[-1].append(run.agent)
+        if not run.group:
+            found.append(run.agent)
+        elif run.group in groups:
+            # Agents that work inside of one may have started in between.
+            groups[run.group].append(run.agent)
         else:
-            found.append([run.agent] if run.group else run.agent)
-        open_group = run.group
+            groups[run.group] = [run.agent]
+            found.append(groups[run.group])
     return found
 
 
@@ -143,8 +155,8 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """What an activation of an agent got and gave."""
     for key, claims in scope.expect.runs.items():
         path = (*scope.path, "runs", key)
-        agent, which = selected(key)
-        named = "" if agent == "*" else agent
+        selector = selected(key)
+        named = "" if selector.agent == ALL_AGENTS else selector.agent
         observable = []
         for name, matcher in claims_of(claims):
             need = unobservable_in_run(scope, name)
@@ -153,31 +165,92 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
                 yield from not_observable(scope, writer, (*path, name), what, need, named)
             else:
                 observable.append((name, matcher))
-        found = _selected(scope, key, agent, which) if observable else []
-        if isinstance(found, str):
-            yield writer.finding(path, found, turn=scope.turn, agent=named)
+        groups = _groups(scope, selector) if observable else []
+        if isinstance(groups, str):
+            yield writer.finding(path, groups, turn=scope.turn, agent=named)
             continue
-        for place, run in found:
-            title = f"runs.{run.agent}[{place}]" if "*" in key else f"runs.{key}"
-            for name, matcher in observable:
-                yield from _check_run(run, title, name, matcher, (*path, name), writer)
+        for group in groups:
+            if one_is_enough(selector):
+                yield from _check_some(key, path, observable, group, scope, writer)
+                continue
+            claimed = _claims(key, path, observable, group, scope)
+            yield from first_of_each(
+                (found for claim in claimed for found in _check_run(claim, writer)), selector
+            )
 
 
-def _selected(scope: Scope, key: str, agent: str, which: str) -> list[tuple[int, RunView]] | str:
-    """The activations that a key names, each with its place among its agent's; or why none."""
+class _Claim(NamedTuple):
+    """One claim on one run."""
+
+    key: str
+    name: str
+    written: Any
+    path: Path
+    looked: Looked[RunView]
+    group: Group[RunView]
+    scope: Scope
+
+
+def _claims(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[RunView],
+    scope: Scope,
+) -> Iterator[_Claim]:
+    """Yields what is held against what, run by run."""
+    by_run: dict[str, list[_Claim]] = {run.id: [] for run in group.items}
+    for name, matcher in claims:
+        for looked in looked_at(selected(key), polarity_of(matcher), matcher, group):
+            claim = _Claim(key, name, matcher, (*path, name), looked, group, scope)
+            by_run[looked.item.id].append(claim)
+    for found in by_run.values():
+        yield from found
+
+
+def _check_some(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[RunView],
+    scope: Scope,
+    writer: Writer,
+) -> Iterator[Finding]:
+    """Yields the finding that no run holds all claims; of the run that comes nearest."""
+    nearest: tuple[RunView, list[Finding]] | None = None
+    for run in group.items:
+        wanted = [
+            _Claim(key, name, matcher, (*path, name), Looked(run, matcher, False), group, scope)
+            for name, matcher in claims
+        ]
+        if all(_holds(claim, run, writer) for claim in wanted):
+            return
+        found = [finding for claim in wanted for finding in _check_run(claim, writer)]
+        if nearest is None or len(found) < len(nearest[1]):
+            nearest = run, found
+    if nearest is not None and nearest[1]:
+        run, found = nearest
+        several = counted(len(group.items), "run")
+        line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
+        yield replace(found[0], context=(f"{line}`{group.name(run)}`", *found[0].context))
+
+
+def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
+    """The activations that a key speaks of, by agent; or why there are none."""
+    agent, index = selector.agent, selector.place
     mine: dict[str, list[RunView]] = {}
     for run in scope.runs:
         mine.setdefault(run.agent, []).append(run)
-    if agent != "*" and agent not in mine:
+    if agent != ALL_AGENTS and agent not in mine:
         return f"agent {agent!r} did not run {scope.words}; those that did: {listed(list(mine))}"
-    chosen = list(mine.values()) if agent == "*" else [mine[agent]]
-    if which == "*" or key == "*":
-        return [pair for runs in chosen for pair in enumerate(runs)]
-    index = int(which)
-    found = [(index % len(runs), runs[index]) for runs in chosen if -len(runs) <= index < len(runs)]
-    if found:
-        return found
-    if agent == "*":
+    chosen = mine if agent == ALL_AGENTS else {agent: mine[agent]}
+    groups = [
+        Group(name, runs, noun="run") for name, runs in chosen.items()
+        if index is None or -len(runs) <= index < len(runs)
+    ]  # fmt: skip
+    if groups or index is None:
+        return groups
+    if agent == ALL_AGENTS:
         most = max(map(len, mine.values()), default=0)
         return (
             f"no agent has a run [{index}] {scope.words}: the first is [0], and nobody has more "
@@ -199,20 +272,49 @@ _STATUS: Final[Mapping[str, str]] = {
 }
 
 
-def _check_run(
-    run: RunView, title: str, name: str, matcher: Any, path: Path, writer: Writer
-) -> list[Finding]:
-    said = run.message
-    if name == "reply":
-        value: Any = None if said is None else Said(said.content, said.data)
-    else:
-        value = getattr(run, name)
+def _check_run(claim: _Claim, writer: Writer) -> list[Finding]:
+    run, name, group = claim.looked.item, claim.name, claim.group
+    if is_unknown_input(claim.scope, name, run.input):
+        what = f"runs.{claim.key}.{name}"
+        found = not_observable(claim.scope, writer, claim.path, what, "inputs", run.agent)
+        return list(found)
+    selector, polarity = selected(claim.key), polarity_of(claim.written)
+    value = _value(run, name)
+    if writer.matchers.of(claim.looked.matcher)[1].holds(value):
+        return []
+
+    def holds(one: RunView) -> bool:
+        wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
+        return writer.matchers.of(wanted)[1].holds(_value(one, name))
+
     lines = [_STATUS[run.status]] if run.status in _STATUS else []
+    if run.status == "handed_off" and run.update:
+        lines = ["the run passed control on, so it has no output; its handoff's contract wrote"]
     if name == "update" and not run.update and run.status == "done":
         lines.append("the run wrote nothing")
+    looked = list(looked_at(selector, polarity, claim.written, group))
+    is_single = selector.which not in (EVERY, SOME) and selector.agent != ALL_AGENTS
+    key = claim.key if is_single else group.name(run)
     return writer.compare(
-        matcher, value, path, f"{title}.{name}", turn=run.turn, agent=run.agent, context=lines
-    )
+        claim.looked.matcher, value, claim.path, f"runs.{key}.{name}", turn=run.turn,
+        agent=run.agent,
+        context=[
+            *which_words(selector, polarity, claim.looked, group, claim.scope, holds), *lines,
+        ],
+        several=not is_single or any(_value(one.item, name) != value for one in looked),
+    )  # fmt: skip
+
+
+def _holds(claim: _Claim, run: RunView, writer: Writer) -> bool:
+    if is_unknown_input(claim.scope, claim.name, run.input):
+        return False
+    return writer.matchers.of(claim.written)[1].holds(_value(run, claim.name))
+
+
+def _value(run: RunView, name: str) -> Any:
+    if name != "reply":
+        return getattr(run, name)
+    return None if run.message is None else Said(run.message.content, run.message.data)
 
 
 def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:

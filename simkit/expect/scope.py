@@ -101,6 +101,15 @@ class _Span(Sequence[e.AnyEvent]):
         return self._events[self._lo + index]
 
 
+def log_fields(event: e.LogRecorded) -> dict[str, Any]:
+    """Return a log record as claims see it; an agent or error that it has not is absent."""
+    fields: dict[str, Any] = {
+        "level": event.level, "logger": event.logger, "message": event.message,
+        "error": event.error, "agent": event.agent,
+    }  # fmt: skip
+    return {name: fields[name] for name in fields if fields[name] or name == "message"}
+
+
 def event_fields(event: e.AnyEvent) -> dict[str, Any]:
     """Returns an event as claims see it: its fields by name; empty ids and names are absent."""
     fields: dict[str, Any] = {"kind": e.kind_of(event)}

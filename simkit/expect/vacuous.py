@@ -21,7 +21,7 @@ from simkit.source import path_text
 from simkit.views import View
 
 _CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error", "interrupt",
-                  "events")  # fmt: skip
+                  "logs", "events")  # fmt: skip
 _NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 """A bound is no pattern: the number itself need not occur."""
 
@@ -167,6 +167,7 @@ _VALUES: Final[Mapping[type, tuple[str, ...]]] = {
     e.AgentStarted: ("input",),
     e.AgentFinished: ("status", "output"),
     e.TurnInterrupted: ("question",),
+    e.LogRecorded: ("level", "logger", "message", "error"),
     e.TurnFinished: ("reply", "error"),
     e.LimitReached: ("limit",),
     e.ContextBuilt: ("settings",),

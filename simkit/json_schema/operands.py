@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit.errors import MatcherError
+from simkit.expressions import Expression
 from simkit.json_schema.document import Check, Document, Path, shown
 from simkit.json_schema.values import is_array, is_integer, is_number
 
@@ -33,12 +34,12 @@ def texts(operand: Any, at: Path) -> list[str]:
     return list(operand)
 
 
-def pattern(operand: Any, at: Path) -> re.Pattern[str]:
+def pattern(operand: Any, at: Path) -> Expression:
     """Returns a regular expression, compiled."""
     if not isinstance(operand, str):
         raise MatcherError(at, f"`{at[-1]}` takes a regular expression, not {shown(operand)}")
     try:
-        return re.compile(operand)
+        return Expression(operand)
     except re.error as error:
         raise MatcherError(at, f"{operand!r} is no regular expression: {error}") from None
 

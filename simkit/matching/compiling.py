@@ -7,7 +7,7 @@ from typing import Any
 
 from simkit.errors import MatcherError
 from simkit.matching.lists import whole
-from simkit.matching.mappings import keyed
+from simkit.matching.mappings import exactly, keyed
 from simkit.matching.misses import Miss, Misses, Path
 from simkit.matching.operators import OPERATORS
 from simkit.matching.scalars import scalar
@@ -26,8 +26,17 @@ def build(matcher: Any, at: Path) -> Misses:
     )
 
 
-def _mapping(matcher: Mapping[str, Any], at: Path) -> Misses:
-    if not matcher:
+def build_exact(matcher: Any, at: Path) -> Misses:
+    """Returns the same of what stands below ``$exact``: mappings there have no other keys."""
+    if isinstance(matcher, (list, tuple)):
+        return whole(list(matcher), at, build_exact)
+    if isinstance(matcher, Mapping):
+        return _mapping(matcher, at, is_exact=True)
+    return build(matcher, at)
+
+
+def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Misses:
+    if not matcher and not is_exact:
         raise MatcherError(
             at,
             "the matcher `{}` would hold of everything",
@@ -39,8 +48,14 @@ def _mapping(matcher: Mapping[str, Any], at: Path) -> Misses:
         if not isinstance(key, str):
             raise MatcherError(at, f"the keys of a matcher are texts, not {key!r}")
     plain = {key: operand for key, operand in matcher.items() if not is_operator(key)}
-    parts = [_operator(key, operand, at) for key, operand in matcher.items() if is_operator(key)]
-    if plain:
+    parts = [
+        _operator(key, operand, at, is_exact)
+        for key, operand in matcher.items()
+        if is_operator(key)
+    ]
+    if is_exact and (plain or not matcher):
+        parts.append(exactly(plain, at, build_exact))
+    elif plain:
         parts.append(keyed(plain, at, build))
     return parts[0] if len(parts) == 1 else _all(parts)
 
@@ -50,7 +65,7 @@ def is_operator(key: str) -> bool:
     return key.startswith("$") and not key.startswith("$$")
 
 
-def _operator(name: str, operand: Any, at: Path) -> Misses:
+def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Misses:
     if name not in OPERATORS:
         raise MatcherError(
             (*at, name),
@@ -59,7 +74,9 @@ def _operator(name: str, operand: Any, at: Path) -> Misses:
             tuple(sorted(OPERATORS)),
             f"write `${name}` for a key that starts with `$`",
         )
-    return OPERATORS[name].build(operand, (*at, name), build)
+    # What is denied is denied of more where it is not looked at so exactly.
+    exact = name == "$exact" or (is_exact and name != "$not")
+    return OPERATORS[name].build(operand, (*at, name), build_exact if exact else build)
 
 
 def _all(parts: list[Misses]) -> Misses:

@@ -12,7 +12,7 @@ from simkit.matching.operands import matchers, only_true, refused
 from simkit.matching.rendering import Phrase
 from simkit.matching.scalars import scalar
 from simkit.matching.values import Said, structure_of, text_of
-from simkit.messages import ABSENT, Dropped, Message
+from simkit.messages import ABSENT, Dropped, Message, Unmade
 from simkit.paths import follow
 
 
@@ -69,12 +69,17 @@ def type_(operand: Any, at: Path, _: Build) -> Misses:
 
 def any_(operand: Any, at: Path, _: Build) -> Misses:
     only_true(operand, at)
-    return leaf("$any", operand, at, lambda value: value is not ABSENT)
+    return leaf("$any", operand, at, lambda value: not _is_absent(value))
 
 
 def absent(operand: Any, at: Path, _: Build) -> Misses:
     only_true(operand, at)
-    return leaf("$absent", operand, at, lambda value: value is ABSENT)
+    return leaf("$absent", operand, at, _is_absent)
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether nothing is there; a section that made no message is an empty list, and absent."""
+    return value is ABSENT or isinstance(value, Unmade)
 
 
 def not_(operand: Any, at: Path, build: Build) -> Misses:

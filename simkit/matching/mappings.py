@@ -19,7 +19,7 @@ MESSAGE_FIELDS: Final = (
     "data",
 )
 DROPPED_FIELDS: Final = (*MESSAGE_FIELDS, "what", "by")
-CALL_FIELDS: Final = ("id", "name", "tool", "args")
+CALL_FIELDS: Final = ("id", "name", "tool", "args", "to")
 _LITERAL_OPERATORS: Final = frozenset(
     {"$contains", "$starts", "$ends", "$regex", "$len", "$schema"}
 )
@@ -63,7 +63,15 @@ def exact(operand: Any, at: Path, build: Build) -> Misses:
             raise MatcherError(
                 (*at, key), "`$exact` takes plain keys", key, (), f"put `{key}` beside `$exact`"
             )
-    node = _keyed(operand, at, build)
+    return exactly(operand, at, build)
+
+
+def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Misses:
+    """Returns the matcher of mappings with these plain keys and no others.
+
+    ``build`` compiles what stands below.
+    """
+    node = _keyed(plain, at, build)
     partial = _partial(node)
 
     def misses(value: Any) -> Iterator[Miss]:
@@ -76,7 +84,7 @@ def exact(operand: Any, at: Path, build: Build) -> Misses:
                 if key not in named:
                     yield Miss((key,), at, "", NOTHING, value[key])
         elif not node.entries and isinstance(value, (Message, Dropped, ToolCall)):
-            yield Miss((), at, "$exact", operand, value)
+            yield Miss((), at, "$exact", plain, value)
 
     return misses
 

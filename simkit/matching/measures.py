@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from simkit.errors import MatcherError
+from simkit.expressions import Expression
 from simkit.matching.misses import Build, Miss, Misses, Path, fits, leaf
 from simkit.matching.operands import Compile, number_operand, refused, text_operand
 from simkit.matching.rendering import Phrase, line
@@ -86,7 +87,7 @@ def regex(operand: Any, at: Path, _: Build) -> Misses:
     if not isinstance(operand, str):
         raise refused(at, "a regular expression", operand)
     try:
-        search = re.compile(operand).search
+        search = Expression(operand).search
     except re.error as error:
         raise MatcherError(
             at, f"`$regex: {operand}` is no regular expression: {error}", operand

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from simkit.errors import FunctionFailed, OutputInvalid, ReplyMissing, ScriptBroken, ToolMissing
-from simkit.events import UnusedLines
+from simkit.errors import (
+    FunctionFailed,
+    OutputInvalid,
+    ReplyMissing,
+    ScriptBroken,
+    ScriptMisfit,
+    ToolMissing,
+)
+from simkit.events import UnusedLines, UnusedResults
+from simkit.garbage import collected_meanwhile
 from simkit.json_schema import place_text, schema_errors
 from simkit.matching import Matcher, compile_matcher
 from simkit.messages import (
@@ -22,11 +31,15 @@ from simkit.messages import (
     Structured,
     Text,
 )
-from simkit.paths import follow
+from simkit.paths import as_text, follow
 from simkit.ports import ModelRequest, ToolReply
 from simkit.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
 from simkit.source import SourcePath, near, path_text
-from simkit.words import counted
+from simkit.trace import canonical
+from simkit.words import counted, short
+
+ARGUMENTS_MAX: Final = 200
+"""Characters of a call's arguments that an error shows."""
 
 
 class _Line:
@@ -70,7 +83,7 @@ class ScriptedModel:
         for agent in dict.fromkeys(agents):
             times = list(agents).count(agent)
             if times > 1 and any(line.when is None for line in self._lines.get(agent, ())):
-                raise ScriptBroken(
+                raise ScriptMisfit(
                     f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
                     f"so each of its lines under turns[{self._place}].replies.{agent} "
                     "needs a `when` that says which run it answers.",
@@ -149,7 +162,8 @@ class ScriptedModel:
         """Asks the user's function for the line; it gets the messages as ``{role, content}``."""
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
-            made = self._function(reply.function)(messages)
+            with collected_meanwhile():
+                made = self._function(reply.function)(messages)
         except FunctionFailed as problem:
             raise ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
         line = line_of(made)
@@ -171,7 +185,7 @@ class ScriptedModel:
                 offered = ", ".join(request.tools) or "none"
                 nearest = near(call.tool, request.tools)
                 hint = f" Did you mean `{nearest}`?" if nearest else ""
-                raise ScriptBroken(
+                raise ScriptMisfit(
                     f"{path_text(where)} calls tool {call.tool!r}, which agent "
                     f"{request.agent!r} is not offered.{hint} Offered: {offered}.",
                     where,
@@ -180,7 +194,7 @@ class ScriptedModel:
             if schema is None:
                 continue
             for path, text in schema_errors(schema, call.args, self._schemas):
-                raise ScriptBroken(
+                raise ScriptMisfit(
                     f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
                     f"schema refuses: {_located(path, text)}. "
                     f"{_advice(call.args, path, text, call.tool in request.args)}",
@@ -198,7 +212,7 @@ class ScriptedModel:
             except OutputInvalid:
                 value = reply.text
         for path, text in schema_errors(request.output, value, self._schemas):
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"{path_text(where)} does not satisfy the output schema of agent "
                 f"{request.agent!r}: {_located(path, text)}. "
                 "Correct the line, or the agent's `output`; to send nonsense on purpose write "
@@ -250,10 +264,23 @@ class ScriptedTools:
         self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
         self._place = 0
         self._used: dict[str, set[int]] = {}
+        self._calls: Counter[str] = Counter()
 
     def begin_turn(self, place: int) -> None:
         """Takes the results of a turn."""
-        self._place, self._used = place, {}
+        self._place, self._used, self._calls = place, {}, Counter()
+
+    def unused(self) -> tuple[UnusedResults, ...]:
+        """Returns the turn's own results that no call had; those of all turns may wait."""
+        found = []
+        for tool, scripted in self._turns[self._place].items():
+            if scripted.may_wait:
+                continue
+            used = self._used.get(tool, ())
+            left = tuple(place for place in range(len(scripted.answers)) if place not in used)
+            if left:
+                found.append(UnusedResults(tool, left, self._calls[tool], scripted.successive))
+        return tuple(found)
 
     def scripts(self, tool: str) -> bool:
         """Says whether the scenario answers a tool in this turn."""
@@ -273,6 +300,7 @@ class ScriptedTools:
             raise ToolMissing(
                 f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}, "
                 "which has neither a result in the scenario nor a function in the pipeline.\n"
+                f"{_called_with(args)}"
                 f"Add one under turns[{self._place}].tool_results.{tool}, "
                 f"or an entrypoint under tools.{tool}.function.{self._known()}"
             )
@@ -281,6 +309,11 @@ class ScriptedTools:
         except FunctionFailed as problem:
             cause = problem.__cause__
             return ToolReply(error=f"{type(cause).__name__}: {cause}")
+
+    def _place_of(self, tool: str, place: int) -> tuple[str | int, ...]:
+        if tool not in self._turns[self._place]:
+            return ()
+        return ("turns", self._place, "tool_results", tool, place)
 
     def _known(self) -> str:
         """A line with the tools that something answers in this turn; empty if there are none."""
@@ -294,13 +327,15 @@ class ScriptedTools:
 
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
         used = self._used.setdefault(tool, set())
+        self._calls[tool] += 1
         for place, answer in enumerate(scripted.answers):
             if scripted.successive and place in used:
                 continue
             if answer.when is not None and not compile_matcher(answer.when).holds(args):
                 continue
             used.add(place)
-            return ToolReply(answer.returns, answer.error, answer.latency_ms)
+            at = self._place_of(tool, place) if scripted.successive else None
+            return ToolReply(answer.returns, answer.error, answer.latency_ms, at)
         if scripted.successive and len(used) == len(scripted.answers):
             count = counted(len(scripted.answers), "result")
             what = f" again, but the scenario has {count} for it"
@@ -308,8 +343,28 @@ class ScriptedTools:
             what = ", but no result's `when` holds for its arguments"
         raise ToolMissing(
             f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}{what}.\n"
+            f"{_called_with(args)}"
             f"Add one under turns[{self._place}].tool_results.{tool}."
         )
+
+
+def refuse_unwrapped(tool: str, answer: ToolReply) -> None:
+    """Raises ScriptBroken for one of several results where the tool returns a list each time."""
+    if answer.at is None or answer.error is not None or isinstance(answer.result, list):
+        return
+    shown = short(msgspec.json.encode(canonical(answer.result)).decode(), ARGUMENTS_MAX)
+    raise ScriptBroken(
+        f"tool {tool!r} returns a list, and its results answer one call each: this call would get "
+        f"{shown} alone.\nWrite `{tool}: {{returns: [{shown}]}}` for a list that answers every "
+        "call, or a list of lists for one call after the other.",
+        answer.at,
+    )
+
+
+def _called_with(args: JsonValue) -> str:
+    """Returns a line that says with which arguments a tool was called; of long ones the head."""
+    said = short(as_text(canonical(args)), ARGUMENTS_MAX) if args else ""
+    return f"It was called with {said}.\n" if said else "It was called without arguments.\n"
 
 
 def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:

@@ -126,8 +126,9 @@ class Agent(Written):
     """JSON Schema of its input."""
     output: SchemaValue = None
     """JSON Schema of its output; `{$ref: Name}` names one under `schemas`."""
-    parse: Literal["auto", "json", "json_in_text", "text"] = "auto"
-    """How a reply's text becomes the output; auto: a JSON object or array is that value."""
+    parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] = "auto"
+    """How a reply's text becomes the output; auto: a JSON object or array is that value;
+    json_or_text: a number, a text in quotes, true, false and null are, too."""
     returns: Literal["reply", "tool_output"] = "reply"
     """`tool_output`: the tool's result is the output, without another model call."""
     function: FunctionName | None = None
@@ -165,7 +166,7 @@ class Defaults(Written):
     """The handoffs."""
     sees: tuple[str, ...] | None = None
     """Whose messages are relevant."""
-    parse: Literal["auto", "json", "json_in_text", "text"] | None = None
+    parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] | None = None
     """How replies are read."""
     returns: Literal["reply", "tool_output"] | None = None
     """What a run returns."""
@@ -228,6 +229,8 @@ class Contract(Written):
     """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
     query: Query | None = None
     """What the query may be."""
+    writes: dict[str, Template] | None = None
+    """What a handoff that is made leaves in the channels, before its target starts."""
     carries: tuple[str, ...] | None = None
     """The only channels that the target can read."""
     history: HistoryPolicy = "all"

@@ -301,6 +301,7 @@ class _Check:
             self.known((*at, "from"), "agent", contract.from_[0], parties)
         self.known((*at, "to"), "agent", contract.to, self.agents)
         self.all_known((*at, "carries"), "channel", contract.carries, self.channels)
+        self._contract_writes((*at, "writes"), contract)
         if not isinstance(contract.history, str):
             self._filters((*at, "history"), contract.history)
         for place, rule in enumerate(contract.rules):
@@ -308,6 +309,18 @@ class _Check:
                 if not leads_to(key, HANDOFF_FIELDS):
                     word = head_of(key)
                     self.known(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
+
+    def _contract_writes(self, at: SourcePath, contract: Contract) -> None:
+        self._writes(at, contract.writes)
+        for name in contract.writes or ():
+            channel = self.pipeline.channels.get(name)
+            if channel is not None and channel.scope == "agent_run":
+                raise self.document.error(
+                    (*at, name),
+                    f"channel `{name}` has scope agent_run: no target would ever receive it",
+                    advice="Give it scope `turn`, or longer.", key=True,
+                )  # fmt: skip
+        check_references(self.document, at, self.channels)
 
     # Flow
 

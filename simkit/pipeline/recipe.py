@@ -30,8 +30,8 @@ from simkit.shape import (
 )
 
 RESERVED: Final = (
-    "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "tokens",
-    "share", "settings",
+    "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "handoffs",
+    "tokens", "share", "settings",
 )  # fmt: skip
 """Claims on a context that are no sections; so no section may have these names."""
 

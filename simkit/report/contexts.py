@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -17,24 +17,46 @@ UNSHOWN_MAX: Final = 20
 
 
 def context_lines(
-    view: View, turn: int | None = None, agent: str = "", paint: Paint = plain
+    view: View,
+    turn: int | None = None,
+    agent: str = "",
+    paint: Paint = plain,
+    unheld: Mapping[str, Sequence[str]] = {},
 ) -> Iterator[str]:
-    """Yields the contexts of the calls that are asked for, whole, in the order of the calls."""
+    """Yields the contexts of the calls that are asked for, whole, in the order of the calls.
+
+    ``unheld`` are claims, by call, that were held against another call and would not hold of it.
+    """
     for turn_view in view.turns:
         if turn is not None and turn_view.number != turn:
             continue
         for call in turn_view.calls:
             if not agent or call.agent == agent:
-                yield from _call_lines(call, len(turn_view.calls_by_agent[call.agent]), paint)
+                title = _title(call, turn_view.calls_by_agent[call.agent])
+                yield from _call_lines(call, title, paint)
+                for claim in unheld.get(call.id, ()):
+                    yield from wrapped(f"{claim}; it would not hold here", "  claim ", "      ")
                 yield ""
 
 
-def _call_lines(call: CallView, calls: int, paint: Paint) -> Iterator[str]:
+def _title(call: CallView, calls: Sequence[CallView]) -> str:
+    """Names a call as claims do: ``turn 2, coach[1]``, the second of two; also by its run."""
+    title = f"turn {call.turn}, {call.agent}"
+    if len(calls) < 2:
+        return title
+    title += f"[{call.index}] of {len(calls)} calls"
+    runs = list(dict.fromkeys(one.run for one in calls))
+    if len(runs) < 2:
+        return title
+    place = [one.id for one in calls if one.run == call.run].index(call.id)
+    return f"{title}, {call.agent}[run {runs.index(call.run)}][{place}]"
+
+
+def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
     context, drops = call.context, call.context.dropped()
-    nth = f", call {call.index + 1} of {calls}" if calls > 1 else ""
     budget = f" of at most {context.budget}" if context.budget else ""
     yield (
-        paint(f"turn {call.turn}, {call.agent}{nth}", "strong")
+        paint(title, "strong")
         + f", at {moment(call.at)}: {counted(len(context.messages), 'message')}, "
         f"{counted(context.tokens, 'token')}{budget}, {len(drops)} dropped"
         + (f", {len(context.unshown)} left out" if len(context.unshown) else "")
@@ -45,7 +67,11 @@ def _call_lines(call: CallView, calls: int, paint: Paint) -> Iterator[str]:
         yield paint(f"  [{place}] {_origin(message, section)}", "quiet")
         yield from _content_lines(message)
     if context.tools:
-        yield from wrapped(", ".join(context.tools), "  tools offered: ")
+        passing = context.handoff_tools
+        offered = [f"{one} → {passing[one]}" if passing.get(one) else one for one in context.tools]
+        yield from wrapped(", ".join(offered), "  tools offered: ")
+    if context.handoffs:
+        yield from wrapped(", ".join(context.handoffs), "  may pass control to: ")
     if context.settings:
         yield from wrapped(value_text(context.settings), "  settings: ")
     for drop in drops:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from simkit.expect.findings import Finding
 from simkit.report.results import Result
-from simkit.report.text import detail_lines, headline
+from simkit.report.text import detail_lines, headline, passed_over_words
 
 Level: TypeAlias = Literal["error", "warning", "notice"]
 PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTALL)
@@ -48,7 +48,7 @@ def result_annotations(
     only the first of many commands, and knows files only by their paths from there.
     """
     found = list(chain.from_iterable(_found(result) for result in results))
-    for wanted in ("error", "warning"):
+    for wanted in ("error", "warning", "notice"):
         for level, where, message, name in found:
             if level == wanted:
                 file, line, column = split_place(where)
@@ -68,6 +68,9 @@ def _found(result: Result) -> Iterator[tuple[Level, str, str, str]]:
     for finding in (*result.findings, *result.warnings):
         level: Level = "warning" if finding.severity == "W" else "error"
         yield level, finding.where, _message(finding), title
+    if result.passed_over:
+        where = f"{result.file}:{result.line}"
+        yield "notice", where, passed_over_words(result.passed_over), title
 
 
 def _message(finding: Finding) -> str:

@@ -10,19 +10,21 @@
         "seed", "digest",            null and "" where it did not run
         "pipeline", "turns", "model_calls", "tokens", "virtual_ms",
         "findings", "warnings", "noted",
+        "passed_over",               claims that were not looked at, as findings
         "lints_off": [{"id", "reason"}],
         "error", "reason",           why it is broken; why it is skipped or expected to fail
         "trace",                     the file that holds the trace; "" if none was kept
         "reproduce"}],               the command that runs it again
      "lints_off": [{"id", "reason", "scenarios"}],
      "summary": {"scenarios", "held", "failed", "broken", "skipped", "xfailed", "warnings",
-                 "exit_code"}}
+                 "exit_code", "passed_over"}}
 
 A finding is ``{"id", "severity", "what", "where", "path", "turn", "agent", "call", "differences",
-"context", "excerpt", "fix", "breaks"}``: ``turn`` counts from 1 (0: the whole run), ``call`` from 0
-(null: no single call), a difference is ``{"at", "wanted", "found", "note"}``. All keys are always
-there. Keys may be added; none changes its meaning within one version of the trace format. Nothing
-in it depends on the clock: equal runs give equal bytes.
+"context", "excerpt", "fix", "breaks", "follows"}``: ``follows`` is the place and headline of what
+kept the claim from being reached (else empty), ``turn`` counts from 1 (0: the whole run), ``call``
+from 0 (null: no single call), a difference is ``{"at", "wanted", "found", "note"}``. All keys are
+always there. Keys may be added; none changes its meaning within one version of the trace format.
+Nothing in it depends on the clock: equal runs give equal bytes.
 """
 
 from __future__ import annotations

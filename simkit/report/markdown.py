@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from simkit.report.results import Result, lints_off, skips, summary_of
-from simkit.report.text import result_text
+from simkit.report.text import passed_over_words, result_text
 from simkit.words import counted
 
 ROWS_MAX: Final = 200
@@ -45,7 +45,8 @@ def _blocks(results: Sequence[Result]) -> Iterator[str]:
     )  # fmt: skip
     told = [f"{count} {word}" for count, word in counts if count]
     warnings = [counted(summary.warnings, "warning")] if summary.warnings else []
-    yield f"## simkit: {', '.join([counted(len(results), 'scenario'), *told, *warnings])}"
+    over = [f"{counted(summary.passed_over, 'claim')} not looked at"] if summary.passed_over else []
+    yield f"## simkit: {', '.join([counted(len(results), 'scenario'), *told, *warnings, *over])}"
     calls, tokens = (sum(r.model_calls for r in results), sum(r.tokens for r in results))
     yield f"Model calls: {_number(calls)}; tokens sent: {_number(tokens)}."
     ordered = sorted(results, key=lambda result: not result.failed)
@@ -65,6 +66,8 @@ def _table(results: Sequence[Result]) -> Iterator[str]:
     for result in results[:ROWS_MAX]:
         outcome = f"**{result.outcome}**" if result.failed else result.outcome
         reason = f": {code(result.reason)}" if result.reason else ""
+        if result.passed_over:
+            reason += f" ({passed_over_words(result.passed_over)})"
         cells = (
             code(result.id), outcome + reason, _number(result.model_calls), _number(result.tokens)
         )  # fmt: skip

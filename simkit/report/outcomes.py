@@ -35,6 +35,7 @@ def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int 
         prepared.item, name, seed=scenario.seed if seed is None else seed, digest=trace.digest(),
         pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
         noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
+        passed_over=judgement.passed_over,
         turns=kinds[e.TurnStarted], model_calls=kinds[e.ModelCalled],
         tokens=tokens_of(trace),
         virtual_ms=events[-1].at if events else 0,

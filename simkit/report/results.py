@@ -40,6 +40,8 @@ class Result(msgspec.Struct, frozen=True):
     """What was found, but is claimed or allowed."""
     lints_off: tuple[tuple[str, str], ...] = ()
     """Lints turned off, each with the reason."""
+    passed_over: tuple[Finding, ...] = ()
+    """Claims that were not looked at, each with why."""
     error: str = ""
     """Why it is broken, where no finding says it."""
     reason: str = ""
@@ -74,17 +76,22 @@ class Summary(msgspec.Struct, frozen=True):
     warnings: int
     exit_code: int
     """0 all held, 1 findings, 2 something was broken."""
+    passed_over: int = 0
+    """Claims that were not looked at."""
 
 
 def summary_of(results: Iterable[Result]) -> Summary:
     """Returns the numbers; broken (2) beats failed (1)."""
     counts = dict.fromkeys(("held", "failed", "broken", "skipped", "xfailed"), 0)
-    warnings = 0
+    warnings = passed_over = 0
     for result in results:
         counts[result.outcome] += 1
         warnings += len(result.warnings)
+        passed_over += len(result.passed_over)
     code = 2 if counts["broken"] else (1 if counts["failed"] else 0)
-    return Summary(sum(counts.values()), warnings=warnings, exit_code=code, **counts)
+    return Summary(
+        sum(counts.values()), warnings=warnings, passed_over=passed_over, exit_code=code, **counts
+    )
 
 
 def skips(results: Iterable[Result]) -> list[tuple[str, int]]:

@@ -29,8 +29,32 @@ WARNING_LINES_MAX: Final = 3
 
 
 def findings_text(findings: Sequence[Finding], paint: Paint = plain) -> str:
-    """Returns findings as text, an empty line between two."""
-    return "\n\n".join("\n".join(finding_lines(finding, paint)) for finding in findings)
+    """Returns findings as text, an empty line between two.
+
+    Claims that were not reached are listed under what kept them from it.
+    """
+    following: dict[str, list[Finding]] = {}
+    named = {finding.place_and_what for finding in findings if not finding.follows}
+    for finding in findings:
+        if finding.follows in named:
+            following.setdefault(finding.follows, []).append(finding)
+    blocks = []
+    for finding in findings:
+        if finding.follows not in named:
+            lines = [*finding_lines(finding, paint)]
+            # Two findings may read alike: the first of them lists what follows.
+            lines += _unreached_lines(following.pop(finding.place_and_what, []))
+            blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _unreached_lines(claims: Sequence[Finding]) -> Iterator[str]:
+    """Yields the claims that were not reached, under the finding that says why."""
+    if claims:
+        were = "was" if len(claims) == 1 else "were"
+        yield f"  {counted(len(claims), 'claim')} {were} not reached:"
+    for claim in claims:
+        yield from wrapped(headline(claim), f"    {claim.where}: ", "      ")
 
 
 def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
@@ -79,8 +103,8 @@ def _whereabouts(finding: Finding) -> str:
         words.append(f"turn {finding.turn}")
     if finding.agent and finding.agent not in finding.what:
         words.append(f"agent {finding.agent}")
-    if finding.call is not None and f"call {finding.call + 1}" not in finding.what:
-        words.append(f"call {finding.call + 1}")
+    if finding.call is not None and f"call [{finding.call}]" not in finding.what:
+        words.append(f"call [{finding.call}]")
     return f" ({', '.join(words)})" if words else ""
 
 
@@ -149,7 +173,14 @@ def title_line(result: Result, paint: Paint = plain) -> str:
     """Returns the scenario's line: its outcome, its name, and why if there is a reason."""
     word, tone = _WORDS[result.outcome]
     reason = f" ({result.reason})" if result.reason else ""
-    return f"{paint(f'{word:<7}', tone)} {result.name or result.file}{reason}"
+    over = f" ({passed_over_words(result.passed_over)})" if result.passed_over else ""
+    return f"{paint(f'{word:<7}', tone)} {result.name or result.file}{reason}{over}"
+
+
+def passed_over_words(claims: Sequence[Finding]) -> str:
+    """Returns how many claims were not looked at, and why: ``2 claims not looked at: …``."""
+    reasons = dict.fromkeys(one.what.partition(" was not looked at: ")[2] for one in claims)
+    return f"{counted(len(claims), 'claim')} not looked at: {'; '.join(reasons)}"
 
 
 _WORDS: Final[Mapping[OutcomeName, tuple[str, Tone]]] = {
@@ -187,5 +218,7 @@ def summary_lines(
             parts.append(f"{count} {word}")
     if summary.warnings:
         parts.append(counted(summary.warnings, "warning"))
+    if summary.passed_over:
+        parts.append(f"{counted(summary.passed_over, 'claim')} not looked at")
     line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s)"
     yield paint(line, "bad" if summary.exit_code else "good")

@@ -61,9 +61,14 @@ def message_text(message: Message) -> str:
 def call_text(call: ToolCall) -> str:
     """Returns a tool call as it would be written in code: ``log_meal(food: "pizza")``."""
     if not isinstance(call.args, Mapping):
-        return f"{call.name}({value_text(call.args)})"
+        return f"{call.name}({value_text(call.args)}){_passes_to(call)}"
     args = ", ".join(f"{name}: {value_text(value)}" for name, value in call.args.items())
-    return f"{call.name}({args})"
+    return f"{call.name}({args}){_passes_to(call)}"
+
+
+def _passes_to(call: ToolCall) -> str:
+    """Returns `` → billing`` for a call that passes control, where its name does not say so."""
+    return f" → {call.to}" if call.to else ""
 
 
 def wrapped(text: str, first: str = "", rest: str | None = None, width: int = WIDTH) -> list[str]:

@@ -70,10 +70,13 @@ class Activation:
         outer = self.branch
         if self.group:
             self.branch = turn.branch(self.group, self.id, outer)
+        if self.branch is not None:
+            turn.conversation.beside.at_work.add(self.id)
         if not self.said:
             # What it says itself is its own section, also when it goes on in a later turn.
             self._log = turn.log(self.branch)
-        values = turn.values(self.branch)
+        # Of a delegate's writes it reads nothing, whether its contract says `carries` or not.
+        values = dict(turn.values(self.branch))
         if carries is not None:
             values = {name: values[name] for name in carries if name in values}
         self.input = self._input()
@@ -175,6 +178,7 @@ class Activation:
 
     def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
         self._has_ended = True
+        self.turn.conversation.beside.end(self.id)
         final = self.final
         self.turn.sink.emit(
             e.AgentFinished(
@@ -306,7 +310,7 @@ class Activation:
                 tuple(message.number for message in self.said), agent.tools,
                 agent.settings or None,
                 tokens + sum(sizes[message.id][1] for message in self.said), budget,
-                () if base else self._left_out,
+                () if base else self._left_out, agent.passes_to,
             )
         )  # fmt: skip
         self._reading.told()

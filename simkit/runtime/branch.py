@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from simkit.messages import Message
+from simkit.runtime.blocks import Path
 
 Reduce: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
 """Channels' values and an update → what the update makes of them."""
@@ -48,7 +49,7 @@ class Branch:
     """
 
     __slots__ = ("_base", "_log", "_pending", "_reduce", "_values", "began", "group", "outer",
-                 "replaced", "run", "said")  # fmt: skip
+                 "path", "replaced", "run", "said")  # fmt: skip
 
     def __init__(
         self,
@@ -61,6 +62,8 @@ class Branch:
     ) -> None:
         """``run`` opened it; ``values`` and ``log`` are those of where its group began."""
         self.group, self.run, self.outer = group, run, outer
+        opener = (group, int(run.removeprefix("r")))
+        self.path: Path = (opener,) if outer is None else (*outer.path, opener)
         self._values: dict[str, Any] = dict(values)
         self.began: Mapping[str, Any] = dict(values) if outer is None else outer.began
         """The session's channels when the outermost of its branches began."""
@@ -77,9 +80,9 @@ class Branch:
         self._pending.clear()
         return self._values
 
-    def log(self) -> BranchLog:
-        """What a run of the branch that starts now sees of the log."""
-        return BranchLog(self._log, self._base, tuple(self.said))
+    def log(self, own: Sequence[Message] | None = None) -> BranchLog:
+        """What a run of the branch that starts now sees of the log; ``own`` of what it said."""
+        return BranchLog(self._log, self._base, tuple(self.said if own is None else own))
 
     def lineage(self) -> Iterator[Branch]:
         """Yields the branch, and those that it is in, from the inside out."""

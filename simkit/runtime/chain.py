@@ -11,7 +11,7 @@ from simkit.errors import HandoffInvalid, HandoffTimeout, InputInvalid
 from simkit.messages import Handoff
 from simkit.runtime.activation import Activation
 from simkit.runtime.handoffs import Request, reason_against, requested
-from simkit.runtime.passing import TurnStopped, bounded, told_of
+from simkit.runtime.passing import TurnStopped, bounded, make, told_of
 from simkit.runtime.scheduler import Steps, TimedOut, Together
 from simkit.runtime.turn import Start, Turn
 
@@ -119,8 +119,7 @@ class Way:
             )
         if request is None:
             return start
-        made = told_of(self._source, e.HandoffMade, request, depth=request.depth)
-        self._turn.sink.emit(made)
+        make(self._source, request)
         return replace(start, handoff=request, depth=request.depth)
 
     def told(self) -> str:

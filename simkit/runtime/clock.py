@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from simkit.errors import Unsupported
+
 
 class VirtualClock:
     """Milliseconds since the scenario's start."""
@@ -21,15 +23,23 @@ class VirtualClock:
 
     def moment(self) -> datetime:
         """Returns the virtual date and time."""
-        return self.start + timedelta(milliseconds=self._now) if self._now else self.start
+        return self._after(self._now) if self._now else self.start
 
     def iso(self, at: int) -> str:
         """Returns a time as ISO 8601 text; that of one moment is asked for many times."""
         if self._iso[0] != at:
-            moment = self.start + timedelta(milliseconds=at)
-            text = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            text = self._after(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             self._iso = at, text
         return self._iso[1]
+
+    def _after(self, at: int) -> datetime:
+        try:
+            return self.start + timedelta(milliseconds=at)
+        except OverflowError:
+            raise Unsupported(
+                f"the scenario's time passes the year 9999: it starts at {self.start.isoformat()}, "
+                f"and {at:,} ms have passed\n  Write an earlier `start`."
+            ) from None
 
     def advance_to(self, at: int) -> None:
         """Jumps to a later time."""

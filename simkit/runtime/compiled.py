@@ -45,8 +45,8 @@ class CompiledAgent:
 
     __slots__ = (
         "after", "assembly", "before", "definition", "function", "handoffs", "input",
-        "instructions", "name", "output", "parse", "reads_input", "returns", "settings", "tools",
-        "writes",
+        "instructions", "name", "output", "parse", "passes_to", "reads_input", "returns",
+        "settings", "tools", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,8 @@ class CompiledAgent:
         self.name, self.definition, self.instructions = name, definition, agent.instructions
         self.tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
         self.handoffs: tuple[str, ...] = pipeline.of_agent(definition, "handoffs")
+        self.passes_to = _passes_to(name, self.handoffs, pipeline)
+        """The agents that its model may pass control to: declared, or by contract."""
         self.input = canonical(schema_of(agent.input, pipeline.schemas))
         self.output = canonical(schema_of(agent.output, pipeline.schemas))
         self.settings = {"output": self.output} if self.output is not None else {}
@@ -76,7 +78,7 @@ class CompiledAgent:
         )
         self.assembly = Assembly(
             agent.instructions, recipe, count, functions.named,
-            {channel: spec.scope for channel, spec in pipeline.channels.items()},
+            pipeline.remembered(("scopes",), lambda: _scopes_of(pipeline)),
         )  # fmt: skip
         writes = pipeline.of_agent(definition, "writes")
         if writes is None:
@@ -84,6 +86,18 @@ class CompiledAgent:
         self.writes: Template | None = compile_references(writes) if writes else None
         self.before = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "before") or ()]
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
+
+
+def _passes_to(name: str, declared: tuple[str, ...], pipeline: Pipeline) -> tuple[str, ...]:
+    """Returns the targets of an agent's handoffs; along edges and steps the flow makes them."""
+    if pipeline.flow.graph is not None or pipeline.flow.supervisor is not None:
+        return declared
+    by_contract = (c.to for c in pipeline.contracts if name in c.from_ or "*" in c.from_)
+    return tuple(dict.fromkeys((*declared, *(to for to in by_contract if to != name))))
+
+
+def _scopes_of(pipeline: Pipeline) -> dict[str, str]:
+    return {channel: spec.scope for channel, spec in pipeline.channels.items()}
 
 
 def _default_writes(name: str, pipeline: Pipeline) -> dict[str, Any]:
@@ -118,6 +132,11 @@ class CompiledPipeline:
             name: schema_of(tool.returns, pipeline.schemas) for name, tool in pipeline.tools.items()
         }
         self._readers: dict[tuple[str, int, int], HistoryReader | None] = {}
+        self._writes: dict[int, Template] = {
+            id(contract): compile_references(contract.writes)
+            for contract in pipeline.contracts
+            if contract.writes
+        }
 
     def reader(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
         """Returns what reads an agent's history section; None where nothing travels."""
@@ -139,6 +158,10 @@ class CompiledPipeline:
             elif contract.history != "all":
                 before = contract.history
         return HistoryReader(name, options, before, self.count, self.functions.named)
+
+    def writes_of(self, contract: Contract | None) -> Template | None:
+        """Return what a handoff under this contract writes; None where that is nothing."""
+        return self._writes.get(id(contract)) if contract is not None else None
 
     def contracts_for(self, source: str, target: str) -> list[Contract]:
         """The contracts of a pair, in the order of the file."""

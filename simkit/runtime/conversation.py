@@ -13,7 +13,8 @@ from simkit.context.tokens import Counter, tokens_of
 from simkit.messages import Message
 from simkit.ports import Sink
 from simkit.reducers import Appended
-from simkit.runtime.branch import Branch
+from simkit.runtime.blocks import Beside, in_blocks
+from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.clock import VirtualClock
 
 
@@ -21,11 +22,11 @@ class Numbers:
     """Counters for ids, one of each for the whole scenario, and what messages are known by them."""
 
     __slots__ = ("calls", "checkpoints", "groups", "handoffs", "messages", "model_calls", "runs",
-                 "sizes")  # fmt: skip
+                 "sizes", "states")  # fmt: skip
 
     def __init__(self) -> None:
         self.calls = self.checkpoints = self.groups = self.handoffs = 0
-        self.messages = self.model_calls = self.runs = 0
+        self.messages = self.model_calls = self.runs = self.states = 0
         self.sizes: dict[str, tuple[int, int]] = {}
         """A logged message's id to its number and its tokens; sessions may share a channel."""
 
@@ -41,18 +42,26 @@ class Numbers:
 
 
 class Summary(msgspec.Struct):
-    """A rolling summary and the last message that it covers."""
+    """A rolling summary, and which messages it covers."""
 
     message: Message
     number: int
+    """The newest that it covers."""
+    missed: frozenset[int] = frozenset()
+    """Older ones that it does not: parallel branches stand one behind the other, and the current
+    message stood elsewhere."""
+
+    def covers(self, number: int) -> bool:
+        """Holds for the messages that the summary speaks of."""
+        return number <= self.number and number not in self.missed
 
 
 class Conversation:
     """One session's log and histories."""
 
     __slots__ = (
-        "began", "clock", "count", "is_restored", "log", "name", "numbers", "project", "sink",
-        "sizes", "starts", "streams", "summaries", "turn", "values",
+        "_read", "began", "beside", "clock", "count", "is_restored", "log", "name", "numbers",
+        "project", "sink", "sizes", "starts", "streams", "summaries", "turn", "values",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +77,9 @@ class Conversation:
         self.name, self.project, self.values = name, project, values
         self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
         self.log: list[Message] = []
+        """What was said: before the user's last message as it is shown, then as it was said."""
+        self.beside = Beside()
+        self._read: tuple[tuple[int, int], BranchLog] | None = None
         self.is_restored = False
         """Another process has told what its histories had settled."""
         self.sizes = numbers.sizes
@@ -81,10 +93,31 @@ class Conversation:
 
     def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
         """Remembers where the turn begins: what is before it is settled."""
+        if self.beside.paths:
+            start = self.starts.get("log", 0)
+            self.log[start:] = in_blocks(self.log[start:], self.beside.paths)
+        self.beside, self._read = Beside(), None
         self.turn = self.began = turn
         self.starts = {"log": len(self.log)}
         for channel, value in sources.items():
             self.starts[channel] = 0 if value is None else len(value)
+
+    def seen(self, branch: Branch | None) -> BranchLog:
+        """Returns the log as a run that starts in a branch, or in none, sees it.
+
+        What the branches of a group said stands branch by branch, in the order of the group.
+        """
+        log, beside = self.log, self.beside
+        if branch is not None:
+            return branch.log(beside.seen(branch.said, branch.path))
+        if not beside.paths:
+            return BranchLog(log, len(log), ())
+        now = (len(log), beside.ended)
+        if self._read is None or self._read[0] != now:
+            start = self.starts.get("log", 0)
+            own = tuple(beside.seen(log[start:]))
+            self._read = (now, BranchLog(log, start, own))
+        return self._read[1]
 
     def add(
         self,
@@ -106,6 +139,7 @@ class Conversation:
         self.log.append(message)
         if branch is not None:
             branch.hear(message)
+            self.beside.hear(message, run, branch.path)
         self.sizes[message.id] = (number, tokens)
         self.sink.emit(
             e.MessageAdded(

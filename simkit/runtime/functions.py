@@ -16,7 +16,9 @@ from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
+from simkit.controlled import World, imported_here
 from simkit.errors import FunctionFailed, FunctionMissing
+from simkit.garbage import collected_meanwhile
 from simkit.transports.guards import guarded
 from simkit.transports.places import raised_at
 
@@ -44,7 +46,8 @@ def object_named(name: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        module = importlib.import_module(module_name)
+        with collected_meanwhile(), imported_here(module_name):
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
         missing = problem.name or ""
         if f"{module_name}.".startswith(f"{missing}."):
@@ -92,11 +95,14 @@ class UserFunctions:
     """The user's functions of one run: found by name, called under guard.
 
     ``report`` is told of every effect that simkit does not control, and where it was asked for;
-    ``caller`` is the agent at work.
+    ``caller`` is the agent at work; ``world`` answers what they ask of clocks and chance.
     """
 
     def __init__(self) -> None:
         self.report: Callable[[str, str], None] | None = None
+        self.world: World | None = None
+        self.are_named = False
+        """Whether the pipeline has any."""
         self.caller = ""
         self.were_called = False
         """What their modules keep may have changed."""
@@ -104,12 +110,14 @@ class UserFunctions:
     def named(self, name: str) -> Callable[..., Any]:
         """Returns the function, guarded; raises FunctionMissing naming what cannot be found."""
         function = function_named(name)
+        self.are_named = True
 
         @wraps(function, updated=())
         def guarded(*args: Any, **kwargs: Any) -> Any:
             self.were_called = True
-            # Bound first: a function's own argument may be called `name` or `report`.
-            return called(name, partial(function, *args, **kwargs), report=self.report)
+            with self.world.at_work() if self.world is not None else nullcontext():
+                # Bound first: a function's own argument may be called `name` or `report`.
+                return called(name, partial(function, *args, **kwargs), report=self.report)
 
         return guarded
 
@@ -136,10 +144,11 @@ def called(
             return await awaitable
 
     try:
-        with guard():
-            result = function(*args, **kwargs)
-        if inspect.isawaitable(result):
-            result = _finished(awaited(result))
+        with collected_meanwhile():
+            with guard():
+                result = function(*args, **kwargs)
+            if inspect.isawaitable(result):
+                result = _finished(awaited(result))
     except Exception as problem:
         raise FunctionFailed(f"`{name}` raised {type(problem).__name__}: {problem}") from problem
     return result

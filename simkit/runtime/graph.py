@@ -142,8 +142,7 @@ class _Walk:
                 return
             onward = [*here, *ready]
             if len(onward) != 1:
-                if onward:
-                    yield Together([self.go(one) for one in onward])
+                yield from self._split(source.branch, here, ready)
                 return
             (place,) = onward
 
@@ -167,17 +166,20 @@ class _Walk:
     def _split(
         self, branch: Branch | None, here: Sequence[_Place], ready: Sequence[_Place]
     ) -> Steps:
-        """Runs what a split in a branch leads to, side by side, each in a branch of its own."""
-        turn = self._turn
-        near = [*here, *(place for place in ready if place.start.branch is branch)]
-        work = [self.go(place) for place in ready if place.start.branch is not branch]
-        if len(near) > 1:
-            starts = [place.start for place in near]
-            work.insert(0, in_parallel(turn, starts, lambda at, one: self.go(near[at], one)))
-        else:
-            work = [*(self.go(place) for place in near), *work]
+        """Runs what a branch leads to side by side, several in one branch each in its own."""
+        by_branch = {id(branch): list(here)}
+        for place in ready:
+            by_branch.setdefault(id(place.start.branch), []).append(place)
+        work = [self._beside(places) for places in by_branch.values() if places]
         if work:
             yield Together(work)
+
+    def _beside(self, places: Sequence[_Place]) -> Steps:
+        """Runs places of one branch at once."""
+        if len(places) == 1:
+            return self.go(places[0])
+        starts = [place.start for place in places]
+        return in_parallel(self._turn, starts, lambda at, one: self.go(places[at], one))
 
     def _ready(self) -> list[_Place]:
         """Returns the merges that no unfinished run can still reach."""

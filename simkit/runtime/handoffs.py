@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import ScriptBroken
+from simkit.errors import ScriptMisfit
 from simkit.json_schema import place_text, schema_errors
 from simkit.matching import mismatches
 from simkit.messages import Handoff, JsonValue
@@ -51,7 +51,7 @@ def requested(
     if reply.type is None:
         if len(contracts) > 1:
             types = ", ".join(c.type for c in contracts)
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"the handoff from {source!r} to {reply.to!r} must say its type: "
                 f"there are contracts for {types}."
             )

@@ -16,12 +16,13 @@ from simkit.errors import StoreInvalid
 from simkit.messages import Message
 from simkit.ports import Checkpoint, Sink, Store
 from simkit.reducers import DECLARED_RESET, is_reset
+from simkit.runtime.blocks import Path, in_blocks
 from simkit.runtime.conversation import Numbers
 from simkit.views import View
 
 KEPT: Final = (
-    e.RunStarted, e.SessionStarted, e.TurnStarted, e.TurnResumed, e.MessageAdded, e.StateUpdated,
-    e.HistorySummarised, e.TurnInterrupted, e.TurnFinished,
+    e.RunStarted, e.SessionStarted, e.TurnStarted, e.TurnResumed, e.AgentStarted, e.MessageAdded,
+    e.StateUpdated, e.HistorySummarised, e.TurnInterrupted, e.TurnFinished,
 )  # fmt: skip
 """The events that a session is restored from."""
 
@@ -66,8 +67,13 @@ class Saved:
     def __init__(self, project: str) -> None:
         self.project = project
         self.log: list[Message] = []
+        self.paths: dict[str, Path] = {}
+        """The parallel branches of what was said since the user's last message."""
+        self._settled = 0
+        self._opened: dict[str, Path] = {}
+        self._runs: dict[str, Path] = {}
         self.committed: set[str] = set()
-        self.summaries: dict[str, tuple[Message, int]] = {}
+        self.summaries: dict[str, tuple[Message, int, frozenset[int]]] = {}
         self.checkpoint = ""
         self.asks = False
         """Whether its last turn waits for the user."""
@@ -75,6 +81,27 @@ class Saved:
         """The turn of the user's last message: what waits began there."""
         self.answers: list[tuple[int, Any]] = []
         """What the user has answered since, with the turns."""
+
+    def begin(self, turn: int) -> None:
+        """Takes a turn of the user's: what was said before it is settled, branch by branch."""
+        self.log[self._settled :] = in_blocks(self.log[self._settled :], self.paths)
+        self._settled, self.paths, self._opened, self._runs = len(self.log), {}, {}, {}
+        self.began, self.answers = turn, []
+
+    def start(self, event: e.AgentStarted) -> None:
+        """Takes the parallel branch in which a run works."""
+        if event.group:
+            opener = (event.group, int(event.run.removeprefix("r")))
+            self._opened[event.run] = (*self._opened.get(event.outer, ()), opener)
+        if event.branch:
+            self._runs[event.run] = self._opened.get(event.branch, ())
+
+    def hear(self, message: Message, run: str) -> None:
+        """Takes what was said, and the branch in which it was."""
+        self.log.append(message)
+        path = self._runs.get(run)
+        if path:
+            self.paths[message.id] = path
 
 
 class Recovered:
@@ -132,9 +159,11 @@ def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
         return
     match event:
         case e.MessageAdded():
-            saved.log.append(event.message)
+            saved.hear(event.message, event.run)
+        case e.AgentStarted():
+            saved.start(event)
         case e.TurnStarted() if event.message:
-            saved.began, saved.answers = event.turn, []
+            saved.begin(event.turn)
         case e.TurnResumed():
             saved.answers.append((event.turn, event.value))
         case e.TurnFinished():
@@ -142,7 +171,7 @@ def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
         case e.HistorySummarised():
             section = event.stream.rpartition("/")[2]
             message = Message("system", event.text, agent=event.agent, section=section)
-            saved.summaries[event.stream] = (message, event.covers)
+            saved.summaries[event.stream] = (message, event.covers, frozenset(event.missed))
         case e.StateUpdated():
             said: Any = view.resolved(event.update.get(view.pipeline.conversation))
             said = said[DECLARED_RESET] if is_reset(said) else said

@@ -6,11 +6,15 @@ wait for the user; end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from simkit import events as e
-from simkit.errors import LimitExceeded, ScriptBroken
+from simkit.chance import Chance
+from simkit.controlled import World
+from simkit.errors import LimitExceeded, ScriptMisfit
 from simkit.pipeline.model import Limits
 from simkit.ports import Schedule, Sink, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
@@ -60,6 +64,10 @@ class NativeDriver:
             _spoken(compiled),
         )  # fmt: skip
         self._session, self._number = "", 0
+        self._turns_of = Counter(turn.session for turn in before)
+        """How many turns a session has taken."""
+        self._clock = VirtualClock(start)
+        self._world = World(self._clock, Chance(seed).child(f"declared/{scenario}"))
         self._waiting: dict[str, Suspended] = {}
 
     def start(self, sink: Sink) -> None:
@@ -67,9 +75,7 @@ class NativeDriver:
         doors, store, numbers = self._doors, self._store, Numbers()
         saved = recovered(store) if self._taken and store is not None else None
         self._sink: Sink = sink if store is None else Journal(sink, store, numbers)
-        self._sessions = Sessions(
-            doors, self._sink, VirtualClock(self._start), numbers, self._given_project
-        )
+        self._sessions = Sessions(doors, self._sink, self._clock, numbers, self._given_project)
         if saved is not None:
             self._sessions.restore(saved)
         if not self._taken:
@@ -86,11 +92,17 @@ class NativeDriver:
         self._taken.append(turn)
         functions = self._doors.compiled.functions
         # Scenarios share a compiled pipeline, and may take their turns in turns.
-        others, functions.report = functions.report, self._uncontrolled
+        others = functions.report, functions.world
+        functions.report, functions.world = self._uncontrolled, self._world
+        self._turns_of[turn.session] += 1
+        number = self._turns_of[turn.session]
+        self._world.begin_turn(f"{turn.session}/{number}", number - 1, seeds_anew=True)
         try:
-            return self._take(turn)
+            # Once a turn costs less than at every call.
+            with self._world.at_work() if functions.are_named else nullcontext():
+                return self._take(turn)
         finally:
-            functions.report = others
+            functions.report, functions.world = others
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """Ends the run, with the error if one ended it."""
@@ -158,7 +170,7 @@ class NativeDriver:
         """Returns the turn that asked, which goes on as the next one."""
         number = len(self._taken)
         if waiting is None:
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"turn {number} answers a question, but in session {said.session!r} "
                 "nobody has asked one.",
                 ("turns", number - 1, "resume"),
@@ -210,6 +222,7 @@ class NativeDriver:
                 self._sessions.clock.now(), turn.session, turn.number,
                 reply=canonical(turn.reply), error=error, unused=self._doors.model.unused(),
                 waits_for=asked.run if asked is not None else "",
+                unused_results=self._doors.tools.unused(),
             )
         )  # fmt: skip
         if asked is None:

@@ -21,7 +21,7 @@ def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
     if parse == "text":
         return text, ""
     stripped = text.strip()
-    if parse in ("json", "json_in_text") or stripped[:1] in ("{", "["):
+    if parse in ("json", "json_or_text", "json_in_text") or stripped[:1] in ("{", "["):
         value = _json(stripped)
         if value is not _NONE and (parse != "auto" or isinstance(value, (dict, list))):
             return value, "json"

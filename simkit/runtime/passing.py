@@ -28,12 +28,16 @@ class Source(Protocol):
     """The run that passes control."""
 
     turn: Turn
+    id: str
     depth: int
     branch: Branch | None
 
     @property
     def name(self) -> str:
         """Under what it runs."""
+
+    def root_now(self) -> dict[str, Any]:
+        """What references see when the run passes control."""
 
     def where(self) -> tuple[int, str, int, str, str]:
         """What every event of the run begins with."""
@@ -51,10 +55,12 @@ class Source(Protocol):
 class Passing:
     """The handoffs of one run."""
 
-    __slots__ = ("_has_retried", "_source")
+    __slots__ = ("_retried", "_source")
 
     def __init__(self, source: Source) -> None:
-        self._source, self._has_retried = source, False
+        self._source = source
+        self._retried: set[tuple[str, str]] = set()
+        """Target and type of the handoffs that were refused and may not be so again."""
 
     def hand_off(self, reply: Handoff, call: str, usage: Usage | None = None) -> Steps:
         """Passes control if nothing speaks against it; else the run is told.
@@ -81,7 +87,7 @@ class Passing:
             turn.sink.emit(told_of(source, e.HandoffRejected, request, reason=reason))
             self._rejected(request, asked, reason)
             return None
-        turn.sink.emit(told_of(source, e.HandoffMade, request, depth=request.depth))
+        make(source, request)
         if request.mode == "delegate":
             yield from self._delegate(request, asked)
             return None
@@ -94,12 +100,12 @@ class Passing:
         if policy == "stop":
             raise TurnStopped(reason)
         if policy == "retry":
-            if self._has_retried:
+            if (request.target, request.type) in self._retried:
                 raise HandoffInvalid(
                     f"the handoff from {request.source!r} to {request.target!r} "
                     f"was refused again: {reason}"
                 )
-            self._has_retried = True
+            self._retried.add((request.target, request.type))
 
     def _delegate(self, request: Request, asked: ToolCall) -> Steps:
         source = self._source
@@ -117,6 +123,20 @@ class Passing:
         output = last.output
         text = output if isinstance(output, str) else _encode(canonical(output)).decode()
         source.hear(asked, text, None if text is output else output)
+
+
+def make(source: Source, request: Request) -> None:
+    """Record that a handoff is made, and write what its contract says, before its target starts.
+
+    The writes are the source's update: its model asked for the handoff.
+    """
+    turn = source.turn
+    turn.sink.emit(told_of(source, e.HandoffMade, request, depth=request.depth))
+    writes = turn.compiled.writes_of(request.contract)
+    if writes is None:
+        return
+    update = writes.resolve({**source.root_now(), "handoff": request.facts()})
+    turn.write(update, "handoff", source.name, source.id, source.branch, request.id)
 
 
 def told_of(

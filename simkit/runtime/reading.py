@@ -22,8 +22,8 @@ from simkit.runtime.turn import Turn
 class Reading:
     """One run's reading of what was said before it."""
 
-    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_run", "_slices", "_state", "_turn",
-                 "latency_ms")  # fmt: skip
+    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_run", "_slices", "_state",
+                 "_turn", "latency_ms")  # fmt: skip
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Reading:
         self._turn, self._agent, self._run, self._handoff = turn, agent, run, handoff
         self._state, self._branch, self._log = state, branch, log
         self._slices: dict[str, Slice] = {}
+        self._omit = ""
         self.latency_ms = 0
         """Virtual time that summaries took."""
 
@@ -55,6 +56,7 @@ class Reading:
         reader = self._turn.compiled.reader(self._agent, place, contract)
         if reader is None:
             return None
+        self._omit = omit
         section, options = self._turn.compiled.agents[self._agent].assembly.histories[place]
         conversation = self._turn.conversation
         channel = options.from_ or self._turn.compiled.pipeline.conversation
@@ -103,22 +105,21 @@ class Reading:
         lo = slice_.shown.lo
         conversation = self._turn.conversation
         last = conversation.summaries.get(slice_.shown.stream)
-        covered = last.number if last is not None else 0
-        start = lo
-        while start and slice_.message(start - 1).number > covered:
-            start -= 1
-        fresh = slice_.messages(start, lo)
+        fresh = _not_covered(slice_, lo, last)
         if not fresh:
             return last.message if last is not None and lo else None
         text = self._ask_for_summary(agent, last.message if last else None, fresh)
         message = Message("system", text, agent=agent, section=slice_.shown.section)
-        covers = fresh[-1].number
-        conversation.summaries[slice_.shown.stream] = Summary(message, covers)
+        covers = max([last.number if last is not None else 0, *(one.number for one in fresh)])
+        unshown = [conversation.sizes[self._omit][0]] if self._omit else []
+        behind = [*unshown, *(one.number for one in slice_.messages())]
+        missed = tuple(number for number in behind if number < covers)
+        conversation.summaries[slice_.shown.stream] = Summary(message, covers, frozenset(missed))
         turn = self._turn
         turn.sink.emit(
             e.HistorySummarised(
                 turn.clock.now(), turn.session, turn.number, agent, self._run,
-                slice_.shown.stream, text, covers,
+                slice_.shown.stream, text, covers, missed,
             )
         )  # fmt: skip
         return message
@@ -160,6 +161,21 @@ class Reading:
         )
         turn.sink.emit(e.ModelReplied(*where, call, said.number, "text", answer.usage))
         return answer.reply.text
+
+
+def _not_covered(slice_: Slice, hi: int, last: Summary | None) -> list[Message]:
+    """Returns what stands before a place and is in no summary yet.
+
+    What the last summary missed may stand before what it covers.
+    """
+    found = []
+    for place in range(hi - 1, -1, -1):
+        message = slice_.message(place)
+        if last is None or not last.covers(message.number):
+            found.append(message)
+        elif message.number < min(last.missed, default=message.number + 1):
+            break
+    return found[::-1]
 
 
 def _by_section(messages: list[Message]) -> dict[str, list[Message]]:

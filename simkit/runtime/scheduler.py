@@ -7,6 +7,7 @@ user; it is resumed with None, with their results in order, or with the answer.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
@@ -69,8 +70,10 @@ class Scheduler:
     ) -> None:
         """``on_advance`` is told the new time before it is reached, and may raise."""
         self._clock, self._schedule, self._on_advance = clock, schedule, on_advance
-        self._heap: list[tuple[int, int, _Task]] = []
-        self._order = 0
+        self._times: list[int] = []
+        """The times at which something is to be done, as a heap; each once."""
+        self._due: dict[int, deque[_Task]] = {}
+        """What is to be done at a time, in the order in which that was said."""
         self._waiting: list[tuple[_Task, TurnInterrupted]] = []
 
     @property
@@ -100,31 +103,37 @@ class Scheduler:
     def _run(self) -> Any:
         root = self._root
         try:
-            while self._heap:
+            while self._times:
                 finished = self._step(self._next())
                 if finished is root:
                     if root.throw is not None:
                         raise root.throw
                     return root.value
         finally:
-            self._heap.clear()
+            self._times.clear()
+            self._due.clear()
         if not self._waiting:
-            raise AssertionError("the root task ends before its heap is empty")
+            raise AssertionError("the root task ends before its work is done")
         return None
 
     def _push(self, task: _Task, at: int) -> None:
-        self._order += 1
-        heapq.heappush(self._heap, (at, self._order, task))
+        due = self._due.get(at)
+        if due is None:
+            due = self._due[at] = deque()
+            heapq.heappush(self._times, at)
+        due.append(task)
 
     def _next(self) -> _Task:
-        at, _, task = heapq.heappop(self._heap)
-        if self._heap and self._heap[0][0] == at:
-            ready = [(at, 0, task)]
-            while self._heap and self._heap[0][0] == at:
-                ready.append(heapq.heappop(self._heap))
-            task = ready.pop(self._schedule.pick(len(ready)))[2]
-            for entry in ready:
-                heapq.heappush(self._heap, entry if entry[1] else (at, -1, entry[2]))
+        at = self._times[0]
+        due = self._due[at]
+        if len(due) > 1:
+            place = self._schedule.pick(len(due))
+            task = due[place]
+            del due[place]
+        else:
+            task = due.pop()
+            heapq.heappop(self._times)
+            del self._due[at]
         if at > self._clock.now():
             try:
                 self._on_advance(at)
@@ -175,14 +184,18 @@ class Scheduler:
         return task
 
     def _cancel_children_of(self, parent: _Task) -> None:
-        kept = []
-        for entry in self._heap:
-            if _descends(entry[2], parent):
-                entry[2].steps.close()
+        for at, due in list(self._due.items()):
+            kept = deque[_Task]()
+            for task in due:
+                if _descends(task, parent):
+                    task.steps.close()
+                else:
+                    kept.append(task)
+            if kept:
+                self._due[at] = kept
             else:
-                kept.append(entry)
-        heapq.heapify(kept)
-        self._heap = kept
+                del self._due[at]
+        self._times = sorted(self._due)
         for waiting in [entry for entry in self._waiting if _descends(entry[0], parent)]:
             self._waiting.remove(waiting)
             waiting[0].steps.close()

@@ -136,9 +136,10 @@ class Sessions:
         saved = self.saved[name]
         conversation = self._conversation_of(name, saved.project, self.state.values(name))
         conversation.log.extend(saved.log)
+        conversation.beside.paths.update(saved.paths)
         conversation.is_restored = True
-        for stream, (message, covers) in saved.summaries.items():
-            conversation.summaries[stream] = Summary(message, covers)
+        for stream, summary in saved.summaries.items():
+            conversation.summaries[stream] = Summary(*summary)
         return conversation
 
     def _given_for(self, project: str) -> dict[str, Any]:

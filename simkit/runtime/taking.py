@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from simkit import events as e
-from simkit.errors import ModelError, PipelineError, ScriptBroken
+from simkit.errors import ModelError, PipelineError, ScriptMisfit
 from simkit.ports import Store, UserTurn
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.conversation import Conversation, Numbers
@@ -101,9 +101,10 @@ def revived(
         work(then, turn, scheduler, UserTurn("", answer, resumes=True))
     then.clock.advance_to(sessions.clock.now())
     conversation.began, conversation.starts = began.began, began.starts
+    conversation.beside = began.beside
     turn.move(conversation, sessions.state, sessions.sink)
     if scheduler.asked is None:
-        raise ScriptBroken(
+        raise ScriptMisfit(
             f"the turn that waits in session {session!r} does not come to its question again "
             "in a new process: what ran before it must not depend on anything but the turn."
         )

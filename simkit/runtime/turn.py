@@ -13,7 +13,7 @@ from simkit.errors import LimitExceeded
 from simkit.messages import ABSENT, Message
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink, Tools, TurnModel
-from simkit.runtime.branch import Branch, BranchLog
+from simkit.runtime.branch import Branch
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation
@@ -111,8 +111,7 @@ class Turn:
 
     def log(self, branch: Branch | None) -> Sequence[Message]:
         """What was said up to now, as a run that starts sees it."""
-        log = self.conversation.log
-        return BranchLog(log, len(log), ()) if branch is None else branch.log()
+        return self.conversation.seen(branch)
 
     def branch(self, group: str, run: str, outer: Branch | None) -> Branch:
         """Opens a branch of a parallel group for a run."""
@@ -126,6 +125,7 @@ class Turn:
         agent: str = "",
         run: str = "",
         branch: Branch | None = None,
+        handoff: str = "",
     ) -> None:
         """Writes channels, as one event."""
         written = self.state.write(
@@ -144,7 +144,7 @@ class Turn:
                 self.clock.now(), self.session, self.number, agent, run, written.update,
                 written.values, cause, written.impure,
                 branch.group if branch is not None else "",
-                branch.run if branch is not None else "", branch_values,
+                branch.run if branch is not None else "", branch_values, handoff,
             )
         )  # fmt: skip
         self.tell_stored(update, agent, run)

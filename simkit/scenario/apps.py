@@ -9,6 +9,7 @@ import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from simkit.pipeline.model import Version
+from simkit.redact import Redactor
 from simkit.shape import (
     Flag,
     FunctionName,
@@ -39,8 +40,13 @@ class AppOptions(Written):
     run_options: FunctionName | None = None
     """Called for each session, with its name if it takes `session`: returns by name what the
     framework's run is given beside the message (context, session, run_config, …)."""
+    logs: Flag = False
+    """Log records of its own code are taken down; a scenario with a claim `logs` says it itself."""
     fresh: Flag = False
     """Its modules are imported anew for every scenario."""
+    real: tuple[Literal["clock", "chance"], ...] = ()
+    """What the code has for real: `clock` (else virtual time, from `start` on), `chance` (else
+    random numbers and ids are drawn from the seed)."""
     tools: dict[str, FunctionName] = Field(default_factory=dict)
     """Tool to the function that carries it out, so that `tool_results` can stand in for it."""
     input: FunctionName | dict[str, Any] | None = None
@@ -57,6 +63,41 @@ _NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "str
 
 def _names(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
+
+
+class HandoffTool(Written):
+    """A tool that passes control."""
+
+    noun: ClassVar[str] = "key of a handoff tool"
+    tool: str
+    """Its name, as models are offered it."""
+    target: str = ""
+    """The argument that names the agent, of a tool that passes control to several."""
+
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, (str, dict)) else value
+
+
+HandoffToolValue = Annotated[
+    HandoffTool, BeforeValidator(lambda v: {"tool": v} if isinstance(v, str) else v), OrText
+]
+_HANDOFF_TOOL = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object", "required": ["tool"], "additionalProperties": False,
+            "properties": {
+                "tool": {"type": "string", "description": "Its name, as models are offered it."},
+                "target": {
+                    "type": "string",
+                    "description": "The argument that names the agent, of a tool for several.",
+                },
+            },
+        },
+    ]
+}  # fmt: skip
+_HANDOFF_TOOLS = {"anyOf": [*_HANDOFF_TOOL["anyOf"], {"type": "array", "items": _HANDOFF_TOOL}]}
 
 
 class AgentRule(Written):
@@ -78,16 +119,20 @@ class AgentRule(Written):
     node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
     """The nodes of a graph whose work is this agent's, where they have other names."""
     routes: Flag = False
-    """Where the code of its node sends control is a route; only its model makes handoffs."""
-    handoff: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
-    """The tools that pass control to this agent, beside `transfer_to_<its name>`."""
+    """If true, every `Command(goto=…)` of its node is a route; only its model makes handoffs."""
+    handoff: Annotated[
+        tuple[HandoffToolValue, ...], BeforeValidator(_listed), WithJsonSchema(_HANDOFF_TOOLS)
+    ] = ()
+    """The tools that pass control to this agent, beside `transfer_to_<its name>`: by name, or
+    `{tool: handoff, target: to}` for one that several agents share, with the argument that says
+    which of them."""
 
     sees: tuple[str, ...] | None = None
     """The agents whose messages are its business; a context that holds many others is noted."""
     sections: dict[str, MatcherValue] | None = None
     """Which messages of its contexts are of which section: the first whose matcher fits. Of the
     rest, what it said and heard itself is `run`, system messages at the front are `instructions`,
-    all others `history`."""
+    the last user message that the turn brought is `current_message`, all others are `history`."""
 
     def matchers(self) -> dict[str, Any]:
         """What must hold of the request."""
@@ -129,8 +174,14 @@ class RecordOptions(Written):
     """Name to a regular expression: what it finds when recording stands for what it finds now."""
     secrets: tuple[str, ...] = ()
     """Environment variables whose values must never be written, beside those named like keys."""
+    personal: tuple[Literal["email", "phone"], ...] = ()
+    """What of people must never be written either: it is looked for by its shape."""
     tools: tuple[str, ...] = ()
     """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
+
+    def redactor(self, environ: Mapping[str, str]) -> Redactor:
+        """Return what takes the scenario's secrets out of all that is written."""
+        return Redactor(environ, self.secrets, self.personal)
 
 
 class Implements(Written):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.events import KINDS, AnyEvent
@@ -10,16 +10,27 @@ from simkit.lint_catalogue import LINTS
 from simkit.paths import head_of
 from simkit.pipeline.recipe import FILTERS
 from simkit.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
-from simkit.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims, selected
+from simkit.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims
 from simkit.scenario.known import Known
+from simkit.scenario.selecting import (
+    ALL_AGENTS,
+    FORMS,
+    RUN_FORMS,
+    RUN_SPOKEN,
+    SPOKEN,
+    claimed_polarity,
+    malformed,
+    selected,
+)
 from simkit.shape import ANYTHING, require
 from simkit.source import Document, SourcePath
 
-EVERY: Final = "*"
+FEATURE_SUFFIX: Final = ".feature"
 HANDOFF_KEYS: Final = (*HANDOFF_FIELDS, "outcome", "reason")
 TOOL_KEYS: Final = (
-    "agent", "tool", "args", "result", "error", "call_id", "called_at", "returned_at",
+    "agent", "tool", "args", "asked", "result", "error", "call_id", "called_at", "returned_at",
 )  # fmt: skip
+LOG_KEYS: Final = ("level", "logger", "message", "error", "agent")
 EVENT_KEYS: Final = (
     "kind",
     *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
@@ -38,7 +49,7 @@ _INNER: Final = (
 )  # fmt: skip
 """Operators whose operands are held against the value, or against its elements."""
 
-Values = Mapping[str, tuple[str, Iterable[str]]]
+Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Collection[str]]]
 """For a key: what its texts are called, and which there are."""
 
 
@@ -57,8 +68,11 @@ class ClaimNames:
         self._texts(expect.agents, (*at, "agents"), *agent)
         for key, claims in expect.context.items():
             self._context(key, claims, (*at, "context", key))
+            self._says_which(key, claims.claimed(), (*at, "context", key))
         for key, run in expect.runs.items():
             self._run(key, run, (*at, "runs", key))
+            written = {name: getattr(run, name) for name in run.model_fields_set}
+            self._says_which(key, written, (*at, "runs", key))
         self._state(expect.state, (*at, "state"))
         self._entries(expect.handoffs, (*at, "handoffs"), "field of a handoff", HANDOFF_KEYS, {
             "from": agent, "to": agent, "mode": ("mode", MODES), "outcome": ("outcome", OUTCOMES),
@@ -69,6 +83,9 @@ class ClaimNames:
         for name in expect.model_calls or ():
             path = (*at, "model_calls", name)
             require(self._document, path, "agent", name, self._members, key=True)
+        self._entries(expect.logs, (*at, "logs"), "field of a log record", LOG_KEYS, {
+            "agent": agent,
+        })  # fmt: skip
         self._entries(expect.events, (*at, "events"), "field of an event", EVENT_KEYS, {
             "kind": ("event", KINDS), "agent": agent,
         })  # fmt: skip
@@ -81,21 +98,32 @@ class ClaimNames:
 
     def _sections(self, key: str, at: SourcePath) -> Sequence[str]:
         """Returns the sections of the agents that ``agent[k]`` or ``*`` speaks of."""
-        name, _ = selected(key)
-        if name == EVERY:
+        name = selected(key).agent
+        if name == ALL_AGENTS:
             return self._known.sections
+        brackets = malformed(key)
+        if brackets is not None and name not in self._members:
+            agent, rest = brackets
+            raise self._document.error(
+                at, f"`{rest}` names no call and no run", key=True, advice=self._forms(agent, at)
+            )
         require(self._document, at, "agent", name, self._members, key=True)
         return self._known.sections_of(name)
 
     def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
         sections = self._sections(key, at)
+        elsewhere = self._known.all_sections
         known = ANYTHING if sections is ANYTHING else (*CONTEXT_CLAIMS, *sections)
         for claim in claims.claimed():
-            require(self._document, (*at, claim), claims.noun, claim, known, key=True)
-        self._texts(claims.sections, (*at, "sections"), "section", sections)
+            # A section that was taken out of the recipe is a finding, not a mistake in the file.
+            if claim not in elsewhere:
+                require(self._document, (*at, claim), claims.noun, claim, known, key=True)
+        self._texts(claims.sections, (*at, "sections"), "section", sections, elsewhere)
         self._texts(claims.tools, (*at, "tools"), "tool", self._tools)
         agent = ("agent", self._members)
-        said: Values = {"agent": agent, "section": ("section", sections)}
+        self._texts(claims.handoffs, (*at, "handoffs"), *agent)
+        self._shares(claims.share, (*at, "share"), sections)
+        said: Values = {"agent": agent, "section": ("section", sections, elsewhere)}
         for claim in ("messages", "includes", "excludes", *sections):
             self._entries(claims.claimed().get(claim), (*at, claim), "", (), said)
         self._entries(claims.dropped, (*at, "dropped"), "", (), {
@@ -103,9 +131,56 @@ class ClaimNames:
             "by": ("filter", self._filters()),
         })  # fmt: skip
         self._entries(claims.left_out, (*at, "left_out"), "", (), {
-            "section": ("section", sections), "channel": ("channel", self._channels),
+            "section": ("section", sections, elsewhere), "channel": ("channel", self._channels),
             "by": ("reason", LEFT_OUT_BY),
         })  # fmt: skip
+
+    def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
+        """Checks whose shares are claimed: a name that nobody has would have none of the tokens."""
+        if matcher is None or ANYTHING in (self._members, sections):
+            return
+        names = ("user", *self._members, *sections)
+        for path, entry in _mappings_in(matcher, at):
+            for key in entry:
+                if not key.startswith("$") and key not in self._known.all_sections:
+                    where = (*path, key)
+                    require(self._document, where, "agent or section", key, names, key=True)
+
+    def _says_which(self, key: str, claims: Mapping[str, Any], at: SourcePath) -> None:
+        """Raises SourceError for a claim of the whole run that affirms, and of no one call.
+
+        In a turn such a claim is of the first; a run of several turns has no call that it means.
+        """
+        selector = selected(key)
+        if at[-2] == "runs" and selector.run is not None:
+            raise self._document.error(
+                at, f"runs are named by their place alone: `{selector.agent}[{selector.run}]`",
+                key=True,
+            )  # fmt: skip
+        if at[0] != "expect" or not selector.is_plain:
+            return
+        noun = "model call" if at[-2] == "context" else "run"
+        for name, matcher in claims.items():
+            if claimed_polarity(name, matcher).affirms:
+                raise self._document.error(
+                    (*at, name),
+                    f"`{name}` affirms something, so of the whole run it must name the {noun} of "
+                    f"`{key}`",
+                    key=True, advice=self._forms(key, at),
+                )  # fmt: skip
+
+    def _forms(self, agent: str, at: SourcePath) -> str:
+        """Says how calls, or runs, of an agent are named where the claim stands."""
+        is_run = at[-2] == "runs"
+        if self._document.file.endswith(FEATURE_SUFFIX):
+            forms, noun = (
+                (SPOKEN,) if is_run else (SPOKEN, RUN_SPOKEN),
+                "run" if is_run else "context",
+            )
+        else:
+            forms, noun = (FORMS,) if is_run else (FORMS, RUN_FORMS), ""
+        said = ", ".join(form.format(agent, noun) for form in forms)
+        return f"Name the {'run' if is_run else 'call'}: {said}."
 
     def _filters(self) -> Sequence[str]:
         own = self._known.filters
@@ -127,12 +202,19 @@ class ClaimNames:
 
     # Matchers
 
-    def _texts(self, matcher: Any, at: SourcePath, noun: str, known: Iterable[str]) -> None:
-        """Checks the plain texts in a matcher of names; where no claim is, there are none."""
+    def _texts(
+        self, matcher: Any, at: SourcePath, noun: str, known: Iterable[str],
+        also: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """Checks the plain texts in a matcher of names; where no claim is, there are none.
+
+        Names that are ``also`` good are not listed where another is refused.
+        """
         if matcher is None:
             return
         for path, text in _texts_in(matcher, at):
-            require(self._document, path, noun, text, known)
+            if text not in also:
+                require(self._document, path, noun, text, known)
 
     def _entries(
         self, matcher: Any, at: SourcePath, noun: str, fields: tuple[str, ...], values: Values

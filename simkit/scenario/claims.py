@@ -2,60 +2,72 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from simkit.matching import kinds
 from simkit.pipeline.recipe import RESERVED
 from simkit.shape import (
+    AS_MATCHER,
     MATCHER_SCHEMA,
     Count,
     FunctionName,
     MatcherValue,
     Written,
+    matcher_of,
     refuse,
 )
 
-_SELECTOR: Final = re.compile(r"(?P<agent>.*)\[(?P<index>-?\d+|\*)\]", re.DOTALL)
+MessageMatcher = Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER]
+MessagesMatcher = Annotated[Any, matcher_of(kinds.MESSAGES), AS_MATCHER]
+DropsMatcher = Annotated[Any, matcher_of(kinds.DROPS), AS_MATCHER]
+NamesMatcher = Annotated[Any, matcher_of(kinds.NAMES), AS_MATCHER]
+NumberMatcher = Annotated[Any, matcher_of(kinds.NUMBER), AS_MATCHER]
+SharesMatcher = Annotated[Any, matcher_of(kinds.SHARES), AS_MATCHER]
+SettingsMatcher = Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER]
+HandoffsMatcher = Annotated[Any, matcher_of(kinds.HANDOFFS), AS_MATCHER]
+ToolCallsMatcher = Annotated[Any, matcher_of(kinds.TOOL_CALLS), AS_MATCHER]
+LogsMatcher = Annotated[Any, matcher_of(kinds.LOGS), AS_MATCHER]
+ErrorMatcher = Annotated[Any, matcher_of(kinds.ERROR, alone=str), AS_MATCHER]
+EventsMatcher = Annotated[Any, matcher_of(kinds.EVENTS), AS_MATCHER]
 
 CONTEXT_CLAIMS: Final = RESERVED
 """What is claimed of a context beside its sections."""
 
 
-def selected(key: str) -> tuple[str, str]:
-    """Splits `agent[2]` into the agent and `2`; without a place it is the first: `0`."""
-    found = _SELECTOR.fullmatch(key)
-    return (found["agent"], found["index"]) if found else (key, "0")
-
-
 class ContextClaims(Written):
-    """What one model call must have received; every section's name is a key too."""
+    """What an agent's model calls received; every section's name is a key too.
+
+    What denies or bounds is of every call, what affirms of the first in the turn.
+    """
 
     model_config = ConfigDict(extra="allow")
     noun: ClassVar[str] = "claim on a context"
-    __pydantic_extra__: dict[str, MatcherValue]
+    __pydantic_extra__: dict[str, MessagesMatcher]
 
-    sections: MatcherValue = None
-    """The sections that made something, in order."""
-    messages: MatcherValue = None
-    """All messages in order."""
-    includes: tuple[MatcherValue, ...] | None = None
-    """Each matches some message."""
-    excludes: tuple[MatcherValue, ...] | None = None
-    """None matches any message, instructions and arguments too."""
-    dropped: MatcherValue = None
+    sections: NamesMatcher = None
+    """The sections that made something, in order; of the first call, denials of every one."""
+    messages: MessagesMatcher = None
+    """All messages in order; of the first call, denials of every one."""
+    includes: tuple[MessageMatcher, ...] | None = None
+    """Each matches some message of the first call."""
+    excludes: tuple[MessageMatcher, ...] | None = None
+    """None matches any message of any call, instructions and arguments too."""
+    dropped: DropsMatcher = None
     """What the history sections read and left out, in the order of the log."""
     left_out: MatcherValue = None
     """What other sections read and left out: items by channel and place, and what was cut."""
-    tools: MatcherValue = None
-    """The tools offered."""
-    tokens: MatcherValue = None
-    """The context's size."""
-    share: MatcherValue = None
-    """The share of tokens by agent or section."""
-    settings: MatcherValue = None
-    """The call's settings."""
+    tools: NamesMatcher = None
+    """The tools that every call offers; of code under the names that the model was sent."""
+    handoffs: NamesMatcher = None
+    """The agents that every call may pass control to."""
+    tokens: NumberMatcher = None
+    """The size of every context."""
+    share: SharesMatcher = None
+    """The share of tokens by agent or section, of every call."""
+    settings: SettingsMatcher = None
+    """The settings of every call."""
 
     @classmethod
     def known_keys(cls) -> tuple[str, ...]:
@@ -74,7 +86,10 @@ class ContextClaims(Written):
 
 
 class RunClaims(Written):
-    """What one activation of an agent got and gave."""
+    """What an agent's activations got and gave.
+
+    What denies is of every one, what affirms of the first in the turn.
+    """
 
     noun: ClassVar[str] = "claim on a run"
 
@@ -88,7 +103,7 @@ class RunClaims(Written):
     """What it wrote."""
     reply: MatcherValue = None
     """Its final message's text, or value."""
-    messages: MatcherValue = None
+    messages: MessagesMatcher = None
     """What it said and heard."""
 
 
@@ -134,27 +149,31 @@ class Expect(Written):
 
     noun: ClassVar[str] = "claim"
 
-    agents: Annotated[MatcherValue, WithJsonSchema(_AGENTS_SCHEMA)] = None
+    agents: Annotated[Any, matcher_of(kinds.AGENTS), WithJsonSchema(_AGENTS_SCHEMA)] = None
     """The runs in start order; a nested list is one parallel group in any order."""
     reply: MatcherValue = None
     """The turn's reply: the output of the last finished run."""
     context: dict[str, ContextClaims] = Field(default_factory=dict)
-    """What an agent's model calls received: `agent`, `agent[k]`, `agent[-1]`, `agent[*]`, `*`."""
+    """What an agent's model calls received: `agent`, `agent[k]`, `agent[-1]`, `agent[*]`,
+    `agent[any]`, `agent[run k]`, `agent[run k][j]`, `*`."""
     runs: dict[str, RunClaims] = Field(default_factory=dict)
-    """What an agent's activations got and gave."""
+    """What an agent's activations got and gave: `agent`, `agent[k]`, `agent[*]`, `agent[any]`,
+    `*`."""
     state: MatcherValue = None
     """The channels after the turn."""
-    handoffs: MatcherValue = None
+    handoffs: HandoffsMatcher = None
     """Requests to pass control, in order."""
-    tool_calls: MatcherValue = None
+    tool_calls: ToolCallsMatcher = None
     """Tool calls in order."""
     model_calls: dict[str, Count] | None = None
     """Agent to the number of its model calls; 0 says that it was not asked."""
-    events: MatcherValue = None
+    logs: LogsMatcher = None
+    """Log records of the code's own loggers, in order."""
+    events: EventsMatcher = None
     """The events."""
     findings: tuple[FindingClaim, ...] | None = None
     """Lints that must be found here."""
-    error: MatcherValue = None
+    error: ErrorMatcher = None
     """The run ends with this error."""
     interrupt: MatcherValue = None
     """The turn ends with this question."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from simkit.scenario.items import (
     scenario_files,
 )
 from simkit.scenario.known import Subject
-from simkit.scenario.model import Scenario, Shared
+from simkit.scenario.model import DEFAULT_START, Scenario, Shared
 from simkit.scenario.modules import meant_by, names_in
 from simkit.scenario.names import check_scenario, check_shared
 from simkit.scenario.needs import unmet
@@ -314,12 +315,21 @@ def _with_references(document: Document, row: int | None, seed: int | None = Non
         root["env"] = {name: os.environ.get(name) for name in allowed if isinstance(name, str)}
     if "fake" in template.roots:
         seed = data.get("seed", 0) if seed is None else seed
-        root["fake"] = Fakes(seed if isinstance(seed, int) else 0)
+        root["fake"] = Fakes(seed if isinstance(seed, int) else 0, _start_of(data))
     for path, reference in found:
         if (*path[:2], reference) != ("app", "input", "user"):
             _check_reference(document, path, reference, root)
     filled = {**data, **template.resolve(root)}
     return document.with_data(filled)
+
+
+def _start_of(data: Mapping[str, Any]) -> str:
+    """Returns a scenario's start before it is checked; the usual one for what is none."""
+    try:
+        moment = datetime.fromisoformat(data.get("start", DEFAULT_START))
+    except (TypeError, ValueError):
+        return DEFAULT_START
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def _check_reference(
@@ -331,8 +341,11 @@ def _check_reference(
             path, f"unknown reference `${{{reference}}}`", word=head, known=ROOTS,
             advice="A literal is written `$${`.",
         )  # fmt: skip
-    if lookup(root, reference) is not ABSENT:
-        return
+    try:
+        if lookup(root, reference) is not ABSENT:
+            return
+    except ReferenceInvalid as problem:
+        raise document.error(path, str(problem)) from None
     if head == "fake":
         word = reference.partition(".")[2]
         nearest = near(word, root["fake"].known())

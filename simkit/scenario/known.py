@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from simkit.pipeline.cast import channels_of, members_of, sections_of, startable, tools_of
+from simkit.pipeline.cast import channels_of, members_of, sections_of, tools_of
 from simkit.pipeline.model import Pipeline
-from simkit.pipeline.recipe import items_of
+from simkit.pipeline.recipe import KINDS, items_of
 from simkit.scenario.apps import App
 from simkit.shape import ANYTHING
 
@@ -24,10 +24,12 @@ class Known(msgspec.Struct, frozen=True):
     channels: Sequence[str]
     tools: Sequence[str]
     sections: Sequence[str]
-    startable: Sequence[str]
-    """The agents that something can start."""
     filters: Sequence[str]
     """The pipeline's own history filters."""
+    declared_tools: Sequence[str]
+    """The tools that the pipeline has, whether an agent is offered them or not."""
+    all_sections: frozenset[str]
+    """The sections that some recipe has, and those that any may have."""
     sections_of: Callable[[str], Sequence[str]]
     tools_of: Callable[[str], Sequence[str]]
 
@@ -36,18 +38,25 @@ def known_in(subject: Subject) -> Known:
     """Returns the names that a pipeline declares."""
     if isinstance(subject, App):
         return Known(
-            ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING,
+            ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
             lambda agent: ANYTHING, lambda agent: ANYTHING,
         )  # fmt: skip
     members = members_of(subject)
     definitions = dict.fromkeys(members.values())
+    tools = tuple(
+        dict.fromkeys(tool for name in subject.agents for tool in tools_of(subject, name))
+    )
+    sections = tuple(
+        dict.fromkeys(name for one in definitions for name in sections_of(subject, one))
+    )
     return Known(
         tuple(members),
         channels_of(subject),
-        tuple(dict.fromkeys(tool for name in subject.agents for tool in tools_of(subject, name))),
-        tuple(dict.fromkeys(name for one in definitions for name in sections_of(subject, one))),
-        tuple(name for name in members if name in startable(subject)),
+        tools,
+        sections,
         _own_filters(subject),
+        tuple(dict.fromkeys((*tools, *subject.tools))),
+        frozenset((*sections, *KINDS)),
         lambda agent: sections_of(subject, members[agent]),
         lambda agent: tools_of(subject, members[agent]),
     )

@@ -193,6 +193,11 @@ class Scenario(Written):
     record: RecordOptions = Field(default_factory=RecordOptions)
     """How recorded requests are compared, and what must not be recorded."""
 
+    @property
+    def claims_logs(self) -> bool:
+        """Whether a claim speaks of log records, so that they must be taken down."""
+        return any(one.has("logs") for one in (self.expect, *(t.expect for t in self.turns)))
+
 
 class Shared(Written):
     """A file named under `use`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.errors import SourceError
@@ -63,7 +63,6 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         claims.check(turn.expect, (*at, "expect"))
     claims.check(scenario.expect, ("expect",))
     _check_faults(scenario.faults, document, ("faults",), known)
-    _check_startable(scenario, document, known)
 
 
 APP_KEYS: Final = ("app", "agents", "allow_hosts", "cassette", "record")
@@ -162,11 +161,11 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: Known)
         for place, line in enumerate(lines_of(lines)):
             inside = (*path, place) if isinstance(lines, tuple) else path
             if line.calls is not None:
-                _check_calls(agent, document, inside, tools)
+                _check_calls(agent, document, inside, tools, known.declared_tools)
             if line.handoff is not None:
                 require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)
             if line.when is not None:
-                _check_when(line.when, document, (*inside, "when"), keys)
+                _check_when(line.when, document, (*inside, "when"), keys, known.all_sections)
 
 
 def _check_faults(
@@ -177,17 +176,24 @@ def _check_faults(
             require(document, (*at, place, "agent"), "agent", fault.agent, known.agents)
 
 
-def _check_when(matcher: Any, document: Document, at: SourcePath, known: tuple[str, ...]) -> None:
+def _check_when(
+    matcher: Any, document: Document, at: SourcePath, known: tuple[str, ...],
+    elsewhere: Collection[str],
+) -> None:  # fmt: skip
     for where, key in keys_in(matcher, at):
-        if not leads_to(key, known):
+        if not leads_to(key, known) and not leads_to(key, tuple(elsewhere)):
             require(document, where, "part of a context", key, known, key=True)
 
 
-def _check_calls(agent: str, document: Document, at: SourcePath, tools: Sequence[str]) -> None:
+def _check_calls(
+    agent: str, document: Document, at: SourcePath, tools: Sequence[str], declared: Sequence[str]
+) -> None:
+    """Refuses tools that the pipeline does not have; one that the agent has no longer is a finding
+    of the run."""
     if tools is ANYTHING:
         return
     for path, tool in _calls_of(follow(document.data, (*at, "calls")), (*at, "calls")):
-        if tool not in tools:
+        if tool not in tools and tool not in declared:
             raise document.error(
                 path, f"agent `{agent}` has no tool `{tool}`", word=tool, known=tuple(tools),
                 advice="" if tools else "Its `tools:` in the pipeline name none.", key=True,
@@ -208,25 +214,8 @@ def _check_results(
     results: Iterable[str], document: Document, at: SourcePath, known: Known
 ) -> None:
     for tool in results:
-        if known.tools is not ANYTHING and tool not in known.tools:
+        if known.tools is not ANYTHING and tool not in known.declared_tools:
             raise document.error(
                 (*at, tool), f"no agent has tool `{tool}`", word=tool, known=sorted(known.tools),
                 key=True,
             )  # fmt: skip
-
-
-def _check_startable(scenario: Scenario, document: Document, known: Known) -> None:
-    """Refuses lines that can never be served."""
-    can = known.startable
-    if can is ANYTHING:
-        return
-    for place, turn in enumerate(scenario.turns):
-        for agent in turn.replies:
-            if agent not in can:
-                names = ", ".join(can)
-                raise document.error(
-                    ("turns", place, "replies", agent),
-                    f"agent `{agent}` has reply lines, but nothing can ever start it",
-                    advice=f"What the flow, a handoff or a summary can start: {names}.",
-                    key=True,
-                )

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from simkit.errors import SimkitError, SourceError
 from simkit.expect.findings import Finding
 from simkit.expect.judge import Judgement
+from simkit.output import clean
 from simkit.report.text import findings_text
 from simkit.runtime.compiled import compiled
 from simkit.scenario.apps import App
@@ -171,7 +172,7 @@ class Simulation:
         """Raises AssertionError for findings that nobody has looked at."""
         unseen = self.unseen()
         if unseen:
-            raise AssertionError(f"{findings_text(unseen)}\n\n{ADVICE}")
+            raise AssertionError(clean(f"{findings_text(unseen)}\n\n{ADVICE}"))
 
     def unseen(self) -> list[Finding]:
         """The findings that nobody has looked at."""

@@ -13,6 +13,7 @@ import pytest
 
 from simkit.errors import SimkitError
 from simkit.expect.findings import Finding
+from simkit.output import clean
 from simkit.report.text import findings_text
 from simkit.scenario.files import Library
 from simkit.simulation.conversation import ADVICE, Simulation
@@ -78,7 +79,7 @@ def _judged(item: pytest.Item, opened: Sequence[Simulation]) -> Generator[None, 
         with suppress(SimkitError):
             found = _unseen(opened)
             if found:
-                item.add_report_section("call", "simkit findings", findings_text(found))
+                item.add_report_section("call", "simkit findings", clean(findings_text(found)))
         raise
     if opened:
         _hold(item, opened)
@@ -96,10 +97,10 @@ def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
         warnings = [one for simulation in opened for one in simulation.judgement().warnings]
         found = _unseen(opened)
     except SimkitError as problem:
-        raise pytest.fail.Exception(f"{problem}\n\n{again}", pytrace=False) from None
+        raise pytest.fail.Exception(clean(f"{problem}\n\n{again}"), pytrace=False) from None
     if warnings:
-        item.add_report_section("call", WARNINGS, findings_text(warnings))
+        item.add_report_section("call", WARNINGS, clean(findings_text(warnings)))
         item.user_properties.append((WARNINGS, len(warnings)))
     if found:
         text = f"{findings_text(found)}\n\n{ADVICE}\n\n{again}"
-        raise pytest.fail.Exception(text, pytrace=False)
+        raise pytest.fail.Exception(clean(text), pytrace=False)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from simkit.errors import SourceError
-from simkit.events import AnyEvent, ErrorFacts
+from simkit.events import AnyEvent, ErrorFacts, LogRecorded
 from simkit.expect.findings import Finding
+from simkit.expect.runs import groups_of
+from simkit.expect.scope import log_fields
 from simkit.messages import Dropped, JsonValue, Message
 from simkit.simulation.places import Place
 from simkit.source import near
-from simkit.views import ContextView, TurnView, View
+from simkit.views import CallView, ContextView, TurnView, View
 from simkit.words import counted
 
 Item = TypeVar("Item")
@@ -87,6 +89,11 @@ class SeenContext(Listed[Message]):
         return Listed(self._view.tools)
 
     @property
+    def handoffs(self) -> Listed[str] | None:
+        """The agents that control may be passed to; None where a tool offered names none."""
+        return None if self._view.handoffs is None else Listed(self._view.handoffs)
+
+    @property
     def tokens(self) -> int:
         """The size of the context, by the pipeline's counter."""
         return self._view.tokens
@@ -143,26 +150,37 @@ class TurnOutcome:
     @property
     def agents(self) -> Listed[Any]:
         """The agents that ran, in the order in which they started; parallel ones as a list."""
-        found: Listed[Any] = Listed()
-        group = ""
-        for run in self._turn.runs:
-            if run.group and run.group == group:
-                found[-1].append(run.agent)
-            else:
-                found.append([run.agent] if run.group else run.agent)
-            group = run.group
-        return found
+        return Listed(groups_of(self._turn.runs))
 
-    def context(self, agent: str, call: int = 0) -> SeenContext:
-        """What an agent's model call of this turn received; ``-1`` is the last call."""
+    def context(self, agent: str, call: int | None = None) -> SeenContext:
+        """What an agent's model call of this turn received; ``0`` is the first, ``-1`` the last.
+
+        Raises for an agent that made several calls if none is named: what holds of one of them
+        may not hold of another.
+        """
+        calls = self._calls(agent)
+        if call is None and len(calls) > 1:
+            made = counted(len(calls), "model call")
+            raise self._error(
+                f": agent `{agent}` made {made}: say which, `context({agent!r}, 0)` or "
+                f"`context({agent!r}, -1)`, or look at all of them, `contexts({agent!r})`"
+            )
+        index = call or 0
+        if not -len(calls) <= index < len(calls):
+            made = counted(len(calls), "model call")
+            raise self._error(f": agent `{agent}` made {made}, and none is `{index}`")
+        return SeenContext(calls[index].context)
+
+    def contexts(self, agent: str) -> Listed[SeenContext]:
+        """What each model call of an agent received in this turn, in order."""
+        return Listed(SeenContext(call.context) for call in self._calls(agent))
+
+    def _calls(self, agent: str) -> Sequence[CallView]:
         calls = self._turn.calls_by_agent.get(agent)
         if calls is None:
             asked = list(self._turn.calls_by_agent)
             raise self._error(f": agent `{agent}` made no model call", near(agent, asked), asked)
-        if not -len(calls) <= call < len(calls):
-            made = counted(len(calls), "model call")
-            raise self._error(f": agent `{agent}` made {made}, and none is `{call}`")
-        return SeenContext(calls[call].context)
+        return calls
 
     @property
     def model_calls(self) -> dict[str, int]:
@@ -178,6 +196,16 @@ class TurnOutcome:
     def tool_calls(self) -> Listed[dict[str, JsonValue]]:
         """Tool calls in order: ``agent tool args result error``."""
         return Listed(one.fields() for one in self._turn.tools)
+
+    @property
+    def logs(self) -> Listed[dict[str, JsonValue]]:
+        """Log records of the code's own loggers, in order: ``level logger message error agent``.
+
+        Of a pipeline that is code, with ``app={"logs": True}``; else none is seen.
+        """
+        if "logs" not in self._simulation.view.pipeline.observes:
+            raise self._error(': log records are not seen; say `app={"logs": True}`')
+        return Listed(log_fields(one) for one in self.events if isinstance(one, LogRecorded))
 
     @property
     def state(self) -> dict[str, Any]:

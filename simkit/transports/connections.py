@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from functools import partial
+from types import FrameType
 from typing import Any, Final, Protocol
 
 from simkit.errors import NetworkRefused, RunHalted
@@ -86,8 +87,9 @@ def _number(port: Any) -> int | None:
     return port if isinstance(port, int) else None
 
 
-def _ask_address(address: Any) -> None:
-    caller = sys._getframe(2).f_code
+def ask_address(address: Any, frame: FrameType) -> None:
+    """Refuse a connection to an address, or allow it; ``frame`` is who connects."""
+    caller = (frame.f_back or frame if frame.f_code.co_filename == __file__ else frame).f_code
     if caller.co_filename == socket.__file__ and caller.co_name.endswith("socketpair"):
         return  # Where pipes cannot be waited for, an event loop wakes itself by a socket.
     if isinstance(address, tuple):
@@ -98,7 +100,7 @@ def _ask_address(address: Any) -> None:
 
 def _connect(before: Made) -> Made:
     def connect(self: socket.socket, address: Any, /) -> Any:
-        _ask_address(address)
+        ask_address(address, sys._getframe(1))
         return before(self, address)
 
     return connect
@@ -106,7 +108,7 @@ def _connect(before: Made) -> Made:
 
 def _sendto(before: Made) -> Made:
     def sendto(self: socket.socket, data: Any, *flags_and_address: Any) -> Any:
-        _ask_address(flags_and_address[-1])
+        ask_address(flags_and_address[-1], sys._getframe(1))
         return before(self, data, *flags_and_address)
 
     return sendto

@@ -150,6 +150,12 @@ def is_forwarding() -> bool:
     return _forwarding.get()
 
 
+def is_left_behind() -> bool:
+    """Return whether this code belongs to a scenario that is over."""
+    mine = _current.get()
+    return mine is not None and mine not in _open and not _forwarding.get()
+
+
 def leave() -> None:
     """Lets this context belong to no gate, as a thread that several runs may share must."""
     _current.set(None)

@@ -1,17 +1,17 @@
-"""What the user's own code may not do unseen: clock, chance, threads, processes, the network.
+"""What the user's own code may not do unseen: threads, processes, the network.
 
 While a guard is active, the network is refused, sleeping takes no time, and every other effect
-takes place and is reported: a clock that lies is harder to debug than one that is named.
+takes place and is reported. Clocks and chance are not watched: they are answered
+(`simkit.controlled`).
 
-*Seen by a profile function* of the thread that entered, so that ``from time import time`` and
-``datetime.now()`` are seen too: calls of clocks, chance and processes. Those count where user
-code calls them itself; a library that reads a clock for its own use is the library's business.
-*Replaced*: ``sleep``, ``Thread.start`` and connecting. Those count whoever calls them, in threads
-that the user's code starts as well.
+*Seen by a profile function* of the thread that entered, where user code calls them itself: starts
+of processes.
+*Replaced*: sleeping, for whoever imported it by name too, ``Thread.start`` and connecting. Those
+count whoever calls them, in threads that the user's code starts as well.
 
-*Not seen*: what C extensions do themselves (numpy's chance, grpc, uvloop), ``hash()`` of texts, the
-environment, effects in a thread other than network and sleep, everything but network and sleep
-while another profiler is on. A ``sleep`` that was imported by name is reported but sleeps.
+*Not seen*: what C extensions do themselves (grpc, uvloop), ``hash()`` of texts, the environment,
+effects in a thread other than network and sleep, everything but network and sleep while another
+profiler is on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ import contextvars
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import thread as pool_threads
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final
 
+from simkit.controlled.redirecting import Recoded, Redirected
 from simkit.transports import connections
 from simkit.transports.connections import watcher
 from simkit.transports.effects import BUILTINS, FUNCTIONS, WHOEVER_CALLS
@@ -46,7 +49,8 @@ class Guard:
     """
 
     __slots__ = (
-        "_before", "_watches", "allowed", "home", "network", "report", "seen", "slept", "trusts",
+        "_before", "allowed", "home", "network", "report", "seen", "slept", "trusts", "uses",
+        "watches",
     )  # fmt: skip
 
     def __init__(
@@ -56,14 +60,19 @@ class Guard:
         self.report, self.network, self.home, self.allowed = report, network, home, allowed
         self.slept, self.trusts = slept, trusts
         self.seen: set[tuple[str, str]] = set()
+        self.uses = 0
+        """How often it is entered now; what outlives it reports nothing."""
+        self.watches = False
+        """Whether calls of the user's code are looked at."""
 
     def __enter__(self) -> None:
         self._before = watcher.set(self)
+        self.uses += 1
         _installation.__enter__()
         connections.installation.__enter__()
         # A library's effects in the user's name are in no code of the user's.
-        self._watches = not self.trusts or may_cause_effects(self.home)
-        if self._watches:
+        self.watches = not self.trusts or may_cause_effects(self.home)
+        if self.watches:
             _watch_this_thread()
 
     def __exit__(
@@ -72,10 +81,11 @@ class Guard:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._watches:
+        if self.watches:
             _unwatch_this_thread()
         connections.installation.__exit__()
         _installation.__exit__()
+        self.uses -= 1
         watcher.reset(self._before)
 
     def note(self, effect: str, where: str) -> None:
@@ -133,7 +143,7 @@ def _watch(frame: FrameType, event: str, argument: Any) -> None:
 
 
 def _noticed(effect: str, caller: FrameType | None) -> None:
-    guard = _active()
+    guard = active_guard()
     if guard is None:
         return
     frame = user_frame(caller, guard.home, nearest=guard.counts(effect))
@@ -141,7 +151,8 @@ def _noticed(effect: str, caller: FrameType | None) -> None:
         guard.note(effect, place(frame))
 
 
-def _active() -> Guard | None:
+def active_guard() -> Guard | None:
+    """Return the guard under which this code runs, if there is one."""
     watching = watcher.get()
     return watching if isinstance(watching, Guard) else None
 
@@ -170,31 +181,33 @@ def _unwatch_this_thread() -> None:
 
 def _caused(effect: str) -> Guard | None:
     """Reports an effect of whoever called a replaced function; returns the active guard."""
-    guard = _active()
+    guard = active_guard()
     if guard is not None:
         guard.caused(effect)
     return guard
 
 
-def _sleep(before: Made) -> Made:
-    def sleep(seconds: float, /) -> None:
-        guard = _caused("sleep") if seconds else None
-        if guard is None:
-            before(seconds)
-        elif guard.slept is not None:
-            guard.slept(seconds)
-
-    return sleep
+def _sleep(seconds: float) -> None:
+    guard = _caused("sleep") if seconds else None
+    if guard is None:
+        _sleeping.original(seconds)
+    elif guard.slept is not None:
+        guard.slept(seconds)
 
 
-def _async_sleep(before: Made) -> Made:
-    def sleep(delay: float, result: Any = None) -> Any:
-        guard = _caused("sleep") if delay else None
-        if guard is not None and guard.slept is not None:
-            guard.slept(delay)
-        return before(delay if guard is None else 0, result)
+def sleep_in_loop(delay: float, result: Any) -> Any:
+    """Return what is awaited in place of `asyncio.sleep`."""
+    guard = _caused("sleep") if delay else None
+    if guard is not None and guard.slept is not None:
+        guard.slept(delay)
+    return _sleeping_in_loop.original(delay if guard is None else 0, result)
 
-    return sleep
+
+def _async_sleep(delay: float, result: Any = None) -> Any:
+    # It runs as asyncio's own code, among asyncio's names.
+    from simkit.transports.guards import sleep_in_loop
+
+    return sleep_in_loop(delay, result)
 
 
 def _start(before: Made) -> Made:
@@ -202,11 +215,13 @@ def _start(before: Made) -> Made:
         guard = _caused("thread")
         if guard is not None:
             context = contextvars.copy_context()
-            unheard = Guard(
-                _unreported, guard.network, guard.home, guard.allowed, guard.slept, guard.trusts
-            )
-            context.run(watcher.set, unheard)
-            context.run(leave)  # A worker of a pool serves whoever comes next, of any run.
+            if serves_many(self) or not guard.trusts:
+                unheard = Guard(
+                    _unreported, guard.network, guard.home, guard.allowed, guard.slept, guard.trusts
+                )
+                context.run(watcher.set, unheard)
+            if serves_many(self):
+                context.run(leave)
             run = self.run
             self.run = lambda: context.run(run)  # type: ignore[method-assign]
         before(self)
@@ -215,21 +230,42 @@ def _start(before: Made) -> Made:
 
 
 def _unreported(effect: str, where: str) -> None:
-    """Reports nothing: what threads do comes in no certain order, and the thread is reported."""
+    """Report nothing: what threads do comes in no certain order, and the thread is reported."""
 
 
-_REPLACED: Final[tuple[Row, ...]] = (
-    (time, "sleep", _sleep),
-    (asyncio, "sleep", _async_sleep),
-    (asyncio.tasks, "sleep", _async_sleep),
-    (threading.Thread, "start", _start),
-)
+def serves_many(thread: threading.Thread) -> bool:
+    """Return whether a thread is a pool's worker, which serves whoever comes next, of any run."""
+    target = getattr(thread, "_target", None)
+    return target is pool_threads._worker or bool(getattr(target, "serves_many", False))
 
 
-def _rows() -> list[Row]:
-    """Returns what is replaced; anyio, with which clients wait, keeps a name of its own."""
-    anyio = sys.modules.get("anyio._backends._asyncio")
-    return [*_REPLACED, *([(anyio, "sleep", _async_sleep)] if anyio is not None else [])]
+@contextmanager
+def watched_thread() -> Iterator[None]:
+    """Watch what user code does in this thread, as in the one that entered the guard."""
+    guard = active_guard()
+    if guard is None or not guard.watches:
+        yield
+        return
+    _watch_this_thread()
+    try:
+        yield
+    finally:
+        _unwatch_this_thread()
 
 
-_installation: Final = Installation(_rows)
+_REPLACED: Final[tuple[Row, ...]] = ((threading.Thread, "start", _start),)
+_sleeping: Final = Redirected(time, "sleep", 1, _sleep)
+_sleeping_in_loop: Final = Recoded(asyncio.tasks.sleep, _async_sleep)
+
+
+def _begin() -> None:
+    _sleeping.begin()
+    _sleeping_in_loop.begin()
+
+
+def _end() -> None:
+    _sleeping_in_loop.end()
+    _sleeping.end()
+
+
+_installation: Final = Installation(lambda: _REPLACED, _begin, _end)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import sysconfig
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Final
 
-_OURS: Final = str(Path(__file__).parent.parent)
-_STANDARD: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+from simkit.controlled.libraries import OURS, is_library
+
+__all__ = ["is_library", "is_standard", "place", "raised_at", "stack", "user_frame"]
 
 
 @lru_cache(maxsize=4096)
-def is_library(file: str) -> bool:
-    """Whether a file is the standard library's, an installed package's or simkit's own."""
+def is_standard(file: str) -> bool:
+    """Return whether a file is the standard library's, or simkit's own."""
     if file.startswith("<frozen "):
         return True
-    folders = Path(file).parts
-    return (
-        "site-packages" in folders
-        or "dist-packages" in folders
-        or any(Path(file).is_relative_to(folder) for folder in (_OURS, *_STANDARD))
-    )
+    if Path(file).is_relative_to(OURS):
+        return True
+    return is_library(file) and not {"site-packages", "dist-packages"} & set(Path(file).parts)
 
 
 def _is_generated(file: str) -> bool:
@@ -77,7 +73,7 @@ def stack(frame: FrameType | None, most: int = 5) -> list[str]:
         found.append(place(asked))
         asked = asked.f_back
     while not found and frame is not None:
-        if not Path(frame.f_code.co_filename).is_relative_to(_OURS):
+        if not Path(frame.f_code.co_filename).is_relative_to(OURS):
             found.append(place(frame))
         frame = frame.f_back
     return found

@@ -9,8 +9,8 @@ import msgspec
 
 from simkit.errors import ReferenceInvalid
 from simkit.paths import follow, parse
-from simkit.pipeline.cast import channels_of
-from simkit.pipeline.model import Agent, Defaults, Pipeline
+from simkit.pipeline.cast import channels_of, members_of
+from simkit.pipeline.model import Agent, Contract, Defaults, Pipeline
 from simkit.pipeline.names import IMPLIED_CHANNELS, LOG
 from simkit.pipeline.recipe import Item, Recipe
 from simkit.pipeline.root_names import keys_in, leads_to
@@ -79,7 +79,16 @@ class _Finder:
             if tool.reads is not None:
                 users = (one for one in pipeline.agents if name in pipeline.of_agent(one, "tools"))
                 yield Read(tool.reads, ("tools", name, "reads"), tuple(users))
+        for place, contract in enumerate(pipeline.contracts):
+            if contract.writes:
+                yield from self._in_texts(("contracts", place, "writes"), self._sources(contract))
         yield from self._in_texts(("flow",), ())
+
+    def _sources(self, contract: Contract) -> tuple[str, ...]:
+        """Return the definitions of the agents whose runs resolve a contract's writes."""
+        members = members_of(self.pipeline)
+        names = members if "*" in contract.from_ else contract.from_
+        return tuple(dict.fromkeys(members[name] for name in names if name in members))
 
     def _of_owner(
         self, owner: Agent | Defaults, at: SourcePath, key: str, agents: tuple[str, ...]
@@ -170,6 +179,8 @@ def _written(pipeline: Pipeline) -> Iterator[str]:
         yield from owner.writes or ()
         for rule in (*(owner.before or ()), *(owner.after or ())):
             yield from rule.writes
+    for contract in pipeline.contracts:
+        yield from contract.writes or ()
 
 
 def _has_functions(pipeline: Pipeline) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from simkit import messages as m
 from simkit.errors import MatcherError, OutputInvalid
 from simkit.json_schema import place_text, schema_errors
-from simkit.pipeline.cast import members_of, summarisers_of
+from simkit.pipeline.cast import members_of, summarisers_of, tools_of
 from simkit.pipeline.model import Pipeline
 from simkit.scenario.claims import Expect
 from simkit.scenario.model import Scenario, Turn
@@ -70,7 +70,7 @@ class _Lines:
     def _of_line(self, agent: str, reply: m.Reply, at: SourcePath) -> Iterator[Flaw]:
         # A summary is a text of its own, whatever the agent puts out otherwise.
         if isinstance(reply, m.Calls):
-            yield from self._of_calls(reply, at)
+            yield from self._of_calls(agent, reply, at)
         elif isinstance(reply, (m.Text, m.Structured)) and agent not in summarisers_of(
             self._pipeline
         ):
@@ -87,8 +87,14 @@ class _Lines:
         except OutputInvalid:
             return reply.text
 
-    def _of_calls(self, reply: m.Calls, at: SourcePath) -> Iterator[Flaw]:
+    def _of_calls(self, agent: str, reply: m.Calls, at: SourcePath) -> Iterator[Flaw]:
+        offered = tools_of(self._pipeline, agent)
         for call in reply.calls:
+            if call.tool not in offered:
+                what = f"agent `{agent}` is not offered tool `{call.tool}`"
+                advice = f"Its tools: {', '.join(offered) or 'none'}."
+                yield Flaw("VAL-21", (*at, "calls"), what, advice)
+                continue
             tool = self._pipeline.tools.get(call.tool)
             for path, what in self._errors(tool.args if tool is not None else None, call.args):
                 said = f"{_located(path, what)}; so says `args` of tool `{call.tool}`"

@@ -30,8 +30,6 @@ def code_of(problem: SourceError, library: Library) -> str:
         return "VAL-02"
     if not problem.at:
         return "VAL-01"
-    if problem.what.endswith("nothing can ever start it"):
-        return "VAL-20"
     if problem.known or problem.near or any(words in problem.what for words in _NAMES):
         return "VAL-03"
     return "VAL-04" if problem.at.startswith("flow.graph") else "VAL-05"

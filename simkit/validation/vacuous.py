@@ -16,7 +16,7 @@ Domain: TypeAlias = Literal["absent", "value", "list", "count"]
 
 _CLAIMS: Final[Mapping[str, Domain]] = {
     "agents": "list", "reply": "value", "handoffs": "list", "tool_calls": "list", "events": "list",
-    "state": "value",
+    "logs": "list", "state": "value",
 }  # fmt: skip
 """What there always is to claim of a turn."""
 _IN_CONTEXT: Final[Mapping[str, Domain]] = {

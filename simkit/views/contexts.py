@@ -202,7 +202,8 @@ class ContextView:
     """Exactly what one model call received."""
 
     __slots__ = (
-        "budget", "named", "parts", "said", "said_tokens", "settings", "tokens", "tools", "unshown",
+        "budget", "handoff_tools", "handoffs", "hidden", "named", "parts", "said", "said_tokens",
+        "settings", "tokens", "tools", "unshown",
     )  # fmt: skip
 
     def __init__(
@@ -218,6 +219,11 @@ class ContextView:
         self.said: list[Message] = []
         self.said_tokens: list[int] = []
         self.tools, self.settings = event.tools, event.settings
+        self.hidden = event.hidden
+        self.handoffs = event.handoffs
+        """The agents that it may pass control to; None where that is not known."""
+        self.handoff_tools = dict(event.handoff_tools)
+        """Of code: the tools offered that pass control, with the agents that get it."""
         self.tokens, self.budget = event.tokens, event.budget
 
     @property

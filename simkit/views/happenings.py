@@ -13,24 +13,26 @@ from simkit.views.contexts import ContextView
 class HandoffView:
     """One request to pass control, and what became of it."""
 
-    __slots__ = ("depth", "event", "id", "mode", "outcome", "reason", "turn")
+    __slots__ = ("depth", "event", "id", "mode", "outcome", "payload", "reason", "turn")
 
-    def __init__(self, event: e.HandoffRequested) -> None:
+    def __init__(self, event: e.HandoffRequested, payload: Any) -> None:
+        """``payload`` is the event's, its references to messages followed."""
+        self.payload = payload
         self.id, self.event, self.turn = event.handoff, event, event.turn
         self.outcome, self.reason, self.depth = "requested", "", 0
         self.mode = event.mode
         """What is known of it by now: code shows only when it is made whether it comes back."""
 
-    def fields(self) -> dict[str, JsonValue]:
+    def fields(self) -> dict[str, Any]:
         """What a claim sees."""
         event = self.event
-        shown: dict[str, JsonValue] = {
+        shown: dict[str, Any] = {
             "from": event.from_agent,
             "to": event.to_agent,
             "type": event.type,
             "mode": self.mode,
             "query": event.query,
-            "payload": event.payload,
+            "payload": self.payload,
             "outcome": self.outcome,
         }
         if self.reason:
@@ -41,10 +43,22 @@ class HandoffView:
 class ToolView:
     """One tool call and its answer."""
 
-    __slots__ = ("agent", "args", "at", "call_id", "error", "result", "returned_at", "tool")
+    __slots__ = (
+        "agent",
+        "args",
+        "asked",
+        "at",
+        "call_id",
+        "error",
+        "result",
+        "returned_at",
+        "tool",
+    )
 
-    def __init__(self, event: e.ToolCalled) -> None:
+    def __init__(self, event: e.ToolCalled, asked: JsonValue = None) -> None:
         self.agent, self.tool, self.args = event.agent, event.tool, event.args
+        self.asked = asked
+        """The arguments in the model's words; None for a call that no model asked for."""
         self.call_id, self.at = event.call_id, event.at
         self.result: JsonValue = None
         self.error: str | None = None
@@ -56,6 +70,7 @@ class ToolView:
             "agent": self.agent,
             "tool": self.tool,
             "args": self.args,
+            "asked": self.asked,
             "result": self.result,
             "error": self.error,
             "call_id": self.call_id,
@@ -82,14 +97,16 @@ class RunView:
     """One activation of an agent."""
 
     __slots__ = (
-        "agent", "at", "calls", "finished", "finished_at", "group", "handoff", "handoff_from", "id",
-        "input", "message", "messages", "output", "received", "status", "turn", "update",
+        "agent", "at", "call_id", "calls", "finished", "finished_at", "group", "handoff",
+        "handoff_from", "id", "input", "message", "messages", "output", "received", "status",
+        "turn", "update",
     )  # fmt: skip
 
-    def __init__(self, event: e.AgentStarted, received: Mapping[str, Any]) -> None:
+    def __init__(self, event: e.AgentStarted, received: Any, input: Any) -> None:
+        """``input`` is the event's, its references to messages followed."""
         self.id, self.agent, self.turn, self.at = event.run, event.agent, event.turn, event.at
-        self.input, self.handoff, self.group = event.input, event.handoff, event.group
-        self.handoff_from = event.handoff_from
+        self.input, self.handoff, self.group = input, event.handoff, event.group
+        self.handoff_from, self.call_id = event.handoff_from, event.call_id
         self.received = received
         self.output: Any = None
         self.update: dict[str, Any] = {}

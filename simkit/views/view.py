@@ -10,9 +10,17 @@ from msgspec.structs import replace
 
 from simkit import events as e
 from simkit.messages import JsonValue, Message
-from simkit.reducers import BUILT_IN, Reducer, empty_value, reducer_of
+from simkit.reducers import (
+    BUILT_IN,
+    DECLARED_RESET,
+    Reducer,
+    empty_value,
+    is_reset,
+    reducer_of,
+)
 from simkit.views.contexts import ContextView, MadePart, ShownPart, StreamView, UnshownView
 from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView
+from simkit.views.inner_state import InnerState, joined_updates
 from simkit.views.naming import Naming
 
 
@@ -35,6 +43,8 @@ class View:
         """Session to its channels' values now."""
         self._projects: dict[str, str] = {}
         self._tools: dict[str, ToolView] = {}
+        self.asked: dict[str, JsonValue] = {}
+        """Tool call to its arguments in the model's words."""
         self._start: dict[str, Any] = {}
         self._reducers: dict[str, Reducer] = {}
         """Channels that outlive an agent run, with their reducers."""
@@ -49,10 +59,16 @@ class View:
         """Parallel group to the state when it began."""
         self._pending: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
         """Parallel branch to the updates that its runs made and none has seen yet."""
+        self._inner: dict[str, InnerState] = {}
+        """The states of graphs that others run, by their names."""
         self._interrupted: dict[str, TurnView] = {}
         """Session to its last turn, where that waits for the user."""
         self._namings: dict[str, Naming] = {}
         """Agents of whose contexts the pipeline's file says which message is of which section."""
+        self._beside: dict[str, int] = {}
+        """Tool calls that one message makes beside others, and the message's number."""
+        self._opened: dict[int, dict[str, RunView]] = {}
+        """Message to its calls that are carried out by running an agent, with the first run."""
         self._questions: dict[str, JsonValue] = {}
         """Run to what it has asked the user."""
 
@@ -137,10 +153,14 @@ class View:
         number = event.message.number
         self.messages[number] = event.message
         self.tokens[number] = event.tokens
+        for call in event.message.calls:
+            self.asked[call.id] = call.args
         if event.run:
             run = self.runs.get(event.run)
             if run is not None:
                 run.messages.append(event.message)
+        if len(event.message.calls) > 1:
+            self._beside.update((call.id, number) for call in event.message.calls)
         turn = self.turns[-1] if self.turns else None
         if turn is not None and turn.message is None and event.message.role == "user":
             turn.message = event.message
@@ -150,7 +170,9 @@ class View:
 
     def _agent_started(self, event: e.AgentStarted) -> None:
         state = self.states.get(event.session, {})
-        if event.group:
+        if event.state:
+            state = self._inner[event.state].values
+        elif event.group:
             outer = self._branch_state(event.outer, state)
             state = self._branches[event.run] = self._groups.setdefault(event.group, outer)
             self._outer[event.run] = event.outer
@@ -158,9 +180,26 @@ class View:
             state = self._branch_state(event.branch, state)
         if event.channels is not None:
             state = {name: state[name] for name in event.channels if name in state}
-        run = RunView(event, state)
+        received: Any = state
+        if event.received is not None:
+            more = self.resolved(event.received)
+            received = {**state, **more} if isinstance(more, Mapping) else more
+        run = RunView(event, received, self.resolved(event.input))
         self.runs[event.run] = run
         self.turns[-1].runs.append(run)
+        if event.call_id in self._beside and not run.group:
+            self._join_group(run, self._beside[event.call_id])
+
+    def _join_group(self, run: RunView, message: int) -> None:
+        """Agents that the calls of one message run are one parallel group: none knows of another,
+        whether threads run them side by side or one after the other."""
+        opened = self._opened.setdefault(message, {})
+        if run.call_id in opened:
+            return  # It goes on in a branch that another run has opened.
+        opened[run.call_id] = run
+        if len(opened) > 1:
+            for one in opened.values():
+                one.group = f"m{message}"
 
     def _context_built(self, event: e.ContextBuilt) -> None:
         run = self.runs.get(event.run)
@@ -173,7 +212,9 @@ class View:
         context = ContextView(event, parts, unshown)
         naming = self._namings.get(event.agent)
         if naming is not None and run is not None:
-            context.named = partial(_named, naming, run)
+            said = self.turns[-1].message
+            first = said.number if said is not None and said.id else 0
+            context.named = partial(_named, naming, run, first)
         for number in event.said:
             context.said.append(self.messages[number])
             context.said_tokens.append(self.tokens[number])
@@ -229,20 +270,20 @@ class View:
         self.calls[event.call].error = event
 
     def _tool_called(self, event: e.ToolCalled) -> None:
-        tool = ToolView(event)
+        tool = ToolView(event, self.asked.get(event.call_id))
         self._tools[event.call_id] = tool
         self.turns[-1].tools.append(tool)
 
     def _tool_returned(self, event: e.ToolReturned) -> None:
         tool = self._tools[event.call_id]
-        tool.result, tool.returned_at = event.result, event.at
+        tool.result, tool.returned_at = self.resolved(event.result), event.at
 
     def _tool_failed(self, event: e.ToolFailed) -> None:
         tool = self._tools[event.call_id]
         tool.error, tool.returned_at = event.error, event.at
 
     def _handoff_requested(self, event: e.HandoffRequested) -> None:
-        handoff = HandoffView(event)
+        handoff = HandoffView(event, self.resolved(event.payload))
         self.handoffs[event.handoff] = handoff
         self.turns[-1].handoffs.append(handoff)
 
@@ -254,7 +295,29 @@ class View:
         handoff = self.handoffs[event.handoff]
         handoff.outcome, handoff.depth, handoff.mode = "made", event.depth, event.mode
 
+    def channels_of(self, event: e.StateUpdated) -> Mapping[str, e.ChannelFacts]:
+        """Return the channels that an update may write."""
+        return self._inner[event.state].channels if event.state else self.pipeline.channels
+
+    def _state_opened(self, event: e.StateOpened) -> None:
+        around = self._inner.get(event.around)
+        values = self.states.get(event.session, {}) if around is None else around.values
+        self._inner[event.state] = InnerState(event, values)
+
     def _state_updated(self, event: e.StateUpdated) -> None:
+        if event.state:
+            update = {name: self.resolved(raw) for name, raw in event.update.items()}
+            self._inner[event.state].take(update, event.values or {}, self.resolved)
+        else:
+            update = self._session_updated(event)
+        run = self.runs.get(event.run)
+        if run is not None:
+            run.update = joined_updates(run.update, update, self.channels_of(event))
+        if self.turns:
+            self.turns[-1].updates.append(event)
+
+    def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
+        """Returns an update of a session's channels, its references followed."""
         before = self.states.get(event.session)
         state = dict(self._start if before is None else before)
         values, resolved, reducers = event.values, self.resolved, self._reducers
@@ -276,11 +339,7 @@ class View:
         self.states[event.session] = state
         if event.branch:
             self._note_in_branches(event, update)
-        run = self.runs.get(event.run)
-        if run is not None:
-            run.update = {**run.update, **update} if run.update else update
-        if self.turns:
-            self.turns[-1].updates.append(event)
+        return update
 
     def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
         """What the next run of a branch sees: its writes are applied when that is asked."""
@@ -311,7 +370,7 @@ class View:
                 self.states[other] = {**self.states[other], channel: value}
 
     def _turn_interrupted(self, event: e.TurnInterrupted) -> None:
-        self._questions[event.run] = event.question
+        self._questions[event.run] = self.resolved(event.question)
 
     def _checkpoint_saved(self, event: e.CheckpointSaved) -> None:
         # A turn's own checkpoint is saved when the turn is over.
@@ -331,7 +390,8 @@ class View:
     def _turn_finished(self, event: e.TurnFinished) -> None:
         turn = self.turns[-1]
         state = self.states.get(event.session, self._start)
-        turn.reply, turn.error, turn.unused = event.reply, event.error, event.unused
+        turn.reply, turn.error = self.resolved(event.reply), event.error
+        turn.unused = event.unused
         turn.state, turn.hi, turn.finished = state, len(self.events), True
         if event.waits_for:
             turn.interrupt = self._questions.get(event.waits_for)
@@ -352,12 +412,12 @@ class View:
 _NO_EDITS: Mapping[int, list[e.Cut]] = {}
 
 
-def _named(naming: Naming, run: RunView, messages: Sequence[Message]) -> list[Message]:
-    return naming.named(messages, {message.number for message in run.messages})
+def _named(naming: Naming, run: RunView, first: int, messages: Sequence[Message]) -> list[Message]:
+    return naming.named(messages, {message.number for message in run.messages}, first)
 
 
 def _last(_: Any, value: Any) -> Any:
-    return value
+    return value[DECLARED_RESET] if is_reset(value) else value
 
 
 def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
@@ -386,6 +446,7 @@ _HANDLERS: dict[type, Any] = {
     e.HandoffRequested: View._handoff_requested,
     e.HandoffRejected: View._handoff_rejected,
     e.HandoffMade: View._handoff_made,
+    e.StateOpened: View._state_opened,
     e.StateUpdated: View._state_updated,
     e.TurnInterrupted: View._turn_interrupted,
     e.CheckpointSaved: View._checkpoint_saved,

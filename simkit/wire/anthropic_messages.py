@@ -14,7 +14,8 @@ from simkit.wire.anthropic_blocks import Placed, assistant_of, blocks_of, result
 from simkit.wire.anthropic_hearing import heard
 from simkit.wire.anthropic_replies import failed, served
 from simkit.wire.attachments import Extras
-from simkit.wire.http import HttpRequest
+from simkit.wire.chains import INSTRUCTIONS
+from simkit.wire.http import HttpRequest, path_of
 from simkit.wire.reading import Record, maybe, need, record_of, records, typed, under, unknown
 from simkit.wire.values import Asked, Offer, Protocol
 
@@ -22,15 +23,14 @@ _ROLES: Final = ("user", "assistant", "system")
 _CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 _READ: Final = {
     *("model", "messages", "system", "tools", "tool_choice", "stream"),
-    *("output_config", "output_format"),
+    *("output_config", "output_format", "thread"),
 }
 _OWN_TOOLS: Final = ("bash_", "browser_", "computer_", "memory_", "text_editor_")
 """Tools that Anthropic defines and the client runs: their arguments are checked by nobody."""
 
 
 def _speaks(request: HttpRequest) -> bool:
-    path = request.url.partition("?")[0].partition("#")[0]
-    return request.method == "POST" and path.endswith("/v1/messages")
+    return request.method == "POST" and path_of(request.url).endswith("/v1/messages")
 
 
 def _asked(request: HttpRequest) -> Asked:
@@ -58,12 +58,26 @@ def _read(body: Record) -> Asked:
         output=output,
         settings={**settings, **config, **one_at_a_time},
         is_streamed=maybe(body, "stream", False),
+        previous=_previous(body),
     )
 
 
+def _previous(body: Record) -> str:
+    """Returns the response from which a thread goes on, whose context the provider keeps."""
+    thread = maybe(body, "thread", dict[str, JsonValue]())
+    if not thread:
+        return ""
+    kind = need(thread, "type", str, "thread")
+    if kind not in ("create", "continue"):
+        raise unknown("thread", kind, ["create", "continue"], "thread.type")
+    return need(thread, "previous_message_id", str, "thread") if kind == "continue" else ""
+
+
 def _system(body: Record) -> list[Message]:
-    blocks = blocks_of(body, "", "system")
-    return [Message("system", text_of(blocks, {}))] if blocks else []
+    """Reads the instructions, which each request of a thread says anew; an empty text is none."""
+    text = text_of(blocks_of(body, "", "system"), {})
+    section = INSTRUCTIONS if body.get("thread") else ""
+    return [Message("system", text, section=section)] if text else []
 
 
 def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
@@ -145,4 +159,5 @@ PROTOCOL: Final = Protocol(
     failed=failed,
     heard=heard,
     call_prefix="toolu_",
+    keeps_conversations=True,
 )

@@ -1,7 +1,7 @@
 """Requests that go on from an earlier response: their context is only whole with that one's.
 
 OpenAI's Responses say ``previous_response_id``, name a ``conversation`` that the provider keeps, or
-single items of earlier replies by id.
+single items of earlier replies by id; Anthropic's messages continue a ``thread``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def chained(asked: Asked, earlier: Earlier) -> Asked:
     own = [message for message in asked.messages if message.section == INSTRUCTIONS]
     said = [message for message in asked.messages if message.section != INSTRUCTIONS]
     new = [found for message in said for found in _resolved(message, earlier)]
-    before = [m for m in _before(asked.previous, earlier) if m.section != INSTRUCTIONS]
+    before = [
+        m for m in _before(asked.previous, earlier, asked.protocol) if m.section != INSTRUCTIONS
+    ]
     return msgspec.structs.replace(asked, messages=(*own, *_named([*before, *new])))
 
 
@@ -60,13 +62,14 @@ def _named(messages: Sequence[Message]) -> Iterator[Message]:
         yield message
 
 
-def _before(previous: str, earlier: Earlier) -> Sequence[Message]:
+def _before(previous: str, earlier: Earlier, protocol: str) -> Sequence[Message]:
     if not previous:
         return ()
     found = earlier.get(previous)
     if found is None and not is_conversation(previous):
         problem = f"no response {previous!r} was served in this session"
-        raise WireInvalid(problem, "previous_response_id")
+        field = "thread.previous_message_id" if protocol == "anthropic" else "previous_response_id"
+        raise WireInvalid(problem, field)
     return found or ()
 
 

@@ -16,7 +16,7 @@ from simkit.wire.gemini_hearing import heard
 from simkit.wire.gemini_parts import Numbered, camel_keys, model_of, parts_of, result_of, text_of
 from simkit.wire.gemini_replies import failed, served
 from simkit.wire.gemini_schema import json_schema
-from simkit.wire.http import HttpRequest
+from simkit.wire.http import HttpRequest, path_of
 from simkit.wire.reading import Record, maybe, need, record_of, records, typed, under, unknown
 from simkit.wire.values import Asked, Offer, Protocol
 
@@ -34,7 +34,7 @@ _OUTPUT: Final = ("responseSchema", "responseJsonSchema", "responseMimeType")
 
 
 def _path(url: str) -> re.Match[str] | None:
-    return _PATH.search(url.partition("?")[0].partition("#")[0])
+    return _PATH.search(path_of(url))
 
 
 def _speaks(request: HttpRequest) -> bool:
@@ -74,6 +74,7 @@ def _read(request: HttpRequest, body: Record) -> Asked:
         output=_output(generation),
         settings={**settings, **config},
         is_streamed=is_streamed,
+        hidden=maybe(body, "cachedContent", ""),
     )
 
 
@@ -83,7 +84,7 @@ def _system(body: Record) -> list[Message]:
     content = need(body, "systemInstruction", dict)
     extras = Extras()
     text = text_of(parts_of(content, "systemInstruction"), extras)
-    return [Message("system", text, data=extras or None)]
+    return [Message("system", text, data=extras or None)] if text or extras else []
 
 
 def _messages(content: Record, at: str, calls: Numbered) -> list[Message]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
+from simkit.errors import WireInvalid
 from simkit.messages import JsonValue, Message, ToolCall
 from simkit.wire import attachments as extra
 from simkit.wire.gemini_schema import camel, spelled
@@ -48,8 +49,15 @@ class Numbered:
 
 
 def camel_keys(record: Record) -> dict[str, Any]:
-    """Returns a record with its own keys in camel case."""
-    return {camel(key): value for key, value in record.items()}
+    """Returns a record with its own keys in camel case; of one in both spellings what is said."""
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        name = camel(key)
+        if found.get(name) is None:
+            found[name] = value
+        elif value is not None and value != found[name]:
+            raise WireInvalid(f"stands there twice, as `{key}` too, with another value", name)
+    return found
 
 
 def parts_of(content: Record, at: str) -> list[Placed]:

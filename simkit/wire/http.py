@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import re
+from typing import Final, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+
+_HOST: Final = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)
+_SLASHES: Final = re.compile(r"/{2,}")
+
+
+def path_of(url: str) -> str:
+    """Returns the path of a URL as servers read it: decoded, without fragment, query, empty parts.
+
+    This is the one door at which requests are recognised: every protocol looks at this path.
+    """
+    path = _HOST.sub("", url).partition("#")[0].partition("?")[0]
+    return _SLASHES.sub("/", unquote(path)).rstrip("/")
 
 
 def header(headers: Headers, name: str) -> str:

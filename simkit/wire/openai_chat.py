@@ -11,33 +11,32 @@ from typing import Final
 from simkit.errors import WireInvalid
 from simkit.messages import ROLE_ALIASES, JsonValue, Message, ToolCall
 from simkit.wire.attachments import PARTS, REASONING, REFUSAL, added, data_of, linked, placeholder
-from simkit.wire.http import HttpRequest
+from simkit.wire.http import HttpRequest, path_of
 from simkit.wire.openai_chat_heard import heard, reasoning_in
 from simkit.wire.openai_chat_served import failed, served
-from simkit.wire.openai_parts import FREE_TEXT, arguments_of, content_of
+from simkit.wire.openai_parts import FREE_TEXT, arguments_of, content_of, kind_of_call
 from simkit.wire.reading import Record, maybe, need, record_of, records, typed, under, unknown
 from simkit.wire.values import Asked, Offer, Protocol
 
 _PATH: Final = "/chat/completions"
 _READ: Final = frozenset({"messages", "model", "response_format", "stream", "tool_choice", "tools"})
 """What stands in `Asked` by its own name, and so is no setting."""
+_CHOICES_MAX: Final = 128
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 def _speaks(request: HttpRequest) -> bool:
-    return request.method == "POST" and _path(request).endswith(_PATH)
-
-
-def _path(request: HttpRequest) -> str:
-    return request.url.partition("?")[0].rstrip("/")
+    return request.method == "POST" and path_of(request.url).endswith(_PATH)
 
 
 def _asked(request: HttpRequest) -> Asked:
     body = record_of(request.body)
-    if maybe(body, "n", 1) > 1:
-        raise WireInvalid(f"{body['n']} answers to one request are not supported; ask for 1", "n")
+    if maybe(body, "n", 1) > _CHOICES_MAX:
+        raise WireInvalid(f"{body['n']} answers to one request; at most {_CHOICES_MAX}", "n")
     # Azure's older clients name the model in the path alone.
-    model = maybe(body, "model", "") or _deployment(_path(request)) or need(body, "model", str)
+    model = (
+        maybe(body, "model", "") or _deployment(path_of(request.url)) or need(body, "model", str)
+    )
     need(body, "messages", list)
     settings = {key: value for key, value in body.items() if key not in _READ}
     choice, allowed = _choice(body)
@@ -107,7 +106,7 @@ def _assistant(record: Record, at: str, place: int) -> Message:
 def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
     found = []
     for call, where in records(record, "tool_calls", at):
-        kind = maybe(call, "type", "function", where)
+        kind = kind_of_call(call)
         inner, inside = need(call, kind, dict, where), under(where, kind)
         args: JsonValue = (
             need(inner, "input", str, inside)
@@ -116,7 +115,8 @@ def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
         )
         name = need(inner, "name", str, inside)
         found.append(ToolCall(need(call, "id", str, where), name, args))
-    if legacy := maybe(record, "function_call", dict[str, JsonValue](), at):
+    legacy = maybe(record, "function_call", dict[str, JsonValue](), at)
+    if legacy.get("name"):
         inside = under(at, "function_call")
         args = arguments_of(maybe(legacy, "arguments", "", inside))
         found.append(ToolCall(f"function_call_{place}", need(legacy, "name", str, inside), args))
@@ -137,9 +137,12 @@ def _tool(record: Record, at: str, call_id: str, tools: Mapping[str, str]) -> Me
 def _offers(body: Record) -> tuple[Offer, ...]:
     found = [_offer(function, at) for function, at in records(body, "functions")]
     for tool, at in records(body, "tools"):
-        kind = need(tool, "type", str, at)
+        kind = maybe(tool, "type", "custom" if tool.get("custom") else "function", at)
         if kind == "function":
-            found.append(_offer(need(tool, kind, dict, at), under(at, kind)))
+            # Some clients of compatible servers write the function without its wrapping.
+            is_flat = kind not in tool and "name" in tool
+            function = tool if is_flat else need(tool, kind, dict, at)
+            found.append(_offer(function, at if is_flat else under(at, kind)))
         elif kind == "custom":
             custom, inside = need(tool, kind, dict, at), under(at, kind)
             description = maybe(custom, "description", "", inside)
@@ -168,6 +171,8 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
     if key == "function_call":
         return need(record, "name", str, key), {}
     kind = need(record, "type", str, key)
+    if kind not in record and "name" in record:
+        return need(record, "name", str, key), {}
     inner, inside = need(record, kind, dict, key), under(key, kind)
     if kind == "allowed_tools":
         return need(inner, "mode", str, inside), {key: record}

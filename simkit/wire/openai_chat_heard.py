@@ -10,7 +10,7 @@ from simkit.wire.attachments import REASONING, REFUSAL, Extras, data_of
 from simkit.wire.failing import broken
 from simkit.wire.http import HttpResponse
 from simkit.wire.openai_failing import fails_in, fails_of
-from simkit.wire.openai_parts import arguments_of, checked, content_of
+from simkit.wire.openai_parts import arguments_of, checked, content_of, kind_of_call
 from simkit.wire.reading import Record, maybe, need, record_of, records, under
 from simkit.wire.values import Asked, Heard
 
@@ -46,7 +46,8 @@ def _heard_stream(response: HttpResponse, reply: _Reply) -> Heard:
         if body.get("error"):
             return reply.heard(fails_in(body["error"], response.status))
         reply.add(body, "delta", at)
-    if is_done and reply.finish:
+    # Some compatible servers give no reason to finish; who counts tokens and says it is done is.
+    if is_done and (reply.finish or reply.has_usage):
         return reply.heard()
     # Compatible servers leave out the last event, so only a lost connection makes it missed.
     return reply.heard(broken(response.ends, is_whole=bool(reply.finish)))
@@ -82,6 +83,11 @@ class _Reply:
         self._texts, self._refusals = list[str](), list[str]()
         self._reasoning, self._calls = list[str](), dict[int, _Call]()
 
+    @property
+    def has_usage(self) -> bool:
+        """Whether the server said how many tokens it took."""
+        return self._usage is not None
+
     def add(self, body: Record, key: str, at: str = "") -> None:
         """Takes a body; ``key`` is what it calls the message."""
         self._id = self._id or maybe(body, "id", "", at)
@@ -100,13 +106,14 @@ class _Reply:
         for number, (call, where) in enumerate(records(message, "tool_calls", at)):
             index = maybe(call, "index", number, where)
             self._add_call(index, call, where)
-        if legacy := maybe(message, "function_call", dict[str, JsonValue](), at):
+        legacy = maybe(message, "function_call", dict[str, JsonValue](), at)
+        if legacy.get("name") or legacy.get("arguments"):
             self._add_call(0, {"id": self._legacy_id, "function": legacy}, at)
 
     def _add_call(self, index: int, call: Record, at: str) -> None:
         found = self._calls.setdefault(index, _Call(""))
         found.id = found.id or maybe(call, "id", "", at)
-        kind = "custom" if call.get("custom") is not None else "function"
+        kind = kind_of_call(call)
         inner = maybe(call, kind, dict[str, JsonValue](), at)
         inside = under(at, kind)
         found.is_custom = found.is_custom or kind == "custom"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from simkit.messages import Fails, JsonValue, Message, ToolCall, Usage
 from simkit.wire import sse
@@ -15,6 +17,8 @@ from simkit.wire.pieces import pieces
 from simkit.wire.reading import json_bytes, record_of
 from simkit.wire.values import Asked, Said
 
+_WORDS: Final = re.compile(r"\s*\S+|\s+$")
+
 
 def served(said: Said, asked: Asked) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
@@ -23,17 +27,48 @@ def served(said: Said, asked: Asked) -> HttpResponse:
         chunks = tuple(_stream(said, asked))
         return HttpResponse(200, (("content-type", sse.CONTENT_TYPE), request_id), chunks)
     message = {"role": "assistant", **_fields(said.message), **_calls(said.message.calls, asked)}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(said)}
+    choices = [
+        {
+            "index": index, "message": message, "logprobs": _logprobs(said.message.content, asked),
+            "finish_reason": _finish(said),
+        }
+        for index in range(_number(asked))
+    ]  # fmt: skip
     body = {
         "id": f"chatcmpl-{said.serial}",
         "object": "chat.completion",
         "created": 0,
         "model": asked.model,
-        "choices": [choice],
+        "choices": choices,
         "usage": _usage(said.usage),
+        **_tier(asked),
     }
     headers = (("content-type", "application/json"), request_id)
     return HttpResponse(200, headers, (json_bytes(body),))
+
+
+def _number(asked: Asked) -> int:
+    """Returns how many choices are asked for; a reply line is the answer in each of them."""
+    number = asked.settings.get("n")
+    return number if isinstance(number, int) and number > 0 else 1
+
+
+def _tier(asked: Asked) -> dict[str, JsonValue]:
+    """Returns the tier that serves, where a request names one: `auto` is `default`."""
+    tier = asked.settings.get("service_tier")
+    return {"service_tier": "default" if tier == "auto" else tier} if tier else {}
+
+
+def _logprobs(text: str, asked: Asked) -> JsonValue:
+    """Returns a probability of 1 for each word, where a request asks for probabilities."""
+    if asked.settings.get("logprobs") is not True:
+        return None
+    top = asked.settings.get("top_logprobs")
+    tokens = []
+    for word in _WORDS.findall(text):
+        token = {"token": word, "logprob": 0.0, "bytes": [*word.encode()]}
+        tokens.append({**token, "top_logprobs": [token] if top else []})
+    return {"content": tokens, "refusal": None}
 
 
 def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
@@ -114,18 +149,23 @@ def _stream(said: Said, asked: Asked) -> Iterator[bytes]:
         "object": "chat.completion.chunk",
         "created": 0,
         "model": asked.model,
+        **_tier(asked),
     }
 
-    def chunk(delta: JsonValue, finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    def chunk(delta: JsonValue, finish: str | None = None, text: str = "") -> bytes:
+        logprobs = _logprobs(text, asked) if text else None
+        choices = [
+            {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
+            for index in range(_number(asked))
+        ]
         usage = {"usage": None} if reports else {}
-        return sse.frame({**head, "choices": [choice], **usage})
+        return sse.frame({**head, "choices": choices, **usage})
 
     fields = _fields(said.message)
     yield chunk({"role": "assistant", "content": None if fields["content"] is None else ""})
     for key, text in fields.items():
         for piece in pieces(text or "", said.chunks):
-            yield chunk({key: piece})
+            yield chunk({key: piece}, text=piece if key == "content" else "")
     for delta in _call_deltas(said, asked):
         yield chunk(delta)
     yield chunk({}, _finish(said))

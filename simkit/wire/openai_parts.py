@@ -111,6 +111,14 @@ _PARTS: Final[Mapping[str, Callable[[Record, str, extra.Extras], str]]] = {
 PART_KINDS: Final = frozenset(_PARTS)
 
 
+def kind_of_call(call: Record) -> str:
+    """Returns ``custom`` or ``function``; some servers send the other one too, empty."""
+    said = call.get("type")
+    if said in ("custom", "function") and call.get(said):
+        return str(said)
+    return "custom" if call.get("custom") and not call.get("function") else "function"
+
+
 def arguments_of(text: str) -> JsonValue:
     """Returns a call's arguments: the object that the text is, else the text as it stands."""
     stripped = text.strip()

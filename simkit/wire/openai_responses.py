@@ -9,7 +9,7 @@ from typing import Final
 
 from simkit.messages import JsonValue, Message
 from simkit.wire.chains import INSTRUCTIONS
-from simkit.wire.http import HttpRequest
+from simkit.wire.http import HttpRequest, path_of
 from simkit.wire.openai_items import messages_of
 from simkit.wire.openai_parts import FREE_TEXT
 from simkit.wire.openai_responses_heard import heard
@@ -25,8 +25,7 @@ _READ: Final = {
 
 
 def _speaks(request: HttpRequest) -> bool:
-    path = request.url.partition("?")[0].rstrip("/")
-    return request.method == "POST" and path.endswith("/responses")
+    return request.method == "POST" and path_of(request.url).endswith("/responses")
 
 
 def _asked(request: HttpRequest) -> Asked:
@@ -45,7 +44,14 @@ def _asked(request: HttpRequest) -> Asked:
         settings={**settings, **allowed, **text},
         is_streamed=maybe(body, "stream", False),
         previous=maybe(body, "previous_response_id", "") or _conversation(body),
+        hidden=_stored(body),
     )
+
+
+def _stored(body: Record) -> str:
+    """Returns the stored prompt whose messages the provider puts before the input."""
+    prompt = maybe(body, "prompt", dict[str, JsonValue]())
+    return f"prompt {need(prompt, 'id', str, 'prompt')}" if prompt else ""
 
 
 def _conversation(body: Record) -> str:
@@ -70,7 +76,10 @@ def _messages(body: Record) -> tuple[Message, ...]:
 
 
 def _offers(tool: Record, at: str) -> list[Offer]:
-    kind = need(tool, "type", str, at)
+    kind = maybe(tool, "type", "function", at)
+    if kind in ("function", "custom") and isinstance(tool.get(kind), dict) and "name" not in tool:
+        # Some clients of compatible servers wrap the function as chat completions do.
+        tool, at = need(tool, kind, dict, at), under(at, kind)
     description = maybe(tool, "description", "", at)
     if kind == "function":
         # Without `parameters` a function takes none.
@@ -95,7 +104,9 @@ def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
     kind = need(record, "type", str, key)
     if kind == "allowed_tools":
         return need(record, "mode", str, key), {key: record}
-    return maybe(record, "name", "", key) or maybe(record, "server_label", kind, key), {}
+    inner = record.get(kind)
+    name = maybe(inner if isinstance(inner, dict) else record, "name", "", key)
+    return name or maybe(record, "server_label", kind, key), {}
 
 
 def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:

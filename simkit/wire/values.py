@@ -38,6 +38,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     is_streamed: bool = False
     previous: str = ""
     """The response that this one goes on from; ``messages`` hold only what is new."""
+    hidden: str = ""
+    """What the provider adds to the context and nobody here can see: ``cachedContents/abc``."""
 
 
 class Said(msgspec.Struct, frozen=True, gc=False):

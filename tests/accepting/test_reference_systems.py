@@ -91,6 +91,7 @@ def breakages(file: str, text: str) -> Iterator[tuple[str, Prepared, Any]]:
                 break
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_a_broken_claim_is_mended_and_no_other_byte_changes(file: str) -> None:
     text = Path(file).read_bytes().decode()
@@ -179,6 +180,7 @@ STRIPPED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRIPPED)
 def test_first_claims_hold_at_once(name: str) -> None:
     file = f"scenarios/{name}.scenario.yaml"

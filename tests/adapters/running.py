@@ -10,7 +10,7 @@ from simkit.scenario.files import Item, Library, Prepared
 from simkit.session import simulate
 from simkit.source import load_text
 from simkit.views import view_of
-from tests.building import Ran
+from tests.building import Ran, refuse_misfits
 
 APPS = Path(__file__).parent.parent / "apps"
 """The scenarios stand here, so that `app: {path: [.]}` finds the modules beside them."""
@@ -29,10 +29,17 @@ def prepared(pipeline: str, scenario: str, folder: Path = APPS) -> Prepared:
     return library.prepared(Item(file, "s", 0, 1))
 
 
-def run_app(pipeline: str, scenario: str, folder: Path = APPS) -> Ran:
-    """Runs a scenario of a pipeline that is code, and judges it."""
+def run_app(pipeline: str, scenario: str, folder: Path = APPS, *, fits: bool = True) -> Ran:
+    """Runs a scenario of a pipeline that is code, and judges it.
+
+    What the scenario says and the code does not do raises SourceError, unless nothing else
+    is looked for: ``fits=False``.
+    """
     outcome = simulate(prepared(pipeline, scenario, folder))
-    return Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)
+    ran = Ran(outcome.trace, view_of(outcome.trace.events), outcome.judgement)
+    if fits:
+        refuse_misfits(ran)
+    return ran
 
 
 def held(pipeline: str, scenario: str) -> Ran:

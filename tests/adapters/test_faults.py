@@ -116,6 +116,7 @@ def test_a_reply_that_is_none_reaches_the_code(kind: str, raised: str) -> None:
     assert [e.error for e in told.events(ModelFailed)] == [kind]
 
 
+@pytest.mark.slow
 def test_every_failure_of_the_vocabulary_is_one_event_at_the_wire() -> None:
     for kind in FAILURES:
         told = ran("careful_stream", f"{{error: {kind}}}")
@@ -206,6 +207,7 @@ def test_lines_that_a_planned_fault_leaves_over_are_none_too_many() -> None:
     assert found(told) == []
 
 
+@pytest.mark.slow
 def test_faults_drawn_from_the_seed_are_the_same_every_time() -> None:
     def drawn(seed: int) -> list[str]:
         more = f"seed: {seed}\n" + fault(share=0.5, error="overloaded")

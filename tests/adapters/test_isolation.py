@@ -56,10 +56,12 @@ def alone() -> list[Outcome]:
     return [simulate(conversation(number)) for number in range(MANY)]
 
 
+@pytest.mark.slow
 def test_a_client_of_any_kind_is_answered(alone: list[Outcome]) -> None:
     assert wrong(alone) == []
 
 
+@pytest.mark.slow
 def test_many_threads_do_not_hear_each_other(alone: list[Outcome]) -> None:
     with ThreadPoolExecutor(16) as threads:
         together = list(threads.map(lambda n: simulate(conversation(n)), range(MANY)))
@@ -68,6 +70,7 @@ def test_many_threads_do_not_hear_each_other(alone: list[Outcome]) -> None:
     assert digests(together) == digests(alone)
 
 
+@pytest.mark.slow
 def test_many_tasks_of_one_event_loop_do_not_hear_each_other(alone: list[Outcome]) -> None:
     async def together() -> list[Outcome]:
         return await asyncio.gather(
@@ -80,6 +83,7 @@ def test_many_tasks_of_one_event_loop_do_not_hear_each_other(alone: list[Outcome
     assert digests(found) == digests(alone)
 
 
+@pytest.mark.slow
 def test_a_scenario_may_be_run_inside_an_event_loop(alone: list[Outcome]) -> None:
     async def inside(number: int) -> Outcome:
         await asyncio.sleep(0)

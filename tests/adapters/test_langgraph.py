@@ -75,6 +75,7 @@ def test_nothing_is_left_in_the_framework_after_a_run() -> None:
     assert langgraph_taps.current_listener() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compiled", "asynchronous", "counters", "both_fail", "clashing"])
 def test_ten_runs_are_one(name: str) -> None:
     two = name in ("compiled", "asynchronous")
@@ -301,6 +302,7 @@ def test_all_channels_are_told_of_a_graph_that_puts_out_one() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_each_session_is_a_thread_and_each_run_has_threads_of_its_own() -> None:
     scenario = """
         turns:
@@ -378,8 +380,13 @@ def test_a_reply_that_is_a_value_of_the_users_own_is_claimed_by_its_fields() -> 
 # Handoffs, interrupts, failures
 
 
-def test_a_command_that_sends_several_to_one_node_is_several_handoffs() -> None:
-    held(
+def routes_of(ran: Ran) -> list[tuple[str, tuple[str, ...], bool]]:
+    chosen = [one for one in ran.trace.events if isinstance(one, e.RouteChosen)]
+    return [(one.agent, one.targets, one.parallel) for one in chosen]
+
+
+def test_a_command_that_sends_several_to_one_node_is_one_route_to_a_parallel_group() -> None:
+    ran = held(
         "spreading",
         """
         app: {path: [.], input: {text: "${user}"}, output: log}
@@ -387,16 +394,16 @@ def test_a_command_that_sends_several_to_one_node_is_several_handoffs() -> None:
           - user: go
             expect:
               agents: [spread, [piece, piece]]
-              handoffs:
-                - {from: spread, to: piece, payload: {text: left}}
-                - {from: spread, to: piece, payload: {text: right}}
+              handoffs: []
               reply: [left, right]
         """,
     )
 
+    assert routes_of(ran) == [("spread", ("piece", "piece"), True)]
 
-def test_a_command_that_goes_to_another_node_is_a_handoff() -> None:
-    held(
+
+def test_a_command_that_goes_to_another_node_of_the_conversation_is_a_route() -> None:
+    ran = held(
         "routed",
         """
         turns:
@@ -404,11 +411,12 @@ def test_a_command_that_goes_to_another_node_is_a_handoff() -> None:
             replies: {triage: billing, desk: Sorry about the billing.}
             expect:
               agents: [triage, desk]
-              handoffs: [{from: triage, to: desk, payload: {topic: billing}}]
+              handoffs: []
               state: {topic: billing}
-        lints: {HND-12: the desk reads the conversation alone}
         """,
     )
+
+    assert routes_of(ran) == [("triage", ("desk",), False)]
 
 
 def test_a_command_to_the_graph_around_is_a_handoff_of_the_node_inside() -> None:
@@ -514,6 +522,7 @@ def test_an_answer_to_no_question_is_refused() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -677,8 +686,7 @@ ROUTED = """
     turns:
       - user: My bill is wrong
         replies: {triage: billing, desk: Sorry.}
-        expect: {handoffs: [{from: triage, to: desk}]}
-    lints: {HND-12: the desk reads the conversation alone}
+        expect: {events: {$has: [{kind: RouteChosen, agent: triage, targets: [desk]}]}}
 """
 FAKED = """
     turns:

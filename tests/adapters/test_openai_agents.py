@@ -182,6 +182,7 @@ def test_a_payload_that_is_refused_may_be_what_is_claimed() -> None:
     assert ran.judgement.findings == ()
 
 
+@pytest.mark.slow
 def test_ten_runs_have_one_digest() -> None:
     for prepared in scenarios(DESK, TEAM):
         assert len({simulate(prepared).trace.digest() for _ in range(10)}) == 1
@@ -382,6 +383,7 @@ def test_what_cannot_be_served_is_refused(name: str) -> None:
     assert says in str(caught.value)
 
 
+@pytest.mark.skipif(bool(missing("openai_agents")), reason=missing("openai_agents") or "-")
 def test_a_reply_without_the_key_that_the_sdk_asks_for_is_refused_before_it_is_served() -> None:
     with pytest.raises(SourceError, match="'response' is a required property"):
         run_app(

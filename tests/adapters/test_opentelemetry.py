@@ -229,6 +229,7 @@ def test_calls_are_told_apart_where_no_provider_is_configured(name: str) -> None
     assert (ran.judgement.findings, ran.judgement.warnings) == ((), ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_calls_are_told_apart_with_a_provider_and_it_makes_no_difference(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -296,6 +297,7 @@ def test_spans_are_left_alone_when_the_turns_are_over() -> None:
     assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a handoff", "one prompt in tasks", "one prompt in threads"])
 def test_ten_runs_have_one_digest(name: str) -> None:
     assert len({run(name).trace.digest() for _ in range(10)}) == 1

@@ -273,6 +273,7 @@ def _changed(draw: Callable[[st.SearchStrategy[Any]], Any], value: Any) -> Any:
     return draw(_VALUES)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_what_is_told_is_what_whole_conversions_that_differ_would_tell(data: Any) -> None:
     desk = Desk(data.draw(st.lists(_VALUES, max_size=4)))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from simkit import events as e
 from simkit.adapters.streams import SentStream
 from simkit.errors import LimitExceeded
-from simkit.messages import Message, ToolCall
+from simkit.messages import JsonValue, Message, ToolCall
+from simkit.wire.values import Offer
 from tests.adapters.scribes import Desk, assistant, system, tool, user
 from tests.building import events_of
 
@@ -55,10 +56,10 @@ def test_a_tool_that_is_found_to_pass_control_later_is_read_as_such_from_then_on
     desk.asks(history)
 
     names = [
-        [call.name for message in call.context.messages for call in message.calls]
+        [(call.name, call.target) for message in call.context.messages for call in message.calls]
         for call in desk.view.calls.values()
     ]
-    assert names == [["pass_on"], ["transfer_to_expert"]]
+    assert names == [[("pass_on", "")], [("pass_on", "expert")]]
 
 
 def test_a_window_that_moves_shows_what_is_left() -> None:
@@ -138,8 +139,9 @@ def test_a_tools_result_that_comes_back_with_the_context_answers_the_call() -> N
 
     (found,) = desk.view.turns[-1].tools
     assert found.fields() == {
-        "agent": "a", "tool": "look", "args": {"at": "sky"}, "result": {"sky": "grey"},
-        "error": None, "call_id": "call1", "called_at": 0, "returned_at": 0,
+        "agent": "a", "tool": "look", "args": {"at": "sky"}, "asked": {"at": "sky"},
+        "result": {"sky": "grey"}, "error": None, "call_id": "call1",
+        "called_at": 0, "returned_at": 0,
     }  # fmt: skip
     assert desk.contexts()[-1] == [
         "user: look", 'assistant/a: [look{"at":"sky"}]', 'tool/a: {"sky": "grey"}',
@@ -173,22 +175,49 @@ def test_foreign_ids_are_counted_anew_and_stay_the_same_call() -> None:
     ]  # fmt: skip
 
 
-def test_a_tool_that_passes_control_is_a_handoff_and_offered_to_nobody() -> None:
+def test_a_tool_that_passes_control_is_a_handoff_and_keeps_its_name() -> None:
     desk = Desk({"to_billing": "billing"})
     desk.turn("pay")
-    run = desk.run()
-    call = desk.scribe.sent(run, [user("pay")], ["look", "to_billing", "transfer_to_b"], {})
+    run, offered = desk.run(), ("look", "to_billing", "transfer_to_b")
+    call = desk.scribe.sent(run, [user("pay")], [*map(Offer, offered)], {})
     desk.answers(call, "", ToolCall("x", "to_billing", {"order": 7}))
     desk.scribe.begin_run("billing")
     (context,) = events_of(desk.trace, e.ContextBuilt)
     (handoff,) = desk.view.turns[-1].handoffs
 
-    assert context.tools == ("look",)
+    assert context.tools == offered
+    assert context.handoffs == ("billing", "b")
     assert handoff.fields() == {
         "from": "a", "to": "billing", "type": "handoff", "mode": "transfer", "query": None,
         "payload": {"order": 7}, "outcome": "made",
     }  # fmt: skip
-    assert desk.log()[-1] == (2, 'assistant/a: [transfer_to_billing{"order":7}]')
+    assert desk.log()[-1] == (2, 'assistant/a: [to_billing{"order":7}]')
+    assert desk.view.messages[2].calls[0].target == "billing"
+
+
+@pytest.mark.parametrize(
+    ("schema", "known"),
+    [
+        ({"properties": {"to": {"enum": ["b", "c"]}}}, ("b", "c")),
+        ({"properties": {"to": {"type": "string"}}}, None),
+    ],
+    ids=["named", "any"],
+)
+def test_a_tool_that_is_told_the_agent_offers_those_that_its_schema_names(
+    schema: JsonValue, known: tuple[str, ...] | None
+) -> None:
+    desk = Desk()
+    desk.scribe.routers = {"pass_on": "to"}
+    desk.turn("pay")
+    args = {"to": "b", "order": 7}
+    call = desk.scribe.sent(desk.run(), [user("pay")], [Offer("pass_on", schema)], {})
+    desk.answers(call, "", ToolCall("x", "pass_on", args))
+
+    (context,) = events_of(desk.trace, e.ContextBuilt)
+    (handoff,) = desk.view.turns[-1].handoffs
+    assert context.handoffs == known
+    assert desk.view.messages[2].calls[0].args == args
+    assert handoff.event.payload == {"order": 7}
 
 
 def test_a_tools_text_that_is_json_is_its_value_and_other_text_stays() -> None:
@@ -256,6 +285,7 @@ MESSAGES = st.sampled_from(
 CONTEXTS = st.lists(st.lists(MESSAGES, max_size=6), max_size=8)
 
 
+@pytest.mark.slow
 @given(CONTEXTS)
 def test_every_context_is_read_back_as_it_was_sent(contexts: list[list[Message]]) -> None:
     desk = Desk(model_calls_per_run=99)

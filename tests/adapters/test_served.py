@@ -12,6 +12,8 @@ import pytest
 from simkit import events as e
 from simkit.adapters.served import NEXT, ServedRun
 from simkit.execution.serving import served, silent_turns, unused_of
+from simkit.expect.judge import judge
+from simkit.runtime.functions import function_named
 from simkit.scenario.files import Item, Library, Prepared
 from simkit.source import load_text
 from simkit.trace import Trace
@@ -452,3 +454,128 @@ def test_a_cassette_answers_whom_no_line_answers(tmp_path: Path) -> None:
 
     assert program.hears("A:") == "recorded"
     assert program.end() == [("recorded", None), None]
+
+
+TWO = """
+turns:
+  - {user: hi, session: one, replies: {a: hello one}}
+  - {user: hi, session: two, replies: {a: hello two}}
+  - {user: go on, session: one, replies: {a: [tale one, end one]}}
+  - {user: go on, session: two, replies: {a: [tale two, end two]}}
+"""
+
+
+def chat(program: Program, *said: str) -> str:
+    """Sends a conversation: the user's and the model's words by turns."""
+    messages = [{"role": "system", "content": "A:"}]
+    for place, text in enumerate(said):
+        messages.append({"role": "assistant" if place % 2 else "user", "content": text})
+    response = program.send("POST", "/v1/chat/completions", {"model": "m", "messages": messages})
+    answer = json.loads(response.body)
+    if "error" in answer:
+        return f"refused: {answer['error']['message']}"
+    return str(answer["choices"][0]["message"]["content"])
+
+
+def test_two_sessions_with_the_same_words_are_told_apart_by_their_histories() -> None:
+    program = Program(TWO)
+
+    heard = [
+        chat(program, "hi"),
+        chat(program, "hi"),
+        chat(program, "hi", "hello one", "go on"),
+        chat(program, "hi", "hello one", "go on"),
+        chat(program, "hi", "hello two", "go on"),
+        chat(program, "hi", "hello two", "go on"),
+    ]
+
+    assert heard == ["hello one", "hello two", "tale one", "end one", "tale two", "end two"]
+    assert program.end()[-1] is None
+
+
+def test_a_request_that_goes_on_with_another_session_is_an_error_and_is_not_answered() -> None:
+    program = Program(TWO)
+    chat(program, "hi")
+    chat(program, "hi")
+
+    refused = chat(program, "hi", "hello two", "go on")
+
+    assert refused == (
+        "refused: simkit: a request goes on with session 'two', as its history says, but turn 3 is "
+        "of session 'one'. Let the program ask in the order of the scenario's turns, or begin each "
+        "turn with a POST to /simkit/next."
+    )
+    assert chat(program, "hi", "hello one", "go on").startswith("refused: ")
+    assert program.end()[-1] == "SessionMixed"
+
+
+def test_a_late_request_of_the_session_before_is_not_answered_with_the_others_lines() -> None:
+    program = Program(TWO)
+    chat(program, "hi")
+    chat(program, "hi")
+    chat(program, "hi", "hello one", "go on")
+    chat(program, "hi", "hello two", "go on")
+
+    assert "session 'one'" in chat(program, "hi", "hello one", "go on", "tale one", "more")
+
+
+@pytest.mark.parametrize(
+    "history",
+    [["go on"], ["hi", "who knows", "go on"], ["hi", "hello one", "hi", "hello two", "go on"]],
+    ids=["none", "nobody's", "both sessions'"],
+)
+def test_a_history_that_does_not_tell_contradicts_nothing(history: list[str]) -> None:
+    program = Program(TWO)
+    chat(program, "hi")
+    chat(program, "hi")
+
+    assert chat(program, *history) == "tale one"
+
+
+def test_who_begins_turns_itself_is_believed() -> None:
+    program = Program(TWO)
+    for _ in range(3):
+        program.begins()
+
+    assert chat(program, "hi", "hello two", "go on") == "tale one"
+
+
+DECLARED = """\
+version: 1
+pipeline: p
+agents:
+  a: {instructions: "A:", tools: [look], returns: tool_output}
+tools: {look: {args: {type: object}}}
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: s
+pipeline: p
+"""
+
+
+def judged(program: Program) -> list[str]:
+    program.end()
+    found = judge(
+        program.prepared.scenario, program.prepared.document, program.trace, function_named
+    )
+    return [f"{one.id}: {one.what}" for one in (*found.findings, *found.warnings)]
+
+
+def test_a_tools_result_that_is_the_output_leaves_no_work_open_and_is_not_seen() -> None:
+    scenario = """
+    turns:
+      - user: hi
+        replies: {a: {calls: [look: {at: sky}]}}
+        expect: {EXPECT}
+    """
+    plain = Program(scenario.replace("{EXPECT}", "{agents: [a]}"), DECLARED)
+    plain.asks("A:", "hi", tools=[{"type": "function", "function": {"name": "look"}}])
+    claimed = Program(scenario.replace("{EXPECT}", "{tool_calls: []}"), DECLARED)
+    claimed.asks("A:", "hi", tools=[{"type": "function", "function": {"name": "look"}}])
+
+    assert judged(plain) == []
+    assert judged(claimed) == [
+        "claim: tool_calls is not observable by driver 'served', which does not see whether a "
+        "tool ran that was asked for last"
+    ]

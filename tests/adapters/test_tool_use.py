@@ -128,5 +128,6 @@ def test_a_tool_without_a_result_that_fits_ends_the_turn(folder: Path) -> None:
     assert ran.error() == (
         "ToolMissing",
         "agent '' called tool 'look' in turn 1, but no result's `when` holds for its arguments.\n"
+        'It was called with {"at": "sky"}.\n'
         "Add one under turns[0].tool_results.look.",
     )

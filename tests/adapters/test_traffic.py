@@ -118,12 +118,13 @@ def test_a_stream_is_recorded_in_the_pieces_and_at_the_times_at_which_it_came(
     assert simulate(prepared(file)).judgement.findings == ()
 
 
+@pytest.mark.slow
 def test_whoever_reads_a_stream_has_its_first_piece_long_before_the_last_is_sent(
     folder: Path, server: Provider
 ) -> None:
     server.answer = lambda request: HttpResponse(200, STREAM, WORDS, waits_ms=(0, 300, 300, 300))
-    lints = "lints: {RUN-02: the time is what is looked at}"
-    file = write(folder, scenario("run_timed", "True", lints), APP + STREAMING)
+    timed = scenario("run_timed", "True").replace("fresh: true", "fresh: true, real: [clock]")
+    file = write(folder, timed, APP + STREAMING)
 
     outcome = recorded(file)
 
@@ -236,11 +237,13 @@ def test_a_request_that_was_not_recorded_says_so(folder: Path) -> None:
 
     (end,) = simulate(prepared(file)).trace.events[-1:]
 
-    assert str(end.error.message).startswith(  # type: ignore[union-attr]
+    text = str(end.error.message)  # type: ignore[union-attr]
+    assert text.startswith(
         "cassettes/desk.yaml: no recording answers a call of no agent in turn 1: "
         "GET /weather?city=Porto\n"
-        "  nothing was recorded that is similar\n"
+        "  nothing was recorded that asks the same\n"
     )
+    assert "/weather?city=Lisbon" in text
 
 
 STOCK = "record: {tools: [stock]}"
@@ -343,8 +346,11 @@ def test_a_connection_that_is_lost_is_told_but_there_is_nothing_to_record(
     server.answer = lambda request: lost.pop() if lost else echo(request)
     file = write(folder, scenario("run_patiently", "clerk: hello"), APP + RETRYING)
 
-    outcome = recorded(file)
+    done = record(prepared(file), Recording("all", NOW))
+    outcome = done.outcome
 
+    assert "recorded: 1 interaction in " in done.note
+    assert "; 1 request had no answer, or only the beginning of one:\n  POST " in done.note
     assert len(load("cassettes/desk.yaml").interactions) == 1
     assert [one.error for one in outcome.trace.events if isinstance(one, ModelFailed)] == [
         "connection"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
-from langgraph_supervisor import create_supervisor
+from langgraph_supervisor import create_handoff_tool, create_supervisor
 
 model = ChatOpenAI(model="gpt-4o")
 
@@ -25,6 +25,9 @@ scout = create_agent(
 clerk = create_agent(
     model, tools=[yearly], name="clerk", system_prompt="You reckon costs, one flat at a time."
 )
+# Left to itself the package takes the names out of a set: in another order in each process.
+tools = [create_handoff_tool(agent_name=one) for one in ("scout", "clerk")]
 app = create_supervisor(
-    [scout, clerk], model=model, prompt="You find people a home. Ask scout, then clerk."
-).compile()
+    [scout, clerk], model=model, tools=tools,
+    prompt="You find people a home. Ask scout, then clerk.",
+).compile()  # fmt: skip

@@ -40,7 +40,7 @@ def test_a_pipeline_that_is_code_can_be_looked_at_from_all_sides() -> None:
 
         assert run.reply == "One at 9:40."
         assert run.agents == ["triage", "flights"]
-        assert run.context("flights") == [
+        assert run.context("flights", 0) == [
             message(system=contains("Lisbon")),
             message(user="To Lisbon on Friday"),
         ]

@@ -58,6 +58,7 @@ scenarios(".")
 """
 
 
+@pytest.mark.slow
 def test_a_feature_names_code_by_a_file_or_by_the_function(pytester: pytest.Pytester) -> None:
     pytester.makefile(".feature", counter=FEATURE)
     pytester.makefile(".pipeline.yaml", counter=PIPELINE)

@@ -59,6 +59,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", [file.stem for file in FEATURES])
 def test_a_changed_word_is_answered_as_the_golden_file_says(
     feature: str, answers: dict[str, str]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from simkit.bdd.listing import sections
 from simkit.bdd.vocabulary import VOCABULARIES, condition_phrases
 
@@ -20,6 +22,7 @@ def simkit(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_all_steps_are_listed_once_each_with_an_example() -> None:
     phrases = {phrase.text for one in VOCABULARIES for _, phrase in one.phrases}
     phrases |= {words.text for words, _ in condition_phrases()}
@@ -36,6 +39,7 @@ def test_all_steps_are_listed_once_each_with_an_example() -> None:
     assert all(line.startswith("      ") for line in examples)
 
 
+@pytest.mark.slow
 def test_a_word_selects_steps_whatever_its_case() -> None:
     done = simkit("bdd", "steps", "RESTART")
     other = simkit("bdd", "steps", "Replaced")

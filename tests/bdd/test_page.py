@@ -44,12 +44,14 @@ def desk(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pytester.path
 
 
+@pytest.mark.slow
 def test_the_feature_of_the_page_holds(desk: Path, pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_the_finding_of_the_page_is_what_is_printed(desk: Path, pytester: pytest.Pytester) -> None:
     (shown,) = [text for kind, text in blocks(PAGE) if kind == "text"]
     feature = desk / "desk.feature"

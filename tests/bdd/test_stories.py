@@ -76,6 +76,7 @@ def first_lines(result: pytest.RunResult) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -95,6 +96,10 @@ def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
     And the clerk calls look_up with name "Ada"
     And the clerk replies "44."
     Then the clerk called look_up and got a result that has age 44
+
+    When the user says "Thanks."
+    And the clerk replies "Bye."
+    Then the reply is "Bye."
 
   Scenario: Tools answer by their arguments, with a delay
     Given look_up returns age 1 for name "Ada"
@@ -170,6 +175,13 @@ def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
     And the model of the clerk fails with timeout on its call 1
     Then the turn ends with the error timeout
 
+  Scenario: A result of one turn must be used there, one of every turn may wait
+    Given look_up returns age 44
+    When the user says "Hello"
+    And the clerk replies "Hello."
+    And count returns 1
+    Then the lint RUN-01 is found
+
   Scenario: A line in YAML, and claims in YAML
     When the user says "Hello"
     And the clerk answers with this line:
@@ -193,9 +205,10 @@ def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
 ''',
     )
 
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=9)
 
 
+@pytest.mark.slow
 def test_users_sessions_restarts_and_interrupts(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -251,6 +264,7 @@ def test_users_sessions_restarts_and_interrupts(pytester: pytest.Pytester) -> No
     result.assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 def test_claims_of_every_kind(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -332,6 +346,7 @@ its reason contains "urgent"
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_backgrounds_rules_and_outlines_work_together(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -355,6 +370,7 @@ def test_backgrounds_rules_and_outlines_work_together(pytester: pytest.Pytester)
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pytester) -> None:
     hello = 'When the user says "Hello"\n    And the clerk replies "Good day."'
     result = run(
@@ -425,6 +441,7 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
     }
 
 
+@pytest.mark.slow
 def test_an_own_step_speaks_beside_ours_also_from_a_conftest(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
@@ -460,6 +477,7 @@ def _(story):
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_channels_of_a_run_are_told_as_one_table(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -502,6 +520,7 @@ def test_channels_of_a_run_are_told_as_one_table(pytester: pytest.Pytester) -> N
     }
 
 
+@pytest.mark.slow
 def test_what_a_handoff_must_carry_is_read_from_its_contract(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -520,6 +539,7 @@ def test_what_a_handoff_must_carry_is_read_from_its_contract(pytester: pytest.Py
     result.assert_outcomes(passed=1, failed=1)
 
 
+@pytest.mark.slow
 def test_a_story_is_skipped_where_what_it_needs_is_missing(pytester: pytest.Pytester) -> None:
     story = """
   Scenario: Elsewhere

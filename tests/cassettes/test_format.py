@@ -140,6 +140,7 @@ def test_file_is_not_written_under_an_extension_that_says_something_else() -> No
     )
 
 
+@pytest.mark.slow
 @given(st.lists(interactions, max_size=2))
 def test_what_is_written_is_read_again(items: list[Interaction]) -> None:
     cassette = Cassette(Path("a.yaml"), tuple(items))
@@ -147,6 +148,7 @@ def test_what_is_written_is_read_again(items: list[Interaction]) -> None:
     assert loads(encoded(cassette), "a.yaml") == cassette
 
 
+@pytest.mark.slow
 @given(interactions)
 def test_vcrpy_reads_what_simkit_reads(item: Interaction) -> None:
     content = encoded(Cassette(Path("a.yaml"), (item,))).decode()
@@ -179,6 +181,7 @@ def test_vcrpy_plays_the_file(tmp_path: Path, suffix: str) -> None:
     assert response["body"]["string"] == b"".join(EVENTS)
 
 
+@pytest.mark.slow
 def test_pytest_recording_plays_the_file(pytester: pytest.Pytester) -> None:
     content = encoded(Cassette(Path("a.yaml"), (STREAMED,)))
     folder = pytester.mkdir("cassettes") / "test_it"

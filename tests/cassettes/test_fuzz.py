@@ -83,6 +83,7 @@ def test_mutated_file_is_a_cassette_or_an_error_and_stays_as_it_is(
     mutated()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["yaml", "json", "gzip"])
 def test_file_that_was_cut_off_anywhere_is_an_error(name: str, tmp_path: Path) -> None:
     file_name, content = FILES[name]

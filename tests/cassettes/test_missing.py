@@ -228,3 +228,25 @@ def test_nearest_is_searched_among_few_and_compared_with_one() -> None:
 
     assert caught.value.args[1].number == 7
     assert (len(read), len(asked)) == (COMPARED_MAX + 1, 1)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://x.com/v2/search", "https://x.com/v1/search?page=2", "https://x.com/search"]
+)
+def test_a_request_that_moved_is_near_the_one_with_its_body(url: str) -> None:
+    body = b'{"query": "boots"}'
+    one = HttpRequest("POST", "https://x.com/v1/search?page=1", (), body)
+    other = HttpRequest("POST", url, (), body)
+
+    text = missed(recorded(one, "1"), asked=other)
+
+    assert "nearest: interactions[0]" in text
+    assert "path: " in text
+    assert "similar" not in text
+
+
+def test_another_request_at_another_address_is_not_near() -> None:
+    one = HttpRequest("POST", "https://x.com/v1/search", (), b'{"query": "boots"}')
+    other = HttpRequest("POST", "https://x.com/v1/order", (), b'{"id": 7}')
+
+    assert "nothing was recorded that is similar" in missed(recorded(one, "1"), asked=other)

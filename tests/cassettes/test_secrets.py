@@ -140,15 +140,32 @@ def test_scan_names_each_place_and_rule_and_shows_no_secret(tmp_path: Path) -> N
 
     found = list(scan([file], KEYING.redactor))
 
-    assert found == [
-        Leak(str(file), 16, "interactions[1].request.uri", "parameter"),
-        Leak(str(file), 16, "interactions[1].request.headers.authorization", "authorization"),
-        Leak(str(file), 16, "interactions[1].request.body", "github"),
-        Leak(str(file), 16, "interactions[1].request.body", "password"),
-        Leak(str(file), 16, "interactions[1].response.headers.set-cookie", "set_cookie"),
-        Leak(str(file), 16, "interactions[1].response.body", "env"),
-        Leak(str(file), 37, "", "anthropic"),
+    lines = file.read_text().splitlines()
+    assert [(leak.at.removeprefix("interactions[1]."), leak.rule) for leak in found] == [
+        ("request.uri", "parameter"),
+        ("request.body", "github"),
+        ("request.body", "password"),
+        ("request.headers.authorization", "authorization"),
+        ("response.headers.set-cookie", "set_cookie"),
+        ("response.body", "env"),
+        ("", "anthropic"),
     ]
+    shown = ["key=abc", shaped, '"password', "Bearer abc", "id=1", planted(90), SHAPED[0]]
+    for leak, text in zip(found, shown, strict=True):
+        assert text.strip('"') in lines[leak.line - 1], leak
+
+
+def test_secret_of_a_block_is_told_once_at_its_own_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    body = "".join(f"line {number}\n" for number in range(5)) + f"api_key={SHAPED[1]}\nend\n"
+    request = HttpRequest("POST", "https://x.com/a", (), body.encode())
+    item = Interaction(request=request, response=HttpResponse(200, (), (b"",)))
+    file.write_bytes(encoded(Cassette(file, (item,))))
+
+    (leak,) = scan([file], KEYING.redactor)
+
+    assert SHAPED[1] in file.read_text().splitlines()[leak.line - 1]
+    assert leak.at == "interactions[0].request.body"
 
 
 def test_scan_looks_through_files_that_are_no_cassettes(tmp_path: Path) -> None:
@@ -171,4 +188,4 @@ def test_scan_finds_what_is_compressed(tmp_path: Path) -> None:
 
     found = list(scan([file], KEYING.redactor))
 
-    assert found == [Leak(str(file), 2, "interactions[0].response.body", "anthropic")]
+    assert found == [Leak(str(file), 3, "interactions[0].response.body", "anthropic")]

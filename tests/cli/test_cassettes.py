@@ -57,7 +57,7 @@ def test_cassettes_are_listed_with_what_they_hold(simkit: Call) -> None:
     size = Path("scenarios/cassettes/desk.yaml").stat().st_size / 1_000
     assert simkit("cassettes") == Done(
         0,
-        "scenarios/cassettes/desk.yaml  2 interactions  openai-chat, other  "
+        "scenarios/cassettes/desk.yaml  2 interactions  GET search.example.com, openai-chat  "
         f"{size:.1f} kB  3 days\n"
         "1 cassette\n",
         "",
@@ -132,7 +132,7 @@ def test_a_list_for_programs_says_the_same(simkit: Call) -> None:
         "file": "scenarios/cassettes/desk.yaml",
         "scenarios": ["scenarios/desk.scenario.yaml::the clerk answers"],
         "interactions": 2,
-        "protocols": {"openai-chat": 1, "other": 1},
+        "protocols": {"GET search.example.com": 1, "openai-chat": 1},
         "bytes": Path("scenarios/cassettes/desk.yaml").stat().st_size,
         "recorded_at": found["recorded_at"],
         "days": 40,
@@ -157,7 +157,7 @@ def test_a_secret_is_found_and_not_shown(simkit: Call) -> None:
 
     assert simkit("cassettes", "scan") == Done(
         1,
-        "scenarios/cassettes/desk.yaml:2: a secret, known by the rule `authorization`\n"
+        "scenarios/cassettes/desk.yaml:8: a secret, known by the rule `authorization`\n"
         "  at interactions[0].request.headers.authorization\n"
         "1 file: 1 secret\n",
         "",
@@ -180,7 +180,7 @@ def test_a_path_is_looked_through_whatever_its_folders_are_called(simkit: Call) 
         "leaks": [
             {
                 "file": "fixtures/http/desk.yaml",
-                "line": 2,
+                "line": 8,
                 "at": "interactions[0].request.headers.authorization",
                 "rule": "authorization",
             }

@@ -53,6 +53,7 @@ def doctor(process: Callable[..., Done]) -> Iterator[Callable[[str], Done]]:
     return look
 
 
+@pytest.mark.slow
 def test_the_call_its_client_and_its_agent_are_told(doctor: Callable[..., Done]) -> None:
     done = doctor(ASKS)
 
@@ -66,6 +67,7 @@ def test_the_call_its_client_and_its_agent_are_told(doctor: Callable[..., Done])
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "how"),
     [
@@ -85,6 +87,7 @@ def test_how_else_an_agent_is_told_is_said(
     assert done.code == 0
 
 
+@pytest.mark.slow
 def test_a_call_of_nobody_s_is_shown_with_the_rule_that_is_proposed(
     doctor: Callable[..., Done],
 ) -> None:
@@ -129,6 +132,7 @@ REASONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REASONS)
 def test_why_there_was_no_call_is_told(doctor: Callable[..., Done], case: str) -> None:
     code, told = REASONS[case]
@@ -140,6 +144,7 @@ def test_why_there_was_no_call_is_told(doctor: Callable[..., Done], case: str) -
     assert done.code == 2
 
 
+@pytest.mark.slow
 def test_a_request_that_is_no_model_call_is_told(doctor: Callable[..., Done]) -> None:
     done = doctor(ASKS.replace("chat/completions", "files?secret=1"))
 
@@ -150,6 +155,7 @@ def test_a_request_that_is_no_model_call_is_told(doctor: Callable[..., Done]) ->
     assert done.code == 2
 
 
+@pytest.mark.slow
 def test_what_the_pipeline_prints_is_no_part_of_the_report(doctor: Callable[..., Done]) -> None:
     done = doctor(ASKS.replace("def run(text):\n", "def run(text):\n    print('noise')\n"))
 
@@ -157,6 +163,7 @@ def test_what_the_pipeline_prints_is_no_part_of_the_report(doctor: Callable[...,
     assert done.err == "noise\n"
 
 
+@pytest.mark.slow
 def test_a_declared_pipeline_needs_no_client(process: Callable[..., Done]) -> None:
     done = process("doctor", "scenarios/good.scenario.yaml::it holds")
 
@@ -167,6 +174,7 @@ def test_a_declared_pipeline_needs_no_client(process: Callable[..., Done]) -> No
     assert done.code == 0
 
 
+@pytest.mark.slow
 def test_a_wrong_call_is_broken(process: Callable[..., Done]) -> None:
     done = process("doctor", "scenarios")
 
@@ -177,6 +185,7 @@ def test_a_wrong_call_is_broken(process: Callable[..., Done]) -> None:
     assert done.code == 2
 
 
+@pytest.mark.slow
 def test_no_value_of_a_secret_is_printed(process: Callable[..., Done]) -> None:
     secret = "sk-Planted0Secret1Value2"
 
@@ -264,11 +273,12 @@ def test_a_provider_s_library_says_through_which_client_it_sends(
 
 def test_a_framework_says_how_its_agents_are_told(installed: dict[str, list[str]]) -> None:
     installed |= {"crewai": [], "strands-agents": [], "claude-agent-sdk": []}
+    unseen = ("yes", "by rules", "by rules", "no", "no")
 
     assert frameworks() == [
-        ("crewai", "1.0", "rules under `agents`, or `with simkit.agent(…)`"),
-        ("strands-agents", "1.0", "its OpenTelemetry spans"),
-        ("claude-agent-sdk", "1.0", "another process makes its calls: `simkit serve`"),
+        ("crewai", "1.0", "rules under `agents`, or `with simkit.agent(…)`", *unseen),
+        ("strands-agents", "1.0", "its OpenTelemetry spans", "yes", "yes", *unseen[2:]),
+        ("claude-agent-sdk", "1.0", "another process makes its calls: `simkit serve`", *unseen),
     ]
 
 

@@ -108,6 +108,7 @@ def test_the_folder_can_be_named_and_is_made(simkit: Call) -> None:
     assert contents("deep/inside") == {name: contents()[name] for name in sorted(FILES)}
 
 
+@pytest.mark.slow
 def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
     simkit("init")
 
@@ -117,6 +118,7 @@ def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
     assert (done.code, " ".join(done.out.split())) == (0, ".. [100%] 2 passed in 0.00 s")
 
 
+@pytest.mark.slow
 def test_the_workflow_runs_what_is_written(simkit: Call, run: Run) -> None:
     simkit("init")
 
@@ -178,15 +180,16 @@ transfer → refunds
                     messages
 
 scenarios/refund.scenario.yaml:18:22: context.refunds.includes[0] matches no message (turn 1, call
-  1)
+  [0])
     includes: [{$contains: A-1042}]
   the context holds 2 messages:
     [0] system refunds: You refund orders.
     [1] user (turn 1): My headphones are broken, I want my money back
 
 scenarios/refund.scenario.yaml:5:5: warning HND-12: nothing of the payload that 'triage' handed to
-  'refunds' in turn 1 is in what 'refunds' is sent (call 1)
-  HND-12 context-ignored: something of a delivered payload reaches the target's context
+  'refunds' in turn 1 is in what 'refunds' is sent (call [0])
+  HND-12 context-ignored: every key of a delivered payload that its contract requires reaches one of
+    the target's contexts
   → Add a `handoff` section to the target's recipe, or leave the payload out.
 
 reproduce: simkit replay 'scenarios/refund.scenario.yaml::the refund agent is told the order, and \
@@ -195,7 +198,7 @@ no more' --seed 0
 1 scenario: 0 held, 1 failed, 1 warning (0.00 s)
 """
 FEATURE_FAILED = """\
-features/refund.feature:13:5: context.refunds.includes[0] matches no message (turn 1, call 1)
+features/refund.feature:13:5: context.refunds.includes[0] matches no message (turn 1, call [0])
     And the context of refunds includes "A-1042"
   the context holds 2 messages:
     [0] system refunds: You refund orders.
@@ -220,6 +223,7 @@ def test_the_change_that_the_scenario_names_shows_a_first_failure(simkit: Call) 
     assert simkit("replay", "scenarios") == Done(1, FAILED, "")
 
 
+@pytest.mark.slow
 def test_the_same_change_fails_the_feature(simkit: Call, run: Run) -> None:
     simkit("init")
     follow_the_advice()

@@ -185,6 +185,7 @@ def spin():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of a terminal")
 def test_ctrl_c_ends_processes_that_would_run_forever(project: Path) -> None:
     write("forever.scenario.yaml", FOREVER)

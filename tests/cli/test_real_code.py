@@ -141,6 +141,7 @@ def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "advice"),
     [

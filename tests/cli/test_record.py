@@ -100,6 +100,7 @@ def served(folder: Path, *words: str, **environment: str) -> None:
     call(folder, "serve", "scripted.scenario.yaml", "--then", then, **environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", ["travel", "clinic"])
 def test_what_was_recorded_from_a_provider_is_replayed_byte_for_byte_without_it(
     tmp_path: Path, app: str
@@ -117,6 +118,7 @@ def test_what_was_recorded_from_a_provider_is_replayed_byte_for_byte_without_it(
     assert (tmp_path / "replayed.bin").read_bytes() == live
 
 
+@pytest.mark.slow
 def test_a_changed_system_prompt_is_named_by_the_miss(tmp_path: Path) -> None:
     project(tmp_path, "travel")
     served(tmp_path, "record", "recorded.scenario.yaml", HEARD="live.bin")
@@ -151,6 +153,7 @@ ENTRY = {"travel": ("travel:Desk", "--call", "ask"), "clinic": ("clinic:build",)
 UNREACHABLE = 'raise ConnectionError("the airline\'s system is not reachable from here")'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", ["travel", "clinic"])
 def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: str) -> None:
     project(tmp_path, app)
@@ -294,6 +297,7 @@ def test_a_cassette_that_cannot_be_read_is_told_and_kept(simkit: Call) -> None:
 NEW = ("record", "--new", "talk", "--pipeline", "desk:run", "--say", "hello")
 
 
+@pytest.mark.slow
 def test_a_first_scenario_is_written_from_a_cassette_without_a_request(
     simkit: Call, server: Provider
 ) -> None:
@@ -332,6 +336,7 @@ def test_a_first_scenario_is_written_over_nothing(simkit: Call, server: Provider
     assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.slow
 def test_a_first_scenario_may_stand_in_a_folder_of_its_own(simkit: Call) -> None:
     done = simkit("record", "--new", "scenarios/deep/talk", *NEW[3:])
 
@@ -381,3 +386,39 @@ def test_options_that_say_nothing_together_are_refused(
 
     assert done.code == 2
     assert told in " ".join(done.err.split())
+
+
+LAZY = "def run(text):\n    from answers import run as inner\n    return inner(text)\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--path", "lib")], ids=["found by chance", "said"])
+def test_a_first_scenario_is_replayed_alone_before_it_is_said_to_hold(
+    desk: Path, server: Provider, options: tuple[str, ...]
+) -> None:
+    (desk / "src").mkdir()
+    (desk / "lib").mkdir()
+    (desk / "desk.py").rename(desk / "lib" / "answers.py")
+    (desk / "src" / "shop.py").write_text(LAZY, encoding="utf-8")
+    says = ("record", "--new", "talk", "--pipeline", "shop:run", "--say", "hello", *options)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(("src", "lib"))}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "simkit", *says], env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+    if options:
+        text = (desk / "talk.scenario.yaml").read_text("utf-8")
+        assert "app: {path: [., lib, src]}\n" in text
+        assert "It holds" in done.stdout
+        clean = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
+        again = [sys.executable, "-P", "-m", "simkit", "replay", "-q", "talk.scenario.yaml"]
+        assert subprocess.run(again, env=clean, capture_output=True, check=False).returncode == 0
+    else:
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert "not written, since it does not hold in a new process:" in done.stderr
+        assert "No module named 'answers'" in done.stderr
+        assert "Say with --path from which folder" in done.stderr
+        assert not (desk / "talk.scenario.yaml").exists()

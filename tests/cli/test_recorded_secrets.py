@@ -171,6 +171,7 @@ def test_there_are_forty_of_them() -> None:
     assert len(set(planted())) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["cassettes", ".simkit", "junit.xml"])
 def test_no_secret_reaches_the_disk(folder: Path, place: str) -> None:
     forms = {secret: json.dumps(secret)[1:-1] for secret in planted()}
@@ -191,6 +192,7 @@ def grepped(place: Path, text: str) -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.slow
 def test_what_is_no_secret_is_recorded_as_it_is(folder: Path) -> None:
     found = load(folder / "cassettes" / "desk.yaml").interactions
 

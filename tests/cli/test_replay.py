@@ -109,7 +109,7 @@ scenarios/b.scenario.yaml
 scenarios/b.scenario.yaml:9:50: unknown claim `replly`
   at turns[0].expect.replly
   did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
-model_calls, reply, runs, satisfies, state, tool_calls
+logs, model_calls, reply, runs, satisfies, state, tool_calls
 
 reproduce: simkit replay scenarios/b.scenario.yaml::misspelt
 
@@ -410,10 +410,11 @@ def test_a_ledger_that_cannot_be_written_is_a_note_and_no_failure(simkit: Call) 
     assert done == Done(
         0,
         "3 scenarios: 3 held (0.00 s)\n",
-        "note: this run is not recorded: .simkit/traces: Not a directory\n",
+        "note: the traces of this run are not kept: .simkit: File exists\n",
     )
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_output_in_the_same_order(process: Call) -> None:
     write("scenarios/bad.scenario.yaml", ECHO + BAD)
     write("scenarios/broken.scenario.yaml", ECHO + MISSPELT)
@@ -424,6 +425,7 @@ def test_processes_give_the_same_output_in_the_same_order(process: Call) -> None
     assert one.code == 2
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_an_error_that_says_what_to_do(process: Call) -> None:
     write("deadly.py", "import os\ndef predicate(view):\n    os._exit(3)\n")
     satisfies = "expect: {satisfies: 'deadly:predicate'}"
@@ -438,6 +440,7 @@ def test_a_process_that_dies_is_an_error_that_says_what_to_do(process: Call) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_second_run_with_other_hashes_has_the_same_bytes(process: Call) -> None:
     done = process("replay", "--verify", PYTHONHASHSEED="1")
 
@@ -449,7 +452,7 @@ scenarios/good.scenario.yaml
   ok      row one
   ok      row two
 
-verified: 3 ran again under PYTHONHASHSEED=2, all with the same bytes
+verified: 3 scenarios ran twice, the second time with PYTHONHASHSEED=2 and 401 days later; 3 of 3 digests are equal
 
 3 scenarios: 3 held (0.00 s)
 """,
@@ -457,6 +460,7 @@ verified: 3 ran again under PYTHONHASHSEED=2, all with the same bytes
     )
 
 
+@pytest.mark.slow
 def test_a_function_that_depends_on_hashes_is_found_with_the_first_differing_event(
     process: Call,
 ) -> None:
@@ -471,8 +475,8 @@ def test_a_function_that_depends_on_hashes_is_found_with_the_first_differing_eve
     assert done == Done(
         1,
         f"""\
-scenarios/good.scenario.yaml:12:1: not-deterministic: the second run (PYTHONHASHSEED=2) parts from
-  the first at event 9 of 14
+scenarios/good.scenario.yaml:12:1: not-deterministic: the second run (PYTHONHASHSEED=2, 401 days
+  later) parts from the first at event 9 of 14
       6      0 ms  turn 1   AgentStarted        a r1: input hi
       7      0 ms  turn 1   ContextBuilt        a r1: c1 from instructions, history, current_mess…
       8      0 ms  turn 1   ModelCalled         a r1: call c1
@@ -484,10 +488,32 @@ scenarios/good.scenario.yaml:12:1: not-deterministic: the second run (PYTHONHASH
 
 reproduce: simkit replay 'scenarios/good.scenario.yaml::by hash' --seed 0 --verify
 
+verified: 2 scenarios ran twice, the second time with PYTHONHASHSEED=2 and 401 days later; 1 of 2 digests is equal
+
 2 scenarios: 1 held, 1 failed (0.00 s)
 """,
         "",
     )
+
+
+@pytest.mark.slow
+def test_a_date_that_code_has_for_real_is_found(process: Call) -> None:
+    write(
+        "dated.py",
+        "import datetime\n\n\ndef run(text):\n    return f'{datetime.date.today():%Y}'\n",
+    )
+    write(
+        "scenarios/dated.scenario.yaml",
+        "version: 1\nscenario: a year\npipeline: dated:run\napp: {real: [clock]}\n"
+        "turns: [{user: hi}]\n---\n"
+        "version: 1\nscenario: a virtual year\npipeline: dated:run\n"
+        "turns: [{user: hi, expect: {reply: '2026'}}]\n",
+    )
+
+    done = process("replay", "--verify", "-q", "scenarios/dated.scenario.yaml")
+
+    assert "1 of 2 digests is equal" in done.out
+    assert "'scenarios/dated.scenario.yaml::a year' --seed 0 --verify" in done.out
 
 
 def _hash(seed: str) -> int:

@@ -107,6 +107,7 @@ def conversation(module: str) -> str:
     return CONVERSATION.replace("REPLIES", replies).replace("EXPECT", expect)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", CLIENTS)
 def test_a_whole_conversation_holds_with_every_provider_s_client(
     process: Callable[..., Done], module: str
@@ -233,6 +234,7 @@ print(ask(path, "Write what was planned.", messages)[0]["text"])
 """
 
 
+@pytest.mark.slow
 def test_a_program_in_another_language_is_held_against_a_declared_pipeline(
     process: Callable[..., Done],
 ) -> None:
@@ -247,6 +249,7 @@ def test_a_program_in_another_language_is_held_against_a_declared_pipeline(
     assert (done.code, done.err) == (0, "")
 
 
+@pytest.mark.slow
 def test_agents_are_told_by_a_header_and_by_a_path(process: Callable[..., Done]) -> None:
     write("office.scenario.yaml", SUPERVISED)
     write("program.py", SOCKETS)
@@ -279,6 +282,7 @@ def curl(text: str) -> str:
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
+@pytest.mark.slow
 @needs_curl
 def test_what_a_program_does_wrong_is_a_finding(process: Callable[..., Done]) -> None:
     write("echo.scenario.yaml", ECHO.replace("reply: hello", "reply: hello!"))
@@ -290,6 +294,7 @@ def test_what_a_program_does_wrong_is_a_finding(process: Callable[..., Done]) ->
     assert (done.code, done.err) == (1, "")
 
 
+@pytest.mark.slow
 @needs_curl
 def test_a_turn_that_the_program_does_not_come_to_is_told_once(
     process: Callable[..., Done],
@@ -309,6 +314,7 @@ def test_a_turn_that_the_program_does_not_come_to_is_told_once(
     assert done.code == 1
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_is_told_and_breaks(process: Callable[..., Done]) -> None:
     write("echo.scenario.yaml", ECHO)
 
@@ -318,6 +324,7 @@ def test_a_program_that_fails_is_told_and_breaks(process: Callable[..., Done]) -
     assert (done.code, done.err) == (2, "the command ended with exit code 3: exit 3\n")
 
 
+@pytest.mark.slow
 @needs_curl
 def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(
     process: Callable[..., Done],
@@ -333,6 +340,7 @@ def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(
     assert done.code == 1
 
 
+@pytest.mark.slow
 @needs_curl
 def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Callable[..., Done]) -> None:
     write("echo.scenario.yaml", ECHO.replace("{a: hello}", "{a: {calls: [search: {}]}}"))
@@ -346,6 +354,7 @@ def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Callable[.
     assert (done.code, done.err) == (2, f"echo.scenario.yaml:6:29: {said}\n")
 
 
+@pytest.mark.slow
 @needs_curl
 def test_a_call_that_is_nobody_s_proposes_a_rule(process: Callable[..., Done]) -> None:
     write("echo.scenario.yaml", ECHO.replace("Say hello.", "Sing."))
@@ -359,6 +368,7 @@ def test_a_call_that_is_nobody_s_proposes_a_rule(process: Callable[..., Done]) -
     assert done.code == 2
 
 
+@pytest.mark.slow
 @needs_curl
 def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done]) -> None:
     write("echo.scenario.yaml", ECHO)
@@ -377,6 +387,7 @@ def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done])
     assert done.code == 0
 
 
+@pytest.mark.slow
 @needs_curl
 def test_what_a_scenario_says_in_vain_is_told(process: Callable[..., Done]) -> None:
     text = ECHO.replace("{user: bye", "{user: bye, tool_results: {search: [x]}")
@@ -394,6 +405,7 @@ def test_what_a_scenario_says_in_vain_is_told(process: Callable[..., Done]) -> N
     assert done.code == 0
 
 
+@pytest.mark.slow
 @needs_curl
 def test_the_context_is_shown(process: Callable[..., Done]) -> None:
     write("echo.scenario.yaml", ECHO)
@@ -467,6 +479,7 @@ def said(url: str, text: str) -> str:
     return content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_it_judges(project: Path, which: signal.Signals) -> None:
     write("echo.scenario.yaml", ECHO)
@@ -487,6 +500,7 @@ def test_a_signal_ends_it_and_it_judges(project: Path, which: signal.Signals) ->
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_without_a_command_the_environment_is_printed_for_a_shell(project: Path) -> None:
     write("echo.scenario.yaml", ECHO)
 
@@ -503,6 +517,7 @@ def test_without_a_command_the_environment_is_printed_for_a_shell(project: Path)
     assert process.returncode == 1
 
 
+@pytest.mark.slow
 def test_without_a_command_a_problem_is_told_as_it_comes(project: Path) -> None:
     write("echo.scenario.yaml", ECHO)
 
@@ -520,6 +535,7 @@ def test_without_a_command_a_problem_is_told_as_it_comes(project: Path) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_command_too(project: Path) -> None:
     write("echo.scenario.yaml", ECHO)
     program = f"exec {PYTHON} -uc 'import time; print(\"here\"); time.sleep(600)'"

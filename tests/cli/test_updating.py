@@ -57,6 +57,7 @@ def test_with_yes_it_is_written_and_holds(simkit: Call) -> None:
     assert text() == ECHO + BAD.replace("bye", "hello")
 
 
+@pytest.mark.slow
 def test_several_processes_propose_the_same(simkit: Call) -> None:
     write("scenarios/other.scenario.yaml", ECHO + BAD)
 
@@ -157,6 +158,7 @@ def on_a_terminal(answer: str, *arguments: str) -> tuple[int, str]:
     return process.wait(60), said.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code", "last", "reply"),
     [("y\n", 0, "1 scenario: 1 held", "hello"), ("n\n", 1, "nothing written", "bye")],

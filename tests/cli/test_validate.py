@@ -35,7 +35,7 @@ scenarios/a.scenario.yaml:2:1: VAL-01: a tab cannot indent or separate
 scenarios/b.scenario.yaml:9:50: VAL-02: unknown claim `replly`
   at turns[0].expect.replly
   did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
-model_calls, reply, runs, satisfies, state, tool_calls
+logs, model_calls, reply, runs, satisfies, state, tool_calls
 scenarios/b.scenario.yaml:21:76: VAL-02: unknown key `x`
   at turns[0].x
   known: expect, faults, project, replies, restart, resume, session, tool_results, user

@@ -91,6 +91,7 @@ def watch(project: Path) -> Iterator[Callable[..., Watch]]:
         one.stop(signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_what_is_edited_runs_again_until_ctrl_c(watch: Callable[..., Watch]) -> None:
     write("scenarios/other.scenario.yaml", ECHO + GOOD)
     watching = watch()
@@ -118,6 +119,7 @@ def test_what_is_edited_runs_again_until_ctrl_c(watch: Callable[..., Watch]) -> 
     assert watching.stop() == 0
 
 
+@pytest.mark.slow
 def test_every_file_that_a_scenario_reads_belongs_to_it(
     project: Path, watch: Callable[..., Watch]
 ) -> None:
@@ -161,6 +163,7 @@ def test_every_file_that_a_scenario_reads_belongs_to_it(
     assert watching.stop() == 0
 
 
+@pytest.mark.slow
 def test_what_a_broken_scenario_lacks_is_waited_for(watch: Callable[..., Watch]) -> None:
     write("lone.scenario.yaml", GOOD.removeprefix("---\n").replace("echo", "echo.pipeline.yaml"))
     watching = watch("lone.scenario.yaml")
@@ -179,6 +182,7 @@ def test_what_a_broken_scenario_lacks_is_waited_for(watch: Callable[..., Watch])
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_scenario_that_never_ends(watch: Callable[..., Watch]) -> None:
     write("shop.py", "def price():\n    open('began', 'w').close()\n    while True: pass\n")
     write("shop.scenario.yaml", PYTHON)

@@ -52,6 +52,7 @@ def digests(pytester: pytest.Pytester) -> dict[str, str | None]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["load", "loadscope", "loadfile", "loadgroup", "worksteal"])
 def test_xdist_distributes_scenarios_in_every_way(only: pytest.Pytester, how: str) -> None:
     write(only, a__several=SEVERAL, b__several=SEVERAL, fails=FAILS)
@@ -61,6 +62,7 @@ def test_xdist_distributes_scenarios_in_every_way(only: pytest.Pytester, how: st
     result.assert_outcomes(passed=6, failed=1)
 
 
+@pytest.mark.slow
 def test_xdist_gives_every_process_all_scenarios_if_asked(only: pytest.Pytester) -> None:
     write(only, a=SEVERAL)
 
@@ -69,6 +71,7 @@ def test_xdist_gives_every_process_all_scenarios_if_asked(only: pytest.Pytester)
     result.assert_outcomes(passed=6)
 
 
+@pytest.mark.slow
 def test_randomly_shuffles_scenarios_and_changes_no_run(only: pytest.Pytester) -> None:
     fake = named(HOLDS.replace("user: Hello", 'user: "${fake.name}"'), "seed: 3")
     write(only, a=SEVERAL, b=SEVERAL, c=fake)
@@ -86,6 +89,7 @@ def test_randomly_shuffles_scenarios_and_changes_no_run(only: pytest.Pytester) -
     assert len(told[0]) == 7
 
 
+@pytest.mark.slow
 def test_asyncio_runs_coroutines_beside_scenarios(only: pytest.Pytester) -> None:
     (only.path / "shop.py").write_text("async def price():\n    return 3\n", encoding="utf-8")
     write(only, a=HOLDS, shop=PYTHON)
@@ -99,6 +103,7 @@ def test_asyncio_runs_coroutines_beside_scenarios(only: pytest.Pytester) -> None
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_cov_measures_what_scenarios_call(only: pytest.Pytester) -> None:
     (only.path / "shop.py").write_text("def price():\n    return 3\n", encoding="utf-8")
     write(only, shop=PYTHON)
@@ -111,6 +116,7 @@ def test_cov_measures_what_scenarios_call(only: pytest.Pytester) -> None:
         result.stdout.fnmatch_lines(["shop.py * 2 * 0 * 100%"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     ["--record-mode=none", "--record-mode=rewrite --block-network", "--disable-recording"],
@@ -127,6 +133,7 @@ def test_recording_keeps_its_options_and_records_nothing_of_scenarios(
     assert list(only.path.rglob("cassettes/*scenario*")) == []
 
 
+@pytest.mark.slow
 def test_all_plugins_that_are_installed_together(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def pytest_collection_finish(session):
 """
 
 
+@pytest.mark.slow
 def test_collecting_ten_thousand_items_is_linear_and_reads_each_file_once(
     pytester: pytest.Pytester,
 ) -> None:
@@ -56,6 +57,7 @@ def test_collecting_ten_thousand_items_is_linear_and_reads_each_file_once(
     assert many["calls"] <= 10 * few["calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_every_import_mode_finds_scenarios_features_and_their_functions(
     pytester: pytest.Pytester, mode: str
@@ -74,6 +76,7 @@ def test_every_import_mode_finds_scenarios_features_and_their_functions(
     result.assert_outcomes(passed=9)
 
 
+@pytest.mark.slow
 def test_the_rootdir_may_be_another_folder_than_the_working_directory(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +101,7 @@ def test_the_rootdir_may_be_another_folder_than_the_working_directory(
         )
 
 
+@pytest.mark.slow
 def test_names_with_spaces_and_letters_of_all_kinds(pytester: pytest.Pytester) -> None:
     late = FAILS.replace("the clerk is late", "Käse – zu spät ☕")
     write(pytester, **{ODD.replace("/", "__") + "__ünïcode file": f"{HOLDS}---\n{late}"})
@@ -119,6 +123,7 @@ def test_names_with_spaces_and_letters_of_all_kinds(pytester: pytest.Pytester) -
     assert [case.get("name") for case in cases] == ["the clerk answers", "Käse – zu spät ☕"]
 
 
+@pytest.mark.slow
 def test_a_broken_file_stops_no_good_one_if_that_is_asked_for(pytester: pytest.Pytester) -> None:
     write(pytester, a=HOLDS, torn=TORN, x=BROKEN, z=SEVERAL)
 
@@ -163,6 +168,7 @@ def test_a_users_own_collectors_stay_theirs(pytester: pytest.Pytester) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_conftest_can_mark_skip_and_order_scenarios(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
@@ -186,6 +192,7 @@ def test_a_conftest_can_mark_skip_and_order_scenarios(pytester: pytest.Pytester)
     assert ran == ["third SKIPPED (not today)", "second PASSED", "first PASSED"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "without", ["cacheprovider", "terminal", "junitxml", "capture", "logging", "warnings", "bdd"]
 )
@@ -206,6 +213,7 @@ def test_without_simkit_scenarios_are_files_like_others(pytester: pytest.Pyteste
     result.assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_a_scenario_named_alone_is_run_wherever_it_is(
     pytester: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -73,3 +73,10 @@ def test_filter_returns_the_very_message_where_it_changes_nothing(name: str) -> 
 def test_filter_is_named_as_dropped_messages_name_it() -> None:
     assert filter_named("handoffs")[0] == "handoffs"
     assert filter_named(agents(only=["b"]))[0] == "agents"
+
+
+def test_assistant_of_whom_nobody_knows_the_name_is_none_of_those_to_keep() -> None:
+    restored = Message("assistant", "Once.", "m9")
+
+    assert filter_named(agents(only=["a"]))[1](restored, COMMITTED) is None
+    assert filter_named(agents(**{"not": ["a"]}))[1](restored, COMMITTED) is restored

@@ -42,6 +42,7 @@ TWO_TURNS = """
 """
 
 
+@pytest.mark.slow
 def test_the_script_and_the_judges_see_the_same_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, tuple[list[Any], dict[str, list[Any]]]] = {}
     answer = ScriptedModel.answer

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from cProfile import Profile
 from typing import Any
 
+import pytest
+
 from simkit import events as e
 from simkit.diff import Changed, Edit, Same, TraceDiff, TurnDiff, Went, trace_diff
 from simkit.messages import ABSENT
@@ -188,6 +190,7 @@ def test_one_changed_answer_in_a_long_conversation_is_two_differences() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_diff_grows_with_the_conversation_and_not_with_its_square() -> None:
     def calls(size: int) -> int:
         one, other = (

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from simkit.events import AnyEvent, ContextBuilt
 from tests.building import run_yaml
 from tests.expect.judging import (
     FIRST_MEAL,
@@ -39,11 +41,34 @@ from tests.expect.judging import (
         "nutrition[*]: {tokens: 20}",
         '"*": {includes: [And now?]}',
         '"*[0]": {includes: [And now?]}',
-        "router: {tools: []}",
+        "router: {tools: [], handoffs: []}",
     ],
 )
 def test_a_claim_that_holds_says_nothing(claims: str) -> None:
     assert told(MEALS, f"context:\n  {claims}") == ""
+
+
+def test_the_agents_that_control_may_be_passed_to_are_claimed_beside_the_tools() -> None:
+    assert told(HANDOFFS, "context: {coach: {tools: [], handoffs: [analyst, archivist]}}") == ""
+
+    found = told(HANDOFFS, "context: {coach: {handoffs: [analyst]}}")
+
+    assert found.splitlines()[1:4] == [
+        "context.coach.handoffs does not match",
+        "at `[analyst]}}`",
+        '[1]: wanted nothing, found "archivist"',
+    ]
+
+
+def test_agents_that_a_tool_does_not_name_are_not_observable() -> None:
+    def unnamed(event: AnyEvent) -> list[AnyEvent]:
+        if not isinstance(event, ContextBuilt):
+            return [event]
+        return [msgspec.structs.replace(event, handoffs=None)]
+
+    found = told(HANDOFFS, "context: {coach: {handoffs: []}}", edit=unnamed)
+
+    assert "context.coach.handoffs is not observable: a tool offered passes control" in found
 
 
 def test_a_section_that_differs_says_where_and_what_was_left_out() -> None:
@@ -306,6 +331,7 @@ def test_a_piece_of_a_shared_message_can_be_excluded() -> None:
         context.coach.excludes[0] matches a message
         at `{section: plan}]}}`
         | section plan shows system coach: {"to":"coach"}
+        | it denies or bounds, so it is of all 2 model calls of 'coach' in turn 1; it does not hold of `coach[0]`, `coach[1]`
         -> Take it out of section `plan` of 'coach', or correct the claim.
     """)
 
@@ -567,16 +593,16 @@ def test_a_star_with_a_place_is_that_call_of_every_agent_that_made_it() -> None:
     """)
 
 
-def test_claims_on_the_whole_run_speak_of_the_runs_first_call_and_say_its_turn() -> None:
+def test_claims_on_a_call_of_the_whole_run_say_its_turn() -> None:
     talk = f"{MEALS.rstrip().removesuffix('expect:').rstrip()}\nexpect:\n"
 
     found = told(
-        talk + '  context: {nutrition: {history: [x]}, "nutrition[-1]": {history: {$len: 9}}}'
+        talk + '  context: {"nutrition[0]": {history: [x]}, "nutrition[-1]": {history: {$len: 9}}}'
     )
 
     assert found == text("""
         claim E [turn 1, nutrition, call 0]
-        context.nutrition.history does not match
+        context.nutrition[0].history does not match
         at `x]}, "nutrition[-1]": {history: {$len: 9}}}`
         [0]: wanted "x", found nothing
           note: 1 wanted, 0 found

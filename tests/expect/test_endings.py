@@ -84,9 +84,9 @@ def test_a_missing_reply_is_one_finding_that_says_which_turns_did_not_run() -> N
         agent 'coach' made a model call in turn 1, but the scenario has no reply for it (the turn has replies for router).
         Add one under turns[0].replies.coach, or expect another agent to run.
         at `user: Where am I?`
-        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, and nothing is asked that was not scripted
+        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
         | turn 2 did not run
-        -> Remove the lines, move them to the turn that asks, or add the one that is missing.
+        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
     """)
 
 

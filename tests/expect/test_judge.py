@@ -150,6 +150,7 @@ state: {total: 9}
 """
 
 
+@pytest.mark.slow
 def test_findings_come_in_one_order_whatever_the_hash_seed() -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
@@ -199,7 +200,8 @@ def matches_made(turns: int, monkeypatch: pytest.MonkeyPatch) -> int:
         "    expect:\n"
         "      agents: [router, nutrition]\n"
         "      reply: {$contains: Answer}\n"
-        "      context: {nutrition: {excludes: [{role: tool}, {$contains: kc}], includes: [Go]}}\n"
+        "      context:\n"
+        "        nutrition[0]: {excludes: [{role: tool}, {$contains: kc}], includes: [Go]}\n"
     )
     one = (
         "  - user: Go\n"
@@ -227,6 +229,7 @@ def matches_made(turns: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return asked
 
 
+@pytest.mark.slow
 def test_judging_is_linear_in_the_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = (matches_made(turns, monkeypatch) for turns in (20, 200))
 

@@ -183,8 +183,8 @@ def test_unused_lines_are_not_excused_by_other_lints() -> None:
         RUN-01 E [turn 1, nutrition]
         agent 'nutrition' has 1 unused reply line in turn 1: [1]. It made 1 model call. Remove it, or let the agent be asked again.
         at `[Fine., And more.]}`
-        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, and nothing is asked that was not scripted
-        -> Remove the lines, move them to the turn that asks, or add the one that is missing.
+        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
+        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
     """)
 
 
@@ -203,8 +203,8 @@ turns:
         RUN-01 E [turn 1, coach]
         agent 'coach' never ran in turn 1, but has 1 reply line. Remove it, or route the turn to the agent.
         at `Never.}`
-        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, and nothing is asked that was not scripted
-        -> Remove the lines, move them to the turn that asks, or add the one that is missing.
+        | RUN-01 script-mismatch: every reply line is used by the agent it was written for, every tool result by a call, and nothing is asked that was not scripted
+        -> Remove what is left over, move it to the turn that asks, or add the one that is missing.
     """)
 
 

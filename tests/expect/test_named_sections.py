@@ -6,6 +6,8 @@ from textwrap import indent
 
 import pytest
 
+from simkit.messages import Message
+from simkit.views.naming import Naming
 from tests.adapters.running import run_app
 from tests.building import Ran
 
@@ -52,23 +54,37 @@ def whats(ran: Ran) -> list[str]:
 @pytest.mark.parametrize(
     ("sections", "claims"),
     [
-        ("{}", "sections: [instructions, history]"),
+        ("{}", "sections: [instructions, history, current_message]"),
+        ("{}", "current_message: [user: Thank you]"),
         ("{}", "instructions: [{system: {$contains: triage}}]"),
         (
             "{}",
-            "history: [user: I want my money back, assistant: I have found it., user: Thank you]",
+            "history: [user: I want my money back, assistant: I have found it.]",
         ),
         ("{current_message: {role: user}}", "current_message: [user: Thank you]"),
         (
             "{current_message: {role: user}}",
             "history: [user: I want my money back, assistant: I have found it.]",
         ),
-        ("{said: {role: assistant}}", "sections: [instructions, history, said]"),
+        ("{said: {role: assistant}}", "sections: [instructions, history, said, current_message]"),
         ("{prompt: {role: system}}", "prompt: {$len: 1}"),
     ],
 )
 def test_a_message_is_of_the_first_section_that_fits(sections: str, claims: str) -> None:
     assert whats(judged(f", sections: {sections}", claims)) == []
+
+
+def test_what_a_run_heard_after_the_message_leaves_it_the_current_one() -> None:
+    for claims in ("current_message: [user: I want my money back]", "history: []"):
+        assert whats(judged(", sections: {}", claims, FIRST)) == []
+
+
+def test_a_user_message_that_the_turn_did_not_bring_is_history() -> None:
+    naming = Naming({})
+    said = [Message("user", "Hello", id="m1", turn=1), Message("user", "Go on", id="m2", turn=1)]
+
+    assert [one.section for one in naming.named(said, (), 3)] == ["history", "history"]
+    assert [one.section for one in naming.named(said, (), 2)] == ["history", "current_message"]
 
 
 def test_what_a_run_says_and_hears_is_of_the_run() -> None:

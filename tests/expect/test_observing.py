@@ -131,7 +131,7 @@ def test_the_finding_says_what_is_not_seen_and_what_to_do() -> None:
         (
             "context: {nutrition: {current_message: []}}",
             "Say which messages are of which section, `agents: {nutrition: {sections: "
-            "{current_message: {role: user}}}}`, or claim `includes`, `excludes` or `messages`.",
+            "{}}}`, or claim `includes`, `excludes` or `messages`.",
         ),
         (
             "context: {coach: {plan: []}}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -78,6 +79,7 @@ matchers = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(matchers, st.integers(min_value=0))
 def test_the_first_match_is_the_first_of_all_messages_that_matches(
     matcher: object, place: int

@@ -55,6 +55,7 @@ def counts(more: str = "") -> str:
 # Restarts
 
 
+@pytest.mark.slow
 def test_what_only_the_process_knew_is_lost_by_a_restart() -> None:
     one = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob', 'restart: true')}")
 
@@ -64,6 +65,7 @@ def test_what_only_the_process_knew_is_lost_by_a_restart() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_module_keeps_of_the_first_run_does_not_reach_the_second() -> None:
     one = run_yaml(COUNTS, f"turns:{counts()}{counts('restart: true')}")
 
@@ -73,6 +75,7 @@ def test_what_a_module_keeps_of_the_first_run_does_not_reach_the_second() -> Non
     ]
 
 
+@pytest.mark.slow
 def test_last_restart_before_the_difference_is_named() -> None:
     one = run_yaml(
         NAMES,
@@ -85,6 +88,7 @@ def test_last_restart_before_the_difference_is_named() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_restart_that_loses_nothing_is_no_finding() -> None:
     one = run_yaml(
         """
@@ -151,6 +155,7 @@ def test_lint_that_is_off_makes_no_second_run(monkeypatch: pytest.MonkeyPatch) -
 # Sessions
 
 
+@pytest.mark.slow
 def test_session_that_gets_what_another_left_in_a_module_is_found() -> None:
     one = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob', 'session: s2')}")
 
@@ -160,6 +165,7 @@ def test_session_that_gets_what_another_left_in_a_module_is_found() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_both_sessions_that_share_a_counter_are_found() -> None:
     one = run_yaml(
         COUNTS, f"turns:{counts()}{counts('session: s2')}{counts()}{counts('session: s2')}"

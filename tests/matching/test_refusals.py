@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.errors import MatcherError
-from simkit.matching import OPERATORS, check
+from simkit.matching import OPERATORS, check, holds
 
 BOTH_WAYS = "write `{$exact: {}}` for an empty mapping, `{$any: true}` for any value"
 TYPES = (
@@ -167,3 +167,26 @@ def test_every_operator_refuses_the_empty_mapping_or_takes_it_literally() -> Non
         accepted.append(name)
 
     assert accepted == ["$eq", "$ne", "$schema", "$exact"]
+
+
+EXACT: dict[str, Any] = {"$exact": {"a": {"b": {"c": 1}}, "d": [{"e": 1}]}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": {"b": {"c": 1, "x": 2}}, "d": [{"e": 1}]},
+        {"a": {"b": {"c": 1}, "x": 2}, "d": [{"e": 1}]},
+        {"a": {"b": {"c": 1}}, "d": [{"e": 1, "x": 2}]},
+    ],
+)
+def test_exact_is_exact_at_any_depth(value: object) -> None:
+    assert not holds(EXACT, value)
+    assert not holds({"$exact": {"all": {"$each": EXACT["$exact"]}}}, {"all": [value]})
+    assert holds(EXACT, {"a": {"b": {"c": 1}}, "d": [{"e": 1}]})
+
+
+def test_exact_takes_an_empty_mapping_below_it() -> None:
+    assert holds({"$exact": {"a": {}}}, {"a": {}})
+    assert not holds({"$exact": {"a": {}}}, {"a": {"x": 1}})
+    assert not holds({"$exact": {"a": {}}}, {"a": 1})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.errors import SourceError
-from simkit.events import TurnFinished, UnusedLines
+from simkit.events import TurnFinished, UnusedLines, UnusedResults
 from simkit.models.script import call_with
 from tests.building import Ran, run_yaml
 
@@ -437,22 +437,24 @@ MISSING = "{error: {type: ToolMissing}, findings: [RUN-01]}"
         (
             "{look: [1, 2]}",
             "agent 'helper' called tool 'look' in turn 1 again, but the scenario has 2 results "
-            "for it.\nAdd one under turns[0].tool_results.look.",
+            "for it.\nIt was called without arguments.\nAdd one under turns[0].tool_results.look.",
         ),
         (
             "{look: [1]}",
             "agent 'helper' called tool 'look' in turn 1 again, but the scenario has 1 result "
-            "for it.\nAdd one under turns[0].tool_results.look.",
+            "for it.\nIt was called without arguments.\nAdd one under turns[0].tool_results.look.",
         ),
         (
             "{look: {when: {n: 5}, returns: 1}}",
             "agent 'helper' called tool 'look' in turn 1, but no result's `when` holds for its "
-            "arguments.\nAdd one under turns[0].tool_results.look.",
+            "arguments.\nIt was called without arguments.\n"
+            "Add one under turns[0].tool_results.look.",
         ),
         (
             "{log_meal: 1}",
             "agent 'helper' called tool 'look' in turn 1, which has neither a result in the "
-            "scenario nor a function in the pipeline.\nAdd one under turns[0].tool_results.look, "
+            "scenario nor a function in the pipeline.\nIt was called without arguments.\n"
+            "Add one under turns[0].tool_results.look, "
             "or an entrypoint under tools.look.function.\nThere are results for: log_meal.",
         ),
     ],
@@ -483,3 +485,37 @@ def test_a_tools_function_gets_its_arguments_by_name_or_as_one_mapping(
     function: Callable[..., Any], result: Any
 ) -> None:
     assert call_with(function, {"a": 1}) == result
+
+
+# What is left over
+
+
+def test_results_that_no_call_had_are_left_over_as_reply_lines_are() -> None:
+    calls = "[{calls: {look: {}}}, Done.]"
+    ran = served(calls, "{look: [a, b, {error: No}], log_meal: 1}")
+
+    assert ran.events(TurnFinished)[0].unused_results == (
+        UnusedResults("look", (1, 2), 1, is_list=True), UnusedResults("log_meal", (0,), 0),
+    )  # fmt: skip
+    assert [(one.id, one.what.partition(" in ")[0]) for one in ran.judgement.findings] == [
+        ("RUN-01", "tool 'look' has 2 unused results"),
+        ("RUN-01", "tool 'log_meal' was not called"),
+    ]
+
+
+def test_lines_that_are_left_over_explain_their_tools_results() -> None:
+    ran = served("[Done., {calls: {look: {}}}]", "{look: 1}")
+
+    assert [(one.id, one.agent) for one in ran.judgement.findings] == [("RUN-01", "helper")]
+
+
+def test_a_declared_tool_that_returns_a_list_is_not_answered_by_a_part_of_it() -> None:
+    pipeline = PIPELINE.replace("tools:", "tools:\n  find: {returns: {type: array}}", 1)
+    pipeline = pipeline.replace("tools: [log_meal, look]", "tools: [find, log_meal, look]")
+    turn = "turns: [{user: Hi, replies: {router: {json: {to: helper}}, helper: LINES}"
+    scenario = turn.replace("LINES", "[{calls: {find: {}}}, Done.]")
+
+    with pytest.raises(SourceError, match=r"Write `find: \{returns: \[1\]\}`"):
+        run_yaml(pipeline, f"{scenario}, tool_results: {{find: [1]}}}}]")
+    ran = run_yaml(pipeline, f"{scenario}, tool_results: {{find: {{returns: [1]}}}}}}]")
+    assert ran.turn().tools[0].result == [1]

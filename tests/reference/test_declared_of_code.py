@@ -61,31 +61,20 @@ def handoffs(outcome: Outcome) -> list[tuple[str, str, Any]]:
     return [(str(one["from"]), str(one["to"]), one["payload"]) for one in found]
 
 
-def test_a_command_of_a_router_is_a_route_and_else_a_handoff_with_its_update_as_payload() -> None:
-    sound = on(GRAPH, HANDOFF)
-    outcome = on(GRAPH, HANDOFF, without("routes"))
-
-    decision = {"primary_agent": "workout_coach", "complexity": "complex"}
-    usage = {"input_tokens": 15, "output_tokens": 14}
+@pytest.mark.slow
+def test_a_command_of_a_router_is_a_route_whether_or_not_the_file_says_so() -> None:
     asked = ("workout_coach", "workout_analyst", {"distance_km": 8})
-    assert sound.passed
-    assert handoffs(sound) == [asked]
-    assert [one.targets for turn in view_of(sound.trace.events).turns for one in turn.routes] == [
-        ("workout_coach",), ("workout_coach",)
-    ]  # fmt: skip
-    assert handoffs(outcome)[:2] == [
-        (
-            "router", "workout_coach",
-            {
-                "router_decision": decision, "routing_history": [decision], "queue": [],
-                "usage_tracker": [{"agent": "router", "usage": usage}],
-            },
-        ),
-        asked,
-    ]  # fmt: skip
-    assert findings_at(outcome, "turns[0].expect.handoffs")
+
+    for outcome in (on(GRAPH, HANDOFF), on(GRAPH, HANDOFF, without("routes"))):
+        turns = view_of(outcome.trace.events).turns
+        assert outcome.passed
+        assert handoffs(outcome) == [asked]
+        assert [one.targets for turn in turns for one in turn.routes][:2] == [
+            ("workout_coach",), ("workout_coach",)
+        ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_an_agent_reads_of_others_is_noted_where_its_business_is_said() -> None:
     scenario = (
         "example_conversation.scenario.yaml::the workout coach is sent the nutrition conversation"
@@ -98,6 +87,7 @@ def test_what_an_agent_reads_of_others_is_noted_where_its_business_is_said() -> 
     ]
 
 
+@pytest.mark.slow
 def test_claims_on_what_code_does_not_show_are_passed_over_where_that_is_declared() -> None:
     scenario = (
         "history_filter.scenario.yaml::history keeps user messages and final answers, "
@@ -111,6 +101,7 @@ def test_claims_on_what_code_does_not_show_are_passed_over_where_that_is_declare
     assert list(outcome.judgement.findings) == dropped
 
 
+@pytest.mark.slow
 def test_sections_of_code_are_told_apart_where_its_file_says_how() -> None:
     scenario = (
         "context_order.scenario.yaml::a context is prompt, notes, memories, outputs, history, "
@@ -153,6 +144,7 @@ def test_an_agent_with_a_context_object_of_its_own_receives_nothing_else(
 UNSEEN = [(twin, what) for twin in twins() for what in (app_of(twin).implements or NONE).unseen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "what"), UNSEEN)
 def test_what_is_declared_as_unseen_is_missed_by_some_claim(twin: str, what: str) -> None:
     def change(data: Any) -> None:

@@ -20,7 +20,9 @@ from tests.twins import (
     mutated,
     needs_unseen,
     on_both,
+    on_twin,
     reason_left_out,
+    scenario_of,
     scenarios,
     twins,
 )
@@ -41,6 +43,7 @@ def skip_without(item: Item) -> None:
         pytest.skip(missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twin", "item"), CASES, ids=NAMES)
 def test_a_scenario_holds_on_both_and_nothing_differs_but_what_is_declared(
     twin: str, item: Item
@@ -57,6 +60,7 @@ def test_a_scenario_holds_on_both_and_nothing_differs_but_what_is_declared(
     assert both.undeclared.is_equal, both.undeclared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", twins())
 def test_every_declared_difference_is_there_in_some_scenario(twin: str) -> None:
     implements = app_of(twin).implements
@@ -71,6 +75,7 @@ def test_every_declared_difference_is_there_in_some_scenario(twin: str) -> None:
     assert sorted(implements.differs.keys() - met) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", twins())
 def test_what_is_declared_not_to_be_seen_is_claimed_by_some_scenario(twin: str) -> None:
     implements = app_of(twin).implements
@@ -87,16 +92,14 @@ def test_what_is_declared_not_to_be_seen_is_claimed_by_some_scenario(twin: str) 
     assert stale == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.id)
 def test_a_fault_in_the_code_turns_the_same_scenario_red_where_it_stands(
     mutant: Mutant, tmp_path: Path
 ) -> None:
-    (item,) = [
-        one for one in scenarios(mutant.twin)
-        if one.id == f"{Path(mutant.twin).parent.as_posix()}/{mutant.scenario}"
-    ]  # fmt: skip
+    item = scenario_of(mutant)
     skip_without(item)
-    sound = on_both(mutant.twin, item).other
+    sound = on_twin(mutant.twin, item)
 
     outcome = mutated(mutant, tmp_path)
 

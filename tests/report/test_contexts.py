@@ -37,7 +37,7 @@ def test_a_context_is_shown_whole_with_where_each_message_came_from(
     assert (
         "\n".join(lines)
         == """\
-turn 2, coach, call 1 of 2, at 1500 ms: 6 messages, 21 tokens, 3 dropped
+turn 2, coach[0] of 2 calls, at 1500 ms: 6 messages, 21 tokens, 3 dropped
   [0] system · instructions
       Coach.
   [1] user · history · turn 1 · m1
@@ -51,13 +51,14 @@ turn 2, coach, call 1 of 2, at 1500 ms: 6 messages, 21 tokens, 3 dropped
   [5] user · current_message · turn 2 · m6
       How was it?
   tools offered: log_run
+  may pass control to: analyst
   dropped by tool_calls (tool calls only): assistant coach · turn 1 · m3: log_run(km: 8)
   dropped by tool_calls: assistant coach · turn 1 · m3: log_run(km: 8)
   dropped by tool_messages: tool coach log_run · turn 1 · m4: {"ok":true}
   answered · m8
       calls transfer_to_analyst(type: "analysis", payload: {}) as call2
 
-turn 2, coach, call 2 of 2, at 1500 ms: 8 messages, 51 tokens, 3 dropped
+turn 2, coach[1] of 2 calls, at 1500 ms: 8 messages, 51 tokens, 3 dropped
   [0] system · instructions
       Coach.
   [1] user · history · turn 1 · m1
@@ -75,6 +76,7 @@ turn 2, coach, call 2 of 2, at 1500 ms: 8 messages, 51 tokens, 3 dropped
   [7] tool coach transfer_to_analyst · run · turn 2 · m9
       Handoff to analyst rejected: payload: 'km' is a required property
   tools offered: log_run
+  may pass control to: analyst
   dropped by tool_calls (tool calls only): assistant coach · turn 1 · m3: log_run(km: 8)
   dropped by tool_calls: assistant coach · turn 1 · m3: log_run(km: 8)
   dropped by tool_messages: tool coach log_run · turn 1 · m4: {"ok":true}

@@ -63,7 +63,8 @@ def test_results_are_one_object_with_every_key() -> None:
           ],
           "excerpt": "reply: 1",
           "fix": "",
-          "breaks": false
+          "breaks": false,
+          "follows": ""
         }
       ],
       "warnings": [],
@@ -74,6 +75,7 @@ def test_results_are_one_object_with_every_key() -> None:
           "reason": "meant"
         }
       ],
+      "passed_over": [],
       "error": "",
       "reason": "",
       "trace": ".simkit/traces/f.jsonl",
@@ -95,7 +97,8 @@ def test_results_are_one_object_with_every_key() -> None:
     "skipped": 0,
     "xfailed": 0,
     "warnings": 0,
-    "exit_code": 1
+    "exit_code": 1,
+    "passed_over": 0
   }
 }"""
     )

@@ -44,7 +44,7 @@ def test_a_claim_that_does_not_hold_reads_from_where_to_why() -> None:
     assert (
         findings_text([CLAIM])
         == """\
-s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call 1)
+s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call [0])
     history:
       - user: I ate pizza
   at [1].content: wanted "Logged", found "Logged your pizza."
@@ -57,7 +57,7 @@ def test_a_lint_says_its_id_its_rule_and_what_to_do() -> None:
         findings_text([WARNING])
         == """\
 s/x.scenario.yaml:9:5: warning CTX-11: 67% of what agent 'coach' is sent comes from outside its
-  `sees` (turn 2, call 2)
+  `sees` (turn 2, call [1])
   CTX-11 irrelevant-share: the share stays under its limit
   → Add the filter `agents: {only: […]}` to the agent's history, or a window."""
     )
@@ -112,16 +112,14 @@ def test_a_headline_does_not_repeat_what_it_says() -> None:
                      turn=2, agent="coach", call=0)  # fmt: skip
 
     assert headline(said) == what
-    assert headline(unsaid) == "context.*.sections does not match (turn 2, agent coach, call 1)"
+    assert headline(unsaid) == "context.*.sections does not match (turn 2, agent coach, call [0])"
 
 
 def test_tones_mark_the_headline_and_both_sides_of_a_difference() -> None:
     short = msgspec.structs.replace(CLAIM, context=(), excerpt="")
     long = msgspec.structs.replace(short, differences=(Difference("", "x" * 60, "y" * 60),))
 
-    headline_ = (
-        "<strong>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call 1)</>"
-    )
+    headline_ = "<strong>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call [0])</>"
     assert findings_text([short], tagged) == (
         f'{headline_}\n  at [1].content: wanted <good>"Logged"</>, found <bad>"Logged your pizza."</>'
     )
@@ -145,7 +143,7 @@ a:1:1: reply does not match
 
 a:2:1: warning CTX-07: twice
 
-noted: CTX-11: 67% is irrelevant (call 1)
+noted: CTX-11: 67% is irrelevant (call [0])
 
 reproduce: simkit replay 's/x.scenario.yaml::it'"'"'s late' --seed 7"""
     )

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from simkit.events import AgentStarted, AnyEvent, MessageAdded, StateUpdated, TurnStarted
+from simkit.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    MessageAdded,
+    StateUpdated,
+    TurnStarted,
+)
 from simkit.messages import Answer, Message
 from simkit.models.script import ScriptedModel
 from simkit.ports import ModelRequest
@@ -122,7 +129,7 @@ def test_second_run_of_a_branch_sees_the_fork_and_its_own_branch() -> None:
     ]  # fmt: skip
     assert shown(one.context("m").messages) == [
         "system/m: M.", 'system: {"s":"s","b":"b","a":"a","c":"c"}', "user: Hi", "assistant/s: s",
-        "assistant/b: b", "assistant/a: a", "assistant/c: c",
+        "assistant/a: a", "assistant/c: c", "assistant/b: b",
     ]  # fmt: skip
 
 
@@ -257,14 +264,43 @@ class Naive:
             if not isinstance(event, AgentStarted):
                 continue
             state: dict[str, Any] = {"outputs": {}, "seen": [], "words": None, "messages": []}
-            log = []
             for one in self.visible(event.branch, place):
-                if isinstance(one, MessageAdded) and one.message is not user:
-                    log.append(one.message)
                 if isinstance(one, StateUpdated):
                     for name, delta in one.update.items():
                         state[name] = reduced(name, state[name], self.resolved(delta))
-            yield event.run, state, log
+            log = [said.message for said in self.log(event.branch, place)]
+            yield event.run, state, [message for message in log if message is not user]
+
+    def log(self, branch: str, end: int) -> list[MessageAdded]:
+        """What a branch sees of the log: of runs in others, what has ended, branch by branch."""
+        outer, began = self.fork[branch] if branch else ("", 0)
+        ended = {event.run for event in self.events[:end] if isinstance(event, AgentFinished)}
+        own = [
+            event
+            for event in self.events[began:end]
+            if isinstance(event, MessageAdded)
+            and (not branch or branch in self.lineage(self.branch.get(event.run, "")))
+            and (self.branch.get(event.run, "") == branch or event.run in ended)
+        ]
+        return [*(self.log(outer, began) if branch else ()), *self.in_blocks(own, branch)]
+
+    def in_blocks(self, log: list[MessageAdded], reader: str) -> list[MessageAdded]:
+        """Moves what each branch said behind what its group had said before, group by group."""
+        openers = [branch for branch in self.fork if branch not in self.lineage(reader)]
+        groups: dict[int, list[str]] = {}
+        for branch in openers:
+            groups.setdefault(self.fork[branch][1], []).append(branch)
+        for _, branches in sorted(groups.items(), reverse=True):
+            parts = [
+                [one for one in log if branch in self.lineage(self.branch.get(one.run, ""))]
+                for branch in branches
+            ]
+            block = [one for part in parts for one in part]
+            if block:
+                start = min(log.index(one) for one in block)
+                before = [one for one in log[:start] if one not in block]
+                log = [*before, *block, *(one for one in log[start:] if one not in block)]
+        return log
 
 
 class Drawn:

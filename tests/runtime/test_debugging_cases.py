@@ -186,6 +186,7 @@ def test_a_tool_without_an_entrypoint_is_told_with_those_that_have_one() -> None
         "ToolMissing",
         "agent 'search' called tool 'search_history' in turn 1, "
         "which has neither a result in the scenario nor a function in the pipeline.\n"
+        "It was called without arguments.\n"
         "Add one under turns[0].tool_results.search_history, "
         "or an entrypoint under tools.search_history.function.\n"
         "There are functions for: search_codebase.",
@@ -199,7 +200,7 @@ def test_a_tier_that_the_node_does_not_see_is_told_with_what_it_holds() -> None:
     assert (
         of_claims(PIPELINE, scenario(claims="analyze: {recall: [{$contains: pass}]}"))
         == """\
-test.scenario.yaml:36:55: context.analyze.recall does not match (turn 1, call 1)
+test.scenario.yaml:36:55: context.analyze.recall does not match (turn 1, call [0])
     expect: {context: {analyze: {recall: [{$contains: pass}]}}}
   at [0]: wanted $contains: "pass", found {system: "project_items:\\n- login.py"}
   section recall holds 1 message:
@@ -212,7 +213,7 @@ def test_what_is_wanted_of_a_tier_that_the_node_does_not_see_is_named() -> None:
     assert (
         of_claims(PIPELINE, scenario(claims="analyze: {includes: [{$contains: 'Kept: pass'}]}"))
         == """\
-test.scenario.yaml:36:45: context.analyze.includes[0] matches no message (turn 1, call 1)
+test.scenario.yaml:36:45: context.analyze.includes[0] matches no message (turn 1, call [0])
     expect: {context: {analyze: {includes: [{$contains: 'Kept: pass'}]}}}
   what it wants is not shown: recall of channel task_items, by scopes: Kept: pass
   the context holds 3 messages:
@@ -228,7 +229,7 @@ def test_predecessors_that_have_not_run_and_empty_stores_are_told() -> None:
     assert (
         of_claims(pipeline, scenario(claims="analyze: {recall: [{$contains: login.py}]}"))
         == """\
-test.scenario.yaml:36:43: context.analyze.recall does not match (turn 1, call 1)
+test.scenario.yaml:36:43: context.analyze.recall does not match (turn 1, call [0])
     expect: {context: {analyze: {recall: [{$contains: login.py}]}}}
   at [0]: wanted {$contains: "login.py"}, found nothing
     1 wanted, 0 found

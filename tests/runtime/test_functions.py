@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -13,14 +13,14 @@ from simkit.runtime.functions import called
 HERE = "tests/runtime/test_functions.py"
 
 
-def clock() -> str:
-    time.time()
+def shell() -> str:
+    os.system("")
     return "told"
 
 
-async def slow_clock() -> str:
+async def slow_shell() -> str:
     await asyncio.sleep(3600)
-    time.time()
+    os.system("")
     return "told"
 
 
@@ -42,22 +42,22 @@ def test_effect_of_a_function_is_reported_and_its_result_returned(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(pytestconfig.rootpath)
-    line = clock.__code__.co_firstlineno + 1
+    line = shell.__code__.co_firstlineno + 1
 
-    assert effects_of(clock) == ("told", [("time", f"{HERE}:{line} in clock")])
+    assert effects_of(shell) == ("told", [("process", f"{HERE}:{line} in shell")])
 
 
 def test_effect_of_an_async_function_is_reported_and_the_event_loops_own_is_not(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(pytestconfig.rootpath)
-    line = slow_clock.__code__.co_firstlineno
+    line = slow_shell.__code__.co_firstlineno
 
-    assert effects_of(slow_clock) == (
+    assert effects_of(slow_shell) == (
         "told",
         [
-            ("sleep", f"{HERE}:{line + 1} in slow_clock"),
-            ("time", f"{HERE}:{line + 2} in slow_clock"),
+            ("sleep", f"{HERE}:{line + 1} in slow_shell"),
+            ("process", f"{HERE}:{line + 2} in slow_shell"),
         ],
     )
 

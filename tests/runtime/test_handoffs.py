@@ -518,3 +518,65 @@ def test_handoff_stands_in_the_log_as_a_call_and_its_result() -> None:
         "tool/source: Transferred to target.",
         "assistant/target: Done.",
     ]
+
+
+@pytest.mark.parametrize("carries", ["", ", carries: [words, count, last]"])
+def test_writes_after_a_delegate_see_the_state_as_the_run_got_it(carries: str) -> None:
+    ran = run_yaml(
+        f"""
+        channels:
+          messages: {{reducer: append, scope: session}}
+          words: {{reducer: append, scope: session}}
+          count: {{reducer: add, scope: session}}
+          last: {{scope: session}}
+          seen: {{scope: session}}
+        agents:
+          front: {{handoffs: [ada]}}
+          ada:
+            writes: {{seen: ["${{state.words}}", "${{state.count}}", "${{state.last}}"]}}
+            after: [{{when: {{state.last: new}}, writes: {{seen: the state as it is now}}}}]
+          cleo: {{writes: {{words: new, count: 2, last: new}}}}
+        contracts:
+          - {{from: front, to: ada{carries}}}
+          - {{from: ada, to: cleo, mode: delegate}}
+        flow: {{handoffs: {{start: front}}}}
+        """,
+        """
+        given: {state: {words: [old], count: 1, last: old}}
+        turns:
+          - user: Hi
+            replies:
+              front: {handoff: {to: ada}}
+              ada: [{handoff: {to: cleo, query: What now?}}, Done.]
+              cleo: This.
+        """,
+    )
+
+    assert ran.state("seen") == [["old"], 1, "old"]
+    assert ran.state("last") == "new"
+
+
+def test_a_refusal_by_one_contract_is_no_second_refusal_by_another() -> None:
+    ran = run_yaml(
+        """
+        channels: {messages: {reducer: append, scope: session}}
+        agents: {ada: {}, ben: {}, cleo: {}}
+        contracts:
+          - {from: ada, to: ben, payload: {type: object}, on_invalid: retry}
+          - {from: ada, to: cleo, payload: {type: object}, on_invalid: retry}
+        flow: {handoffs: {start: ada}}
+        """,
+        """
+        turns:
+          - user: Hi
+            replies:
+              ada:
+                - {handoff: {to: ben, payload: 1}}
+                - {handoff: {to: cleo, payload: 1}}
+                - {handoff: {to: cleo, payload: {}}}
+              cleo: Here I am.
+        """,
+    )
+
+    assert ran.error() is None
+    assert ran.turn().reply == "Here I am."

@@ -129,6 +129,7 @@ def test_the_turns_own_channels_last_until_the_flow_has_ended() -> None:
     assert ran.state("outputs", turn=3) == {"cook": "Rice for two.", "shopper": "Leeks."}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", [ONE_QUESTION, TWO_QUESTIONS, IN_A_DELEGATE])
 def test_a_new_process_comes_to_the_same_question_and_goes_on_from_there(scenario: str) -> None:
     stopped, uninterrupted = stopped_and_not(AGENTS, scenario)
@@ -277,6 +278,7 @@ turns:
 """
 
 
+@pytest.mark.slow
 def test_nodes_of_a_graph_ask_and_a_merge_waits_for_the_answers() -> None:
     ran = run_yaml(GRAPH, IN_A_GRAPH)
     stopped, uninterrupted = stopped_and_not(GRAPH, IN_A_GRAPH)
@@ -320,6 +322,7 @@ turns:
 """
 
 
+@pytest.mark.slow
 def test_steps_of_a_supervisor_ask_also_when_they_run_again() -> None:
     ran = run_yaml(SUPERVISOR, IN_A_STEP)
     stopped, uninterrupted = stopped_and_not(SUPERVISOR, IN_A_STEP)
@@ -330,6 +333,7 @@ def test_steps_of_a_supervisor_ask_also_when_they_run_again() -> None:
     assert stopped == uninterrupted
 
 
+@pytest.mark.slow
 def test_what_the_turn_had_said_before_the_question_is_no_settled_history() -> None:
     pipeline = """
         channels: {messages: {reducer: {append: {last: 3}}}}
@@ -394,6 +398,7 @@ def test_a_message_instead_of_an_answer_drops_what_waited() -> None:
     assert stopped == uninterrupted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restart", ["", "restart: true"])
 def test_an_answer_to_what_nobody_asked_is_told_where_it_stands(restart: str) -> None:
     with pytest.raises(SourceError) as problem:
@@ -415,6 +420,7 @@ def test_an_answer_to_what_nobody_asked_is_told_where_it_stands(restart: str) ->
     ]
 
 
+@pytest.mark.slow
 def test_a_question_that_is_never_answered_leaves_the_trace_as_it_is() -> None:
     trace = trace_yaml(AGENTS, SOMETHING_ELSE[: SOMETHING_ELSE.index("  - user: Forget it")])
     events, digest = len(trace.events), trace.digest()

@@ -108,12 +108,14 @@ turns:
 """  # noqa: E501
 
 
+@pytest.mark.slow
 def test_restarts_in_the_middle_of_several_sessions_change_nothing_that_happens() -> None:
     stopped, uninterrupted = stopped_and_not(ROUTER, SESSIONS)
 
     assert stopped == uninterrupted
 
 
+@pytest.mark.slow
 def test_a_session_is_restored_where_it_goes_on_and_no_sooner() -> None:
     ran = run_yaml(ROUTER, SESSIONS.replace(NEW, "restart: true"))
 
@@ -131,6 +133,7 @@ def test_a_session_is_restored_where_it_goes_on_and_no_sooner() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_is_restored_is_the_sessions_last_checkpoint() -> None:
     ran = run_yaml(ROUTER, SESSIONS.replace(NEW, "restart: true"))
 
@@ -168,6 +171,7 @@ def test_a_project_and_the_world_are_seen_by_a_session_that_begins_after_the_res
     assert restored(ran) == []
 
 
+@pytest.mark.slow
 def test_what_is_of_a_turn_or_of_a_run_is_not_restored() -> None:
     ran = run_yaml(
         ROUTER,
@@ -195,6 +199,7 @@ flow: {handoffs: {start: cook}}
 """
 
 
+@pytest.mark.slow
 def test_a_rolling_summary_rolls_on_in_a_new_process() -> None:
     scenario = """
         turns:
@@ -248,6 +253,7 @@ def test_parallel_branches_of_a_turn_before_are_history_in_a_new_process() -> No
     assert stopped == uninterrupted
 
 
+@pytest.mark.slow
 def test_numbers_and_virtual_time_go_on_in_a_new_process() -> None:
     ran = run_yaml(ROUTER, SESSIONS.replace(NEW, "restart: true"))
 
@@ -258,6 +264,7 @@ def test_numbers_and_virtual_time_go_on_in_a_new_process() -> None:
     assert [turn.at for turn in ran.view.turns] == [0, 700, 700, 700, 700]
 
 
+@pytest.mark.slow
 def test_given_state_is_given_once() -> None:
     ran = run_yaml(
         ROUTER,
@@ -297,6 +304,7 @@ def test_a_turn_that_ended_with_an_error_is_restored_as_it_was_left() -> None:
     assert stopped == uninterrupted
 
 
+@pytest.mark.slow
 def test_an_error_ends_the_run_in_whichever_process_it_happens() -> None:
     ran = run_yaml(
         ROUTER,
@@ -340,6 +348,7 @@ def test_a_script_that_does_not_fit_is_told_at_its_place_from_a_new_process_too(
     ]
 
 
+@pytest.mark.slow
 def test_what_user_code_prints_in_a_new_process_stands_not_among_the_events() -> None:
     ran = run_yaml(
         ROUTER.replace("tests.functions:shout", "tests.functions:shout_and_print"),

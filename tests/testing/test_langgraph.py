@@ -12,6 +12,7 @@ if find_spec("langgraph") is None:
 from simkit.testing import AdapterConformance
 
 
+@pytest.mark.slow
 class TestLangGraph(AdapterConformance):
     adapter = "langgraph"
     applications = "tests.testing.langgraph_apps"

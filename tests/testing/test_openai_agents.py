@@ -9,6 +9,7 @@ pytest.importorskip("agents", reason="openai-agents is not installed")
 from simkit.testing import AdapterConformance
 
 
+@pytest.mark.slow
 class TestOpenAIAgents(AdapterConformance):
     adapter = "agents.run_context"
     applications = "tests.testing.openai_agents_apps"

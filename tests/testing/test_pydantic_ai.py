@@ -12,6 +12,7 @@ pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 from simkit.testing import AdapterConformance
 
 
+@pytest.mark.slow
 class TestPydanticAI(AdapterConformance):
     adapter = "pydantic_ai"
     applications = "tests.testing.pydantic_ai_apps"

@@ -1,4 +1,4 @@
-"""Code that names no clock and no chance is told from its modules, without running it."""
+"""Code that names no process and no sleep is told from its modules, without running it."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ INNOCENT = [
     "import json\ndef run(text): return json.dumps({'time': text, 'random': 'uuid'}).choices",
     "import asyncio\nasync def run(text): await asyncio.sleep(1)",
     "import os\ndef run(text): return os.environ['HOME']",
+    "from time import sleep as s\ndef run(text): return s(1)",
+    "from asyncio import sleep\nasync def run(text): await sleep(1)",
     "from datetime import date\ndef run(text): return date(2026, 1, 5)",
     "import pydantic, logging, functools\nclass Reply(pydantic.BaseModel): text: str",
     "def run(text): return getattr(text, 'upper')()",
+    "import time, random\ndef run(text): return time.time(), random.random()",
+    "from datetime import datetime\nrun = lambda text: [lambda: datetime.now()]",
+    "import os\ndef run(text): return os.urandom(2)",
 ]
 SUSPECT = [
-    "import time\ndef run(text): return time.time()",
-    "from time import time as t\ndef run(text): return t()",
-    "import datetime as d\ndef run(text): return d.datetime.now()",
-    "from datetime import datetime\nrun = lambda text: [lambda: datetime.utcnow()]",
-    "def run(text):\n    import random\n    return random.choice(text)",
-    "from dataclasses import dataclass, field\nimport uuid\n"
-    "@dataclass\nclass Run:\n    id: str = field(default_factory=uuid.uuid4)",
-    "import os\ndef run(text): return os.urandom(2)",
-    "from asyncio import sleep\nasync def run(text): await sleep(1)",
-    "import importlib\nrun = lambda text: getattr(importlib.import_module('random'), 'random')()",
+    "import subprocess\ndef run(text): return subprocess.run(text)",
+    "from subprocess import run",
+    "def run(text):\n    import subprocess\n    return subprocess.run(text)",
+    "import os\ndef run(text): return os.system(text)",
+    "from os import fork as run",
+    "import importlib\nrun = lambda text: getattr(importlib.import_module('subprocess'), 'run')()",
     "def run(text): return eval(text)",
-    "from secrets import token_hex as run",
 ]
 
 
@@ -75,7 +75,7 @@ def test_code_that_names_one_is_watched(folder: Path, text: str) -> None:
 )
 @pytest.mark.parametrize("is_guilty", [True, False])
 def test_other_user_code_that_it_uses_is_read_too(folder: Path, text: str, is_guilty: bool) -> None:
-    helper = f"import {'time' if is_guilty else 'json'}\ndef helper(): pass\n"
+    helper = f"import {'subprocess' if is_guilty else 'json'}\ndef helper(): pass\n"
 
     found = is_suspect(
         folder, text, suspect_helper=helper, suspect_between="from suspect_helper import helper"
@@ -92,7 +92,7 @@ def test_a_package_is_read_whole_and_what_is_imported_meanwhile_too(folder: Path
     package = folder / "suspect_package"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "later.py").write_text("import time")
+    (package / "later.py").write_text("import subprocess")
     importlib.invalidate_caches()
     importlib.import_module("suspect_package")
 

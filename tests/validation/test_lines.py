@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit import load, simulate
-from simkit.errors import SourceError
+from simkit.events import RunFinished
 from tests.validation.cases import FILE, cases, problems_of
 
 
@@ -50,11 +50,9 @@ def broken_by(text: str) -> str:
     """Returns why the run cannot serve a line; empty if it can."""
     Path(FILE).write_text(text, encoding="utf-8")
     (prepared,) = load(FILE)
-    try:
-        simulate(prepared)
-    except SourceError as problem:
-        return problem.what
-    return ""
+    ended = simulate(prepared).trace.events[-1]
+    assert isinstance(ended, RunFinished)
+    return ended.misfits[0].what if ended.misfits else ""
 
 
 @cases("lines", "found")

@@ -217,7 +217,7 @@ def test_azures_path_names_the_model_where_the_body_does_not() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"n": 2}, "n: 2 answers to one request are not supported; ask for 1"),
+        ({"n": 200}, "n: 200 answers to one request; at most 128"),
         ({"model": 1}, "model: should be a text, is a whole number"),
         ({"messages": {}}, "messages: should be a list, is an object"),
         ({"messages": [{"content": "a"}]}, "messages[0].role: is missing"),

@@ -46,7 +46,7 @@ class Memories:
         found = [
             memory
             for memory in self.items
-            if memory["score"] >= THRESHOLD and _is_in(memory, time_ranges)
+            if memory.get("score", 0) >= THRESHOLD and _is_in(memory, time_ranges)
         ]
         found.sort(key=lambda memory: memory["score"], reverse=True)
         return found[:MEMORIES_MAX]

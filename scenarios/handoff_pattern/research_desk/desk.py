@@ -46,8 +46,10 @@ class Conversation:
         """What was said, as a model is sent it."""
         return [{"role": one["role"], "content": one["content"]} for one in self.messages]
 
-    def receive(self, payload: dict[str, Any]) -> None:
+    def receive(self, source: str, payload: dict[str, Any]) -> None:
         """A handoff has arrived."""
+        logger.info("Handoff context detected from %s", source)
+        logger.debug("Handoff data keys: %s", list(payload))
         self.shared_memory = {**self.shared_memory, "handoff_context": payload}
         self.handoffs_received += 1
 
@@ -111,11 +113,12 @@ async def delegate_research(context: ToolContext[Conversation], arguments: str) 
         return f"Handoff to research_agent rejected: {wrong}"
     conversation, payload = context.context, request["payload"]
     logger.info("Handing off to research_agent with %s", payload["handoff_type"])
+    conversation.receive("reference_agent", payload)
     assignment = Assignment(
         conversation.user_id,
         conversation.conversation_id,
         conversation.user_chat_model,
-        {"handoff_context": payload},
+        conversation.shared_memory,
     )
     note = handoff_note(payload)
     result = await Runner.run(
@@ -123,14 +126,14 @@ async def delegate_research(context: ToolContext[Conversation], arguments: str) 
         [*conversation.history(), asked(request["query"], note)],
         context=assignment,
     )
-    conversation.receive(payload)
     conversation.keep("research_agent", result.final_output)
     return str(result.final_output)
 
 
 async def on_lookup(context: RunContextWrapper[Conversation], lookup: QuickLookup) -> None:
     """A quick lookup: research answers this message, and the next ones."""
-    context.context.receive(lookup.payload.model_dump())
+    logger.info("Handing off to research_agent with %s", lookup.type)
+    context.context.receive("chat_agent", lookup.payload.model_dump())
     context.context.primary_agent_selected = "research_agent"
 
 

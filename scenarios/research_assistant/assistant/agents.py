@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import ToolCallRequest, wrap_tool_call
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.types import Overwrite
 
 from .base import BaseAgent, as_text
@@ -71,6 +79,16 @@ class Clarification(BaseAgent):
         return self.done(messages=[question], next_agent="END")
 
 
+@wrap_tool_call
+def told(request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+    """Tells the model that a tool failed, instead of ending the turn."""
+    try:
+        return handler(request)
+    except Exception as problem:
+        call = request.tool_call
+        return ToolMessage(str(problem), tool_call_id=call["id"], name=call["name"], status="error")
+
+
 class Research(BaseAgent):
     """Searches papers and the web, and summarises what it has found."""
 
@@ -79,7 +97,7 @@ class Research(BaseAgent):
 
     def __init__(self, llm: BaseChatModel) -> None:
         super().__init__(llm)
-        self.agent = create_agent(llm, TOOLS, system_prompt=self.prompt)
+        self.agent = create_agent(llm, TOOLS, system_prompt=self.prompt, middleware=[told])
 
     def execute(self, state: AgentState) -> dict[str, Any]:
         history = self.recent(state)

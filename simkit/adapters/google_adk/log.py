@@ -199,7 +199,7 @@ class AdkLog:
         which one did."""
         answers = event.get_function_responses()
         asked = self.scribe.asked(answers[0].id or "") if len(answers) == 1 else None
-        return (asked.call.args or None) if asked is not None else None
+        return (self.scribe.passed_by(asked.call) or None) if asked is not None else None
 
     def _note_waiting(self, place: Place, event: Any) -> None:
         waiting = place.flight.waiting

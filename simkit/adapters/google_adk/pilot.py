@@ -38,7 +38,7 @@ from simkit.adapters.pilots import Cockpit, Pilot
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.run_options import options_of, way_of
 from simkit.adapters.surroundings import forget_modules
-from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
+from simkit.errors import FrameworkFailed, PipelineError, ScriptMisfit
 from simkit.messages import JsonValue
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
@@ -174,7 +174,7 @@ class AdkPilot(Pilot):
         return answer_to(waiting, turn.value)
 
     def restart(self) -> None:
-        """Imports and builds the agents anew; raises ScriptBroken where their sessions are gone."""
+        """Imports and builds the agents anew; raises ScriptMisfit where their sessions are gone."""
         before = self._running
         forget_modules(home_of(self._app.entry))
         root = root_of(found_as(self._app.entry))
@@ -182,7 +182,7 @@ class AdkPilot(Pilot):
             root = root_of(self._cockpit.caller.call(found_as(self._app.entry)))
         if root is None or not all(map(_is_kept, before.keepers())):
             lost = "it is no agent now" if root is None else "its sessions are kept in memory"
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {lost}.\n"
                 "Let `app: {run_options: …}` name a function that returns a `session_service` "
                 "that keeps them in a file, such as DatabaseSessionService.",

@@ -17,7 +17,7 @@ from simkit.adapters.langgraph.names import graphs_in, tools_in
 from simkit.adapters.plain_values import NotPlain, plain
 from simkit.adapters.run_options import way_of
 from simkit.adapters.scribe import Scribe
-from simkit.errors import FunctionMissing, ScriptBroken
+from simkit.errors import FunctionMissing, ScriptMisfit
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 from simkit.source import near
@@ -49,7 +49,7 @@ class Calling:
         self._graph = graph
 
     def given(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
-        """Returns what the graph is given; raises ScriptBroken for an answer to no question."""
+        """Returns what the graph is given; raises ScriptMisfit for an answer to no question."""
         if not turn.resumes:
             return given_to(self._graph, self._app, turn)
         if not waiting:
@@ -121,9 +121,9 @@ def _check_output(graph: Pregel, output: str | None) -> None:
         raise FunctionMissing(f"the graph's state has no `{output}`{hint}", output)
 
 
-def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptBroken:
+def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptMisfit:
     """Returns what is wrong with an answer to no question."""
-    return ScriptBroken(
+    return ScriptMisfit(
         f"turn {turn} answers an interrupt, but session {session!r} of `{pipeline}` waits for "
         "nothing.",
         ("turns", turn - 1, "resume"),

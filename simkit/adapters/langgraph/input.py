@@ -10,8 +10,8 @@ from langgraph.pregel import Pregel
 from langgraph.types import Command
 
 from simkit.adapters.entry import found_as
+from simkit.adapters.langgraph.channels import is_state
 from simkit.adapters.langgraph.messages import text_of
-from simkit.adapters.langgraph.state import is_state
 from simkit.errors import ScriptBroken
 from simkit.ports import UserTurn
 from simkit.references import compile as compile_references

@@ -56,13 +56,20 @@ def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
 def graph_below(graph: Pregel | None, holder: str, node: str) -> Pregel | None:
     """Returns the graph with a node that the node ``holder`` of another is, or calls."""
     held = graph.nodes.get(holder) if graph is not None else None
-    inner = _graphs_in(held) if held is not None else iter(())
+    inner = graphs_of(held) if held is not None else iter(())
     return next((one for one in inner if node in one.nodes), None)
 
 
 def is_workflow(graph: Pregel | None) -> bool:
     """Whether a graph is a function: an `@entrypoint`, which is its one node."""
     return graph is not None and len(graph.nodes) == 1 and not hasattr(graph, "builder")
+
+
+def reads_of(graph: Pregel | None, node: str) -> tuple[str, ...]:
+    """Returns the channels that a node of a graph reads, as far as its schema is known."""
+    builder = getattr(graph, "builder", None)
+    spec = getattr(builder, "nodes", {}).get(node)
+    return tuple(builder.schemas.get(spec.input_schema, ())) if builder and spec else ()
 
 
 def has_tools(graph: Pregel | None, node: str) -> bool:
@@ -119,11 +126,12 @@ def tools_in(graph: Pregel) -> Iterator[Any]:
     """Yields the tools of the graph's tool nodes, and of those of the graphs inside it."""
     for node in graph.nodes.values():
         yield from getattr(node.bound, "tools_by_name", {}).values()
-        for inner in _graphs_in(node):
+        for inner in graphs_of(node):
             yield from tools_in(inner)
 
 
-def _graphs_in(node: Any) -> Iterator[Pregel]:
+def graphs_of(node: Any) -> Iterator[Pregel]:
+    """Yields the graphs that a node is, or calls."""
     direct = subgraph_of(node)
     if direct is not None:
         yield direct
@@ -136,7 +144,7 @@ def graphs_in(graph: Pregel) -> Iterator[Pregel]:
     """Yields a graph, and the graphs that its nodes are or call."""
     yield graph
     for node in graph.nodes.values():
-        for inner in _graphs_in(node):
+        for inner in graphs_of(node):
             yield from graphs_in(inner)
 
 

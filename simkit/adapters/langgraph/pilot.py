@@ -21,18 +21,18 @@ from langgraph.pregel import Pregel
 from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as, is_factory
 from simkit.adapters.langgraph.calling import Calling, asked_nothing, lost_with
+from simkit.adapters.langgraph.channels import channels_of
 from simkit.adapters.langgraph.input import reply_of
 from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
 from simkit.adapters.langgraph.routes import edges_of, starts_of
 from simkit.adapters.langgraph.serving import Server, context_of, server_for
-from simkit.adapters.langgraph.state import channels_of
 from simkit.adapters.langgraph.taps import heard_by
 from simkit.adapters.langgraph.work import Work
 from simkit.adapters.pilots import Cockpit
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.scribe import Scribe
 from simkit.adapters.surroundings import forget_modules
-from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken
+from simkit.errors import FrameworkFailed, PipelineError, ScriptMisfit
 from simkit.events import AgentFacts, PipelineFacts
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
@@ -134,7 +134,8 @@ def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
     names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
     named = [work.watch.named.get(name, name) for name in names]
     passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
-    channels = work.watch.states.declared = channels_of(graph)
+    are_kept = bool(graph.checkpointer)
+    channels = work.watch.states.declared = channels_of(graph.channels, are_kept=are_kept)
     agents = {**agents_in(graph), **work.watch.named}
     edges = [(agents.get(one, one), agents.get(to, to)) for one, to in edges_of(graph)]
     starts = [agents.get(one, one) for one in starts_of(graph)]
@@ -190,7 +191,7 @@ class LangGraphPilot:
         return self._calling.reply(watch.states.last)
 
     def restart(self) -> None:
-        """Imports and builds the graph anew; raises ScriptBroken where its state is gone."""
+        """Imports and builds the graph anew; raises ScriptMisfit where its state is gone."""
         forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
         subject = found_as(self._app.entry)
         graph = _graph_of(subject, self._app, self._cockpit)
@@ -200,7 +201,7 @@ class LangGraphPilot:
             graph = self._server.serving(graph)
         lost = lost_with(self._graph.checkpointer, graph.checkpointer if graph else None)
         if graph is None or lost:
-            raise ScriptBroken(
+            raise ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {lost or 'it is no graph now'}.\n"
                 "Compile it with a checkpointer that keeps its state in a file, such as "
                 "SqliteSaver, or keep the checkpointer in a module that is not the pipeline's.",

@@ -39,6 +39,8 @@ def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
     yield from getattr(builder, "edges", ())
     for sources, to in getattr(builder, "waiting_edges", ()):
         yield from ((source, to) for source in sources)
+    for source, node in getattr(builder, "nodes", {}).items():
+        yield from ((source, to) for to in node.ends or ())
     for source, branches in getattr(builder, "branches", {}).items():
         for branch in branches.values():
             yield from ((source, to) for to in (branch.ends or {}).values())

@@ -7,30 +7,24 @@ told with what the channels then are: where ours is another reducer, by the new 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, Final
 
 import msgspec
 from langchain_core.messages import BaseMessage
-from langgraph._internal._constants import INTERRUPT
-from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
+from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_state
 from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
-from simkit.adapters.langgraph.overwriting import is_reset, keeps_the_newer, told_write
-from simkit.adapters.langgraph.whole import is_narrow
+from simkit.adapters.langgraph.overwriting import is_reset, told_write
+from simkit.adapters.plain_values import names_of
 from simkit.adapters.scribe import Scribe
 from simkit.adapters.streams import leading_same
 from simkit.events import ChannelFacts
-from simkit.reducers import DECLARED_RESET
-from simkit.trace import canonical
+from simkit.reducers import DECLARED_RESET, empty_value
 
-_MESSAGES: Final = "langgraph.graph.message"
-_ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}
-_EMPTY_AT_FIRST: Final = frozenset(_ADDED.values())
 _JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.or_}
-_OPERATORS: Final = {operator.add: ("append", "add"), operator.or_: ("merge", "union")}
 
 
 class _Write(msgspec.Struct, frozen=True):
@@ -43,83 +37,78 @@ class _Write(msgspec.Struct, frozen=True):
     branch: str
 
 
-def reducer_of(channel: Any) -> str:
-    """Returns the reducer of a channel in our words."""
-    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
-    if function is None:
-        return "append" if type(channel).__name__ == "Topic" else "replace"
-    if function.__module__ == _MESSAGES:
-        return "append"
-    held = channel.typ
-    while hasattr(held, "__origin__"):
-        held = held.__origin__
-    known = _ADDED.get(held, "")
-    if known in _OPERATORS.get(function, ()):
-        return known
-    if keeps_the_newer(function):
-        return "replace"
-    return f"{function.__module__}:{function.__qualname__}"
-
-
-def channels_of(graph: Pregel) -> dict[str, ChannelFacts]:
-    """Returns a graph's channels as judges know them; without a checkpointer they last a turn."""
-    scope = "session" if graph.checkpointer else "turn"
-    return {
-        name: ChannelFacts(reducer_of(channel), scope, default_of(channel))
-        for name, channel in graph.channels.items()
-        if is_state(name)
-    }
-
-
-def default_of(channel: Any) -> Any:
-    """Returns what a channel with a reducer of the user's holds before anything is written; None
-    where judges know it, or there is nothing."""
-    is_known = reducer_of(channel) in _EMPTY_AT_FIRST
-    if is_known or not hasattr(channel, "operator") or not channel.is_available():
-        return None
-    return canonical(channel.get())
-
-
-def is_state(name: str) -> bool:
-    """Whether a channel is the user's, and not the graph's own."""
-    return not name.startswith(("__", "branch:", "join:", "start:"))
-
-
 class States:
-    """The state of each session, as far as it is told."""
+    """The state of each session, and of the graphs that others run, as far as it is told."""
 
     def __init__(self, scribe: Scribe) -> None:
         self._scribe = scribe
         self.declared: Mapping[str, ChannelFacts] = {}
         """The channels that judges know."""
         self.told: dict[str, dict[str, Any]] = {}
-        """Session to channel to the value that is told, by the call that ended last."""
+        """Session to channel to the value that judges hold."""
         self.waiting: dict[str, dict[str, Any]] = {}
         """Session to what its graph's channels held before a step that waits for an answer."""
         self.conversions = Conversions()
         self.last: Any = None
         """The state as it was seen last."""
+        self._busy: set[str] = set()
+        """The sessions of which a graph is at work in the session's own state."""
 
-    def of(self, graph: Pregel) -> State:
-        """Returns the state of a call of a graph, which is its own until the call is over."""
-        return State(graph, self._scribe, self)
+    def forget(self) -> None:
+        """A turn begins: channels that last a turn are empty."""
+        self._busy.clear()
+        for told in self.told.values():
+            for name, facts in self.declared.items():
+                if facts.scope == "turn":
+                    told.pop(name, None)
+
+    def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
+        """Returns the state of a call of a graph that no other runs.
+
+        It is the session's; of graphs that run beside each other, the first one's is.
+        """
+        session = self._scribe.session
+        is_sessions = session not in self._busy
+        self._busy.add(session)
+        return State(channels, self._scribe, self, are_kept=are_kept, is_sessions=is_sessions)
+
+    def inside(self, around: State, channels: Mapping[str, Any]) -> State:
+        """Returns the state of a graph that another one runs."""
+        return State(channels, self._scribe, self, around=around)
+
+    def is_free(self, session: str) -> None:
+        """The graph that worked in a session's own state is done."""
+        self._busy.discard(session)
 
 
 class State:
-    """The state of one call of a graph: what it holds first is what it was given."""
+    """The state of one call of a graph: what it holds first is what it was given.
 
-    def __init__(self, graph: Pregel, scribe: Scribe, states: States) -> None:
+    That of a graph inside another is told from the first run on that works in it.
+    """
+
+    def __init__(
+        self, channels: Mapping[str, Any], scribe: Scribe, states: States, *,
+        are_kept: bool = False, is_sessions: bool = False, around: State | None = None,
+    ) -> None:  # fmt: skip
         self._scribe, self._states, self._session = scribe, states, scribe.session
-        self._facts = channels_of(graph)
-        found = (n for n, c in graph.channels.items() if _holds_messages(c))
+        self._facts = channels_of(channels, are_kept=are_kept)
+        found = (n for n, c in channels.items() if holds_messages(c))
         self.conversation = frozenset(("messages", *found))
         """The channels that hold messages."""
-        before = states.told.get(self._session) if graph.checkpointer else None
-        self._told = None if before is None else dict(before)
-        """Channel to the value that is told; None before anything is known of it."""
+        self._is_sessions, self._around = is_sessions, around
+        self.id = ""
+        """Its name in the trace; empty for the session's, and before it is told."""
+        self._is_told = is_sessions
+        self._told: dict[str, Any] = {}
+        """Channel to the value that judges hold."""
+        if is_sessions:
+            self._told = states.told.setdefault(self._session, dict(scribe.given))
+        self._held: Mapping[str, Any] = {}
+        """What the channels hold, before that is told."""
         self._writes: list[_Write] = []
-        self._has_begun = self._pauses = False
-        self._is_narrow = is_narrow(graph.output_channels, [*self._facts])
+        self._pauses = self.is_at_work = False
+        """A node of the graph has begun to work."""
         self._before: dict[str, Any] = {}
         """What channels held before the step that waits for an answer."""
         self._resumed: frozenset[str] = frozenset()
@@ -136,50 +125,87 @@ class State:
 
     def end(self) -> None:
         """The call is over: the session's next one goes on with what it left."""
-        if self._told is not None:
-            self._states.told[self._session] = self._told
-        if self._before:
-            self._states.waiting[self._session] = self._before
+        if self._is_sessions:
+            self._states.is_free(self._session)
+            if self._before:
+                self._states.waiting[self._session] = self._before
 
     def wrote(
         self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
     ) -> None:
         """A node has returned something; it holds when its step is over."""
         found = {name: told_write(value) for name, value in update.items() if is_state(name)}
-        if found:
+        if found and self._is_told:
             self._writes.append(_Write(found, agent, run, group, branch))
 
-    def became(self, values: Any) -> None:
-        """The step is over, and the state is this; the first time, it is what was given."""
-        self._states.last = values
-        if self._is_narrow:
-            return
-        if not isinstance(values, Mapping):
-            self._writes.clear()
-            return
-        if self._has_begun:
-            if INTERRUPT not in values:  # Else its step is not over.
-                self._settle(values)
-            return
-        self._take(values)
-
-    def held(self, values: Mapping[str, Any]) -> None:
-        """The step is over, and all channels hold this, of a graph that puts out some of them."""
-        if not self._is_narrow:
-            return
-        if self._writes:
-            self._settle(values)
-        else:
+    def began(self, values: Mapping[str, Any]) -> None:
+        """The call begins: the channels hold what they held before it, and what it is given."""
+        self._held = values
+        if self._is_told:
+            self._go_on(values)
             self._take(values)
+
+    def became(self, values: Mapping[str, Any]) -> None:
+        """The step is over, and the channels hold this: before a node works, what was given."""
+        if not self.is_at_work:
+            self.began(values)
+            return
+        self._held = values
+        if self._is_told:
+            self._settle(values)
+
+    def open(self) -> None:
+        """A run works in it: it is told from now on."""
+        if self._is_told:
+            return
+        self._is_told = True
+        around, shares = self._around, {}
+        if around is not None:
+            around.open()
+            shares = {
+                name: around._told[name] for name, value in self._held.items()
+                if name in around._told and name in self._facts
+                and _begins_with(value, around._told[name])
+            }  # fmt: skip
+        self.id = self._scribe.state_opened(
+            self._facts, around.id if around is not None else "", tuple(shares)
+        )
+        self._told = shares
+        self._take(self._held)
+
+    def received(self, given: Any, reads: Collection[str]) -> tuple[tuple[str, ...], Any]:
+        """Returns of what a node is given the channels that hold it, and all that none does.
+
+        LangGraph leaves out channels that hold nothing, of those that the node ``reads``.
+        """
+        names = [*given] if isinstance(given, Mapping) else names_of(given)
+        if names is None or isinstance(given, BaseMessage):
+            return (), self._plain(given, None)
+        channels, more = [], {}
+        for name in names:
+            value = given[name] if isinstance(given, Mapping) else getattr(given, name, None)
+            if name in self._facts and _is_held(value, self._now(name)):
+                channels.append(name)
+            else:
+                more[name] = value
+        empty = (name for name in reads if name in self._facts and name not in names)
+        channels += [name for name in empty if self._now(name) is not _UNKNOWN]
+        return tuple(channels), self._plain(more, None) or None
+
+    def _now(self, name: str) -> Any:
+        """Returns what judges hold of a channel."""
+        facts = self._facts[name]
+        if name in self._told:
+            return self._told[name]
+        is_declared = bool(self.id) or name in self._states.declared
+        return empty_value(facts.reducer, facts.default) if is_declared else _UNKNOWN
 
     def _take(self, values: Mapping[str, Any]) -> None:
         """Tells what a graph is given, or finds in its channels."""
-        self._has_begun = True
-        self._go_on(values)
-        if self._told is None:
-            given = self._scribe.given
-            self._told = {name: _as_held(one, values.get(name)) for name, one in given.items()}
         told = self._told
+        for name in told.keys() & self._scribe.given.keys() if self._is_sessions else ():
+            if told[name] is self._scribe.given[name]:
+                told[name] = _as_held(told[name], values.get(name))
         update: dict[str, Any] = {}
         now: dict[str, Any] = {}
         for name, value in values.items():
@@ -197,13 +223,30 @@ class State:
             told[name] = value
             if not self._is_ours(name, facts):
                 now[name] = value
+        update |= self._expired(values)
         if update:
             self._scribe.wrote(
-                self._plain_whole(update), values=self._plain_whole(now), cause="user"
-            )
+                self._plain_whole(update), values=self._plain_whole(now), cause="user",
+                state=self.id,
+            )  # fmt: skip
+
+    def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns resets of the channels that hold nothing any more."""
+        gone = [
+            name for name, held in self._told.items()
+            if name in self._facts and name not in values and held is not None
+        ]  # fmt: skip
+        found = {}
+        for name in gone:
+            facts = self._facts[name]
+            del self._told[name]
+            found[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
+        return found
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
         """Takes up a step that has waited, if the channels hold what they held before it."""
+        if not self._is_sessions:
+            return
         before = self._states.waiting.get(self._session, {})
         if all(_is_unchanged(values.get(name), held) for name, held in before.items()):
             self._resumed = frozenset(self._states.waiting.pop(self._session, ()))
@@ -216,7 +259,7 @@ class State:
         """Tells each write, the last one of a channel with what it holds now."""
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
-        told = self._told = {} if self._told is None else self._told
+        told = self._told
         last = {name: place for place, write in enumerate(writes) for name in write.update}
         if self._pauses:
             self._before.update({name: told.get(name) for name in last if name in self._facts})
@@ -241,19 +284,24 @@ class State:
                 else:
                     update[name] = given
                 if after is not _UNKNOWN:
+                    is_else = facts.reducer == "replace" and update[name] is not after
                     told[name] = after
-                    if name in resumed or not self._is_ours(name, facts):
+                    if name in resumed or is_else or not self._is_ours(name, facts):
                         now[name] = after
             if update:
                 self._scribe.wrote(
                     self._plain(update, write.run), write.agent, write.run,
                     values=self._plain_whole(now, write.run), group=write.group,
-                    branch=write.branch,
+                    branch=write.branch, state=self.id,
                 )  # fmt: skip
+        expired = self._expired(values) if values else {}
+        if expired:
+            self._scribe.wrote(self._plain_whole(expired), state=self.id)
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
         """Whether judges make a channel's new value from the update alone."""
-        return ":" not in facts.reducer and self._states.declared.get(name) == facts
+        is_known = bool(self.id) or self._states.declared.get(name) == facts
+        return ":" not in facts.reducer and is_known
 
     def _plain(self, value: Any, run: Run | None) -> Any:
         return plain(value, partial(self._logged, run))
@@ -276,14 +324,29 @@ class State:
 _UNKNOWN: Final = object()
 
 
-def _holds_messages(channel: Any) -> bool:
-    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
-    return function is not None and function.__module__ == _MESSAGES
-
-
 def _as_held(given: Any, held: Any) -> Any:
     """Returns what a scenario gives as the channel holds it: messages are the graph's."""
     return held[: len(given)] if isinstance(given, list) and messages_in(held) else given
+
+
+def _begins_with(value: Any, before: Any) -> bool:
+    """Whether a value is another, or a list that goes on where that one ends."""
+    if value is before:
+        return True
+    if isinstance(value, list) and isinstance(before, Sequence) and len(value) >= len(before):
+        return leading_same([*before], value) == len(before) > 0
+    return False
+
+
+def _is_held(value: Any, held: Any) -> bool:
+    """Whether a value that a node is given is what judges hold."""
+    if value is held:
+        return True
+    if isinstance(value, list) and isinstance(held, Sequence) and not isinstance(held, str):
+        return len(value) == len(held) and (
+            leading_same([*held], value) == len(value) or [*held] == value
+        )
+    return type(value) is type(held) and bool(value == held)
 
 
 def _is_several(given: Any) -> bool:

@@ -112,9 +112,8 @@ def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, 
             raise suspended.by from None
 
     plain = {key: value for key, value in args.items() if key not in _INNER}
-    given = plain if asked is None or not isinstance(asked.call.args, dict) else asked.call.args
     try:
-        found = use(tool.name, given, shown, asked)
+        found = use(tool.name, plain, shown, asked)
     except _Suspended as suspended:
         raise suspended.by from None
     return _later(found) if inspect.isawaitable(found) else answer(found)

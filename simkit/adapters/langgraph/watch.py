@@ -6,18 +6,18 @@ waits for those that were started before it, so that a run is the same every tim
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
-from langgraph.types import Command, Send
+from langgraph.types import Command
 
 from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.endings import ending
+from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.filters import Filters, wrapping
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import (
@@ -28,11 +28,14 @@ from simkit.adapters.langgraph.names import (
     is_workflow,
     name_of,
     path_of,
+    reads_of,
 )
 from simkit.adapters.langgraph.routes import Routes
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.taps import End, Hear, namespace_now
-from simkit.adapters.langgraph.whole import WHOLE
+from simkit.adapters.langgraph.tasks import Root, Task
+from simkit.adapters.langgraph.tools import calling
+from simkit.adapters.langgraph.whole import WHOLE, Held
 from simkit.adapters.pilots import Cockpit
 
 END: Final = "__end__"
@@ -40,47 +43,6 @@ RETURNED: Final = "__return__"
 """Where a function's result stands, in the Functional API."""
 PATIENCE_S: Final = 10.0
 """How long a task waits for its turn before it runs beside the others."""
-
-
-class Root:
-    """One call of a graph that no other graph runs."""
-
-    __slots__ = ("graph", "parts", "state", "steps")
-
-    def __init__(self, graph: Pregel, state: State) -> None:
-        self.graph, self.state = graph, state
-        self.steps: list[Run] = []
-        """Activations that are over and after which nothing was saved yet."""
-        self.parts: dict[tuple[tuple[str, ...], str], Run] = {}
-        """Activations of agents that are no node's: prebuilt ones that code calls."""
-
-
-class Task:
-    """One execution of a node."""
-
-    __slots__ = (
-        "agent", "before", "branch", "graph", "group", "id", "is_own", "is_saved", "node", "over",
-        "parent", "path", "root", "run", "sent",
-    )  # fmt: skip
-
-    def __init__(
-        self, payload: Mapping[str, Any], path: tuple[str, ...], graph: Pregel | None, root: Root
-    ) -> None:
-        self.id, self.node = payload["id"], payload["name"]
-        self.path, self.graph, self.root = path, graph, root
-        self.agent = self.node
-        self.is_own = True
-        """It is an activation of its agent; else a part of one."""
-        self.is_saved = False
-        """It was done before the graph stopped, and does not work again."""
-        is_sent = path or "__pregel_push" in payload["triggers"]
-        self.sent = payload["input"] if is_sent else None
-        """What it was given, where that is not the pipeline's state."""
-        self.run: Run | None = None
-        self.group = self.branch = self.parent = ""
-        self.before: Task | None = None
-        """The task that was started before it, beside it."""
-        self.over = threading.Event()
 
 
 def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> bool:
@@ -92,6 +54,44 @@ def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> 
         return False
     is_beside = where.rpartition("|")[0] == there.rpartition("|")[0] and not one.update
     return there.startswith(where) or is_beside
+
+
+def _received(task: Task) -> tuple[tuple[str, ...], Any]:
+    """Returns the channels that a task was given, and what it was given beside them."""
+    reads = () if task.is_sent else reads_of(task.graph, task.node)
+    return task.state.received(task.given, reads)
+
+
+def _put_out(task: Task | None, result: Any, run: Run) -> Any:
+    """Returns what a node's run put out: what it returned; None where that is what the model said.
+
+    That is where it returned messages alone, or beside them what it was given.
+    """
+    if task is None or not result:
+        return None
+    if not isinstance(result, Mapping):
+        return result
+    if RETURNED in result or END in result:
+        value = result.get(RETURNED, result.get(END))
+        is_said = run.final is not None and value == run.final.content
+        return None if is_said else value
+    given = task.given if isinstance(task.given, Mapping) else {}
+    says_more = any(
+        name not in task.state.conversation and not _is_unchanged(value, given.get(name))
+        for name, value in result.items()
+    )
+    return result if says_more or run.final is None else None
+
+
+def _is_unchanged(value: Any, before: Any) -> bool:
+    return value is before or (type(value) is type(before) and bool(value == before))
+
+
+def _graph_with(task: Task | None, command: Command[Any], root: Root | None) -> Pregel | None:
+    """Returns the graph to whose nodes a command of a task goes, if it is known."""
+    if command.graph is None and task is not None:
+        return task.graph
+    return root.graph if root is not None else None
 
 
 class Watch:
@@ -122,6 +122,8 @@ class Watch:
         """What nodes raised, in the order in which they did."""
         self._moved: list[tuple[str, Command[Any]]] = []
         """Commands that were seen, and where: they pass through several graphs."""
+        self._works_in: dict[str, State] = {}
+        """Activation to the state in which it works."""
         self._known: dict[int, Mapping[str, str]] = {}
         self.asks: dict[str, list[Mapping[str, Any]]] = {}
         """Session to the interrupts that wait for an answer."""
@@ -135,6 +137,8 @@ class Watch:
         self._is_stopped = False
         self._problems.clear()
         self._moved.clear()
+        self._works_in.clear()
+        self.states.forget()
         self.filters.forget()
         self._routes.forget()
 
@@ -145,21 +149,28 @@ class Watch:
         with self._writing():
             path = path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
-            root = outer.root if outer is not None else Root(graph, self.states.of(graph))
+            is_first = outer is None
+            if outer is None:
+                are_kept = bool(graph.checkpointer)
+                root = Root(graph, self.states.of(graph.channels, are_kept=are_kept))
+            else:
+                root = outer.root
             if not within:
                 self._go_on()
                 self.states.last = None
                 if not graph.checkpointer:
                     self.filters.restart()
-        return partial(self._heard, root, graph, within), partial(self._ended, root, within)
+        hear = partial(self._heard, root, graph, within, object())
+        return hear, partial(self._ended, root, is_first)
 
-    def _ended(self, root: Root, within: tuple[str, ...], problem: BaseException | None) -> None:
+    def _ended(self, root: Root, is_first: bool, problem: BaseException | None) -> None:
         with self._writing():
             self._start_all()
-            if within:
+            if not is_first:
                 return
             if problem is None:
-                root.state.settle()
+                for state in (root.state, *root.states.values()):
+                    state.settle()
             root.state.end()
             tasks = [task for task in self._tasks.values() if task.root is root]
             for task in tasks:
@@ -205,41 +216,57 @@ class Watch:
         places = (place for place, one in enumerate(self._problems) if one is problem)
         return next(places, len(self._problems))
 
-    def _heard(self, root: Root, graph: Pregel, within: tuple[str, ...], chunk: Any) -> None:
+    def _heard(
+        self, root: Root, graph: Pregel, within: tuple[str, ...], hearer: object, chunk: Any
+    ) -> None:
         namespace, mode, payload = chunk
         path = path_of("|".join((*within, *namespace)))
         with self._writing():
             if mode == "tasks" and "triggers" in payload:
-                self._starts(root, graph, path, payload, not namespace)
+                state = root.states.get((hearer, namespace), root.state)
+                self._starts(root, graph, path, payload, state, not namespace)
                 return
             self._start_all()
             if mode == "tasks":
                 self._ends(root, path, payload)
+            elif mode == WHOLE:
+                self._holds(root, path, (hearer, namespace), payload)
             elif path:
                 return
             elif mode == "values":
-                root.state.became(payload)
-            elif mode == WHOLE:
-                root.state.held(payload)
+                self.states.last = payload
             else:
                 self._scribe.saved(root.steps[0] if len(root.steps) == 1 else None)
                 root.steps.clear()
+
+    def _holds(
+        self, root: Root, path: tuple[str, ...], place: tuple[object, tuple[str, ...]], held: Held
+    ) -> None:
+        """A call of a graph begins, or a step of one is over."""
+        outer = self._tasks.get(path[-1]) if path else None
+        if held.is_first:
+            around = root.state if outer is None else outer.state
+            is_roots = not path
+            root.states[place] = (
+                root.state if is_roots else self.states.inside(around, held.channels)
+            )
+            root.states[place].began(held.values)
+        else:
+            root.states[place].became(held.values)
 
     # Tasks
 
     def _starts(
         self, root: Root, graph: Pregel, path: tuple[str, ...], payload: Mapping[str, Any],
-        is_direct: bool,
+        state: State, is_direct: bool,
     ) -> None:  # fmt: skip
         """A task begins, of a node of the graph itself (``is_direct``) or of one below."""
         beside = [one for one in self._starting if one.root is root]
-        if not path and not beside:
-            root.state.settle()
         outer = self._tasks.get(path[-1]) if path else None
-        node = payload["name"]
+        node, state.is_at_work = payload["name"], True
         self.met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
-        task = Task(payload, path, holds, root)
+        task = Task(payload, path, holds, root, state)
         given = (payload.get("metadata") or {}).get("lc_agent_name")
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
@@ -299,13 +326,27 @@ class Watch:
 
     def _part(self, path: tuple[str, ...], task: Task) -> Run:
         """Returns the activation of a prebuilt agent that is called, and is no node itself."""
-        key, parts = (path, task.agent), task.root.parts
+        call = self._carried_out() if task.parent else ""
+        key, parts = (path, task.agent, call), task.root.parts
         run = parts.get(key)
         if run is None or run.is_over:
             self._start_all()
-            run = parts[key] = self._scribe.begin_run(task.agent, parent=task.parent)
+            task.state.open()
+            channels, received = _received(task)
+            run = parts[key] = self._scribe.begin_run(
+                task.agent, parent=task.parent, call_id=call, state=task.state.id,
+                channels=channels, received=received,
+            )  # fmt: skip
+            self._works_in[run.id] = task.state
             self.filters.began(run, path)
         return run
+
+    def _carried_out(self) -> str:
+        """Returns our id of the tool call that this code carries out; empty for none."""
+        asked = self._scribe.asked(calling.get())
+        if asked is None or asked.is_answered or asked.call.is_handoff:
+            return ""
+        return asked.call.id
 
     def _start_all(self) -> None:
         """Tells the start of the tasks that a step begins: several are a parallel group."""
@@ -315,10 +356,14 @@ class Watch:
         for task in own:
             outer = task.branch
             sent = self._plain(task.sent)
+            task.state.open()
+            channels, received = _received(task)
             task.run = self._scribe.begin_run(
                 task.agent, sent, group=group, branch=outer, outer=outer if group else "",
-                parent=task.parent,
+                parent=task.parent, call_id=self._carried_out() if task.parent else "",
+                is_node=True, state=task.state.id, channels=channels, received=received,
             )  # fmt: skip
+            self._works_in[task.run.id] = task.state
             self.filters.began(task.run, task.path)
             task.group = group
             if group:
@@ -332,29 +377,29 @@ class Watch:
         for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
             self._scribe.end_run(root.parts.pop(key))
         result, run = payload["result"], task.run
-        if not path and payload["error"] is None and not (task.is_saved and root.state.goes_on):
-            root.state.wrote(result, task.agent, run, task.group, task.branch)
+        state = task.state
+        if payload["error"] is None and not (task.is_saved and state.goes_on):
+            is_its = run is not None and self._works_in.get(run.id) is state
+            state.wrote(result, task.agent, run if is_its else None, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
-            self._over(run, payload["error"] is not None, result)
+            self._over(run, payload["error"] is not None, task, result)
         if task.is_own and payload["error"] is None:
             self._routes.tell(task.id, run)
         if not path and run is not None:
             root.steps.append(run)
         task.over.set()
 
-    def _over(self, run: Run, has_failed: bool, output: Any = None) -> None:
+    def _over(
+        self, run: Run, has_failed: bool, task: Task | None = None, output: Any = None
+    ) -> None:
         if has_failed:
             self._scribe.end_run(run, "failed")
         elif run.final is None and any(one.run == run.id for one in self._scribe.requested):
             self._scribe.end_run(run, "handed_off")
-        elif run.final is None and output:
-            is_held = isinstance(output, Mapping)
-            value = output.get(RETURNED, output.get(END, output)) if is_held else output
-            self._scribe.end_run(run, output=self._plain(value))
         else:
-            self._scribe.end_run(run)
+            self._scribe.end_run(run, output=self._plain(_put_out(task, output, run)))
 
     def _interrupted(
         self, path: tuple[str, ...], task: Task, interrupts: Sequence[Mapping[str, Any]]
@@ -418,7 +463,7 @@ class Watch:
                 self._routes.chose(path[-1], labels, [self._agent_of(n, root) for n in nodes])
 
     def moved(self, namespace: str, command: Command[Any]) -> None:
-        """Control goes to other nodes, if they are other agents: a handoff, or a router's choice.
+        """Control goes to other nodes, if they are other agents: a handoff, or a route.
 
         What a model has asked for is a handoff already.
         """
@@ -433,22 +478,27 @@ class Watch:
             is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
             if is_tools:  # Whoever called the tool passes control, not the node that runs it.
                 run = next((one for one in reversed(self._scribe.runs) if one.said), run)
-            goto = command.goto
-            targets = [goto] if isinstance(goto, (str, Send)) else goto
             requested = [r for r in self._scribe.requested if is_tools or r.run == run.id]
             asked = {r.to_agent for r in requested}
-            for target in targets:
-                node = target.node if isinstance(target, Send) else target
+            graph = _graph_with(task, command, root)
+            chosen: list[str] = []
+            for node, given in targets_of(command):
                 agent = self._agent_of(node, root)
                 if node == END or agent == run.agent or agent in asked:
                     continue
-                if not isinstance(target, Send):
-                    asked.add(agent)
-                if run.agent in self.routers:
-                    self._routes.chose(path[-1], (), (agent,))
+                payload = given if given is not command.update else self._beside(given, root)
+                is_route = run.agent in self.routers or not is_handoff(
+                    command, node, payload, graph, is_tools=is_tools
+                )
+                if is_route:
+                    chosen.append(agent)
                     continue
-                given = target.arg if isinstance(target, Send) else command.update
-                self._scribe.hand_over(run.agent, agent, self._payload(given, root), run=run)
+                if given is command.update:
+                    asked.add(agent)
+                payload = self._plain(self._beside(given, root)) or None
+                self._scribe.hand_over(run.agent, agent, payload, run=run)
+            if chosen:
+                self._routes.chose(path[-1], (), chosen)
 
     def _root_at(self, path: tuple[str, ...]) -> Root | None:
         found = (self._tasks[one].root for one in reversed(path) if one in self._tasks)
@@ -459,13 +509,12 @@ class Watch:
             return self.named[node]
         return self._nodes_of(root.graph).get(node, node) if root is not None else node
 
-    def _payload(self, given: Any, root: Root | None) -> Any:
-        """Returns what is handed over beside the conversation."""
+    def _beside(self, given: Any, root: Root | None) -> Any:
+        """Returns what is passed on beside the conversation."""
         if not isinstance(given, Mapping):
-            return self._plain(given)
+            return given
         conversation = root.state.conversation if root is not None else ()
-        more = {key: value for key, value in given.items() if key not in conversation}
-        return self._plain(more) or None
+        return {key: value for key, value in given.items() if key not in conversation}
 
     def wrote(self, namespace: str, node: str, given: Any, result: Any) -> None:
         """A node's code is done: what it returns may take messages away."""

@@ -1,44 +1,61 @@
-"""What all channels of a graph hold that puts out some of them (`output_schema`)."""
+"""What all channels of a graph hold when a call begins, and when each of its steps is over."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel._io import read_channels
 from langgraph.pregel._loop import PregelLoop
 
+from simkit.adapters.langgraph.channels import is_state
 from simkit.transports.installing import Made, Row
 
 WHOLE: Final = "simkit"
 """A stream's mode that nobody else asks for."""
 
 
-def is_narrow(puts_out: str | Sequence[str], channels: str | Sequence[str]) -> bool:
-    """Whether some channels are not put out."""
-    are_lists = not isinstance(puts_out, str) and not isinstance(channels, str)
-    return are_lists and not set(channels) <= set(puts_out)
+class Held(msgspec.Struct, frozen=True):
+    """What the channels of one call of a graph hold."""
+
+    channels: Mapping[str, Any]
+    """As the graph declares them."""
+    values: Mapping[str, Any]
+    is_first: bool
+    """The call begins."""
 
 
-def _told(before: Made) -> Made:
+def _began(before: Made) -> Made:
+    def _first(self: Any, **options: Any) -> Any:
+        found = before(self, **options)
+        _tell(self, True)
+        return found
+
+    return _first
+
+
+def _stepped(before: Made) -> Made:
     def after_tick(self: Any) -> None:
         try:
             before(self)
         except GraphInterrupt:  # The step is over all the same.
-            _tell(self)
+            _tell(self, False)
             raise
-        _tell(self)
+        _tell(self, False)
 
     return after_tick
 
 
-def _tell(loop: Any) -> None:
-    hears = loop.stream is not None and WHOLE in loop.stream.modes
-    if hears and is_narrow(loop.output_keys, loop.stream_keys):
-        values = read_channels(loop.channels, loop.stream_keys)
-        loop.stream((loop.checkpoint_ns, WHOLE, values))
+def _tell(loop: Any, is_first: bool) -> None:
+    if loop.stream is not None and WHOLE in loop.stream.modes:
+        names = [name for name in loop.channels if is_state(name)]
+        held = Held(loop.specs, read_channels(loop.channels, names), is_first)
+        loop.stream((loop.checkpoint_ns, WHOLE, held))
 
 
-ROWS: Final[tuple[Row, ...]] = ((PregelLoop, "after_tick", _told),)
-"""What to replace so that streams tell it when a step is over."""
+ROWS: Final[tuple[Row, ...]] = (
+    (PregelLoop, "_first", _began), (PregelLoop, "after_tick", _stepped),
+)  # fmt: skip
+"""What to replace so that streams tell what channels hold."""

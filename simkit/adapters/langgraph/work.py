@@ -21,6 +21,7 @@ from simkit.adapters.langgraph.watch import Watch
 from simkit.adapters.pilots import Cockpit
 from simkit.messages import Usage
 from simkit.scenario.apps import AgentRule
+from simkit.wire.values import Offer
 
 
 class Work:
@@ -129,7 +130,7 @@ class Work:
             if run is None or run.model_calls != before:
                 return
             ours = self.watch.states.conversions.of(("agent", run.agent), sent)
-            call = self._scribe.sent(run, ours, tools, {})
+            call = self._scribe.sent(run, ours, [*map(Offer, tools)], {})
             counted = getattr(said, "usage_metadata", None)
             usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
             message = as_message(said)

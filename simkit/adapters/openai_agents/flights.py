@@ -65,7 +65,7 @@ class FlightLog:
         self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
         self._ruled = dict(self.scribe.handoff_tools)
         """The tools of which the scenario says to whom they pass control."""
-        self.names, self.loops = Names(), Loops()
+        self.names, self.loops = Names(self._ruled), Loops()
         self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
         self.next_number = itertools.count(1).__next__
         """Returns what stands for something that is drawn anew each time."""

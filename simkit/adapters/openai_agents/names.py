@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agents import Agent, Handoff
@@ -15,7 +15,9 @@ class Names:
     one agent as long as they have one name: code may make its agents anew for every message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ruled: Mapping[str, str]) -> None:
+        """``ruled`` are the tools of which the scenario says to which agent they pass control."""
+        self._ruled = ruled
         self._names: dict[int, tuple[Any, str]] = {}
         """By identity; the agent is kept, so that its identity stays its own."""
 
@@ -28,6 +30,9 @@ class Names:
             number = taken[agent.name] = taken.get(agent.name, 0) + 1
             name = agent.name if number == 1 else f"{agent.name} ({number})"
             self._names.setdefault(id(agent), (agent, name))
+            for tool, target in _handoffs_of(agent):
+                if tool in self._ruled and target is not None:
+                    self._names[id(target)] = target, self._ruled[tool]
 
     def of(self, agent: Any) -> str:
         """Returns an agent's name."""
@@ -36,12 +41,22 @@ class Names:
 
     def handoffs_of(self, agent: Any) -> dict[str, str]:
         """Returns the tools by which an agent passes control, with the agents that get it."""
-        found = {}
-        for one in agent.handoffs:
-            target = target_of(one)
-            tool = one.tool_name if isinstance(one, Handoff) else Handoff.default_tool_name(one)
-            found[tool] = self.of(target) if target is not None else one.agent_name
-        return found
+        return {
+            tool: self.of(target) if target is not None else one.agent_name
+            for one, (tool, target) in zip(agent.handoffs, _handoffs_of(agent), strict=True)
+        }
+
+
+def _handoffs_of(agent: Any) -> list[tuple[str, Any]]:
+    """Returns the tools by which an agent passes control, each with the agent behind it, if that
+    is known."""
+    return [
+        (
+            one.tool_name if isinstance(one, Handoff) else Handoff.default_tool_name(one),
+            target_of(one),
+        )
+        for one in agent.handoffs
+    ]
 
 
 def target_of(handoff: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +23,7 @@ from simkit.adapters.pydantic_ai.names import Names
 from simkit.adapters.sync_loops import Loops
 from simkit.errors import RunHalted
 from simkit.messages import JsonValue, Message, Usage
+from simkit.wire.values import Offer
 
 OUTPUT: Final = "output"
 """The guardrail that refuses output: the agent's output type, and its validators."""
@@ -76,8 +76,6 @@ class FlightLog:
         self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
         self.has_flown = False
         """Whether the framework was at work in this turn."""
-        self.next_number = itertools.count(1).__next__
-        """Returns what stands for an id that is drawn anew each time."""
 
     def clear(self) -> None:
         """Forgets the last turn, and what it left open."""
@@ -221,7 +219,7 @@ class FlightLog:
             run = flight.run
             if run is None or run.model_calls != flight.unheard:
                 return
-            call = self.scribe.sent(run, sent, tools, {"model": model})
+            call = self.scribe.sent(run, sent, [*map(Offer, tools)], {"model": model})
             said = as_message(response)
             usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
             self.scribe.replied(run, call, said, "calls" if said.calls else "text", usage)

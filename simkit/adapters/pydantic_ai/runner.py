@@ -15,7 +15,7 @@ import pydantic_ai.models
 from pydantic_ai import Agent
 from pydantic_graph import Step
 
-from simkit.adapters.pydantic_ai import drawn, graphs
+from simkit.adapters.pydantic_ai import graphs
 from simkit.adapters.pydantic_ai.capability import Seen
 from simkit.adapters.pydantic_ai.flights import Flight, FlightLog
 from simkit.adapters.pydantic_ai.messages import text_of
@@ -121,7 +121,6 @@ def _rows() -> Iterator[Row]:
     yield Agent, "run", _named
     yield Step, "call", graphs.heard
     yield pydantic_ai.models, "ALLOW_MODEL_REQUESTS", _allowed
-    yield from drawn.rows()
     for name in ("pydantic_ai._utils", "pydantic_graph._utils"):
         module = sys.modules.get(name)
         if hasattr(module, "get_event_loop"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simkit.expect.lints.arguments import ArgumentLost
 from simkit.expect.lints.clients import (
     CutReplyTaken,
     RetriedInVain,
@@ -33,7 +34,7 @@ from simkit.expect.lints.handoffs import (
 from simkit.expect.lints.interrupts import AskedAgain
 from simkit.expect.lints.pairing import Pairing
 from simkit.expect.lints.relevance import IrrelevantShare
-from simkit.expect.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed
+from simkit.expect.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed, Unread
 from simkit.expect.lints.sequence import (
     IllegalSequence,
     OrphanCall,
@@ -46,6 +47,7 @@ from simkit.expect.lints.state import (
     InPlaceChange,
     LostUpdate,
     Shrinking,
+    TwiceAnswered,
 )
 from simkit.expect.lints.tools import OpenWork, RepeatedCall
 
@@ -59,6 +61,7 @@ def all_lints() -> Iterator[Lint]:
     yield Uncontrolled()
     yield Unplayed()
     yield Drifted()
+    yield Unread()
     yield OrphanResult(pairing)
     yield OrphanCall(pairing)
     yield WrongInstructions()
@@ -84,6 +87,7 @@ def all_lints() -> Iterator[Lint]:
     yield Shrinking()
     yield DoubleCount()
     yield InPlaceChange()
+    yield TwiceAnswered()
     yield LimitPassed()
     yield UndeclaredEdge()
     yield RepeatedCall()
@@ -92,6 +96,7 @@ def all_lints() -> Iterator[Lint]:
     yield AskedAgain()
     yield OpenWork()
     yield AmbiguousRoute()
+    yield ArgumentLost()
     yield RetriedInVain()
     yield RetriedTooEarly()
     yield CutReplyTaken()

@@ -23,17 +23,26 @@ class WrongInstructions:
     must hold the declared instructions; a title or a note around them is allowed, and instructions
     with references (``${…}``) are not compared. An agent without instructions must have no block.
     Later calls of a run repeat its first parts and are not looked at again.
-    Seen in pydantic-ai#885 and #1032.
+
+    Code makes its contexts itself. There a block of another agent is found, where an adapter knows
+    both agents' instructions word for word: a history that was handed over with the first agent's
+    prompt in it. Reported once for each pair of a turn. Seen in pydantic-ai#885 and #1032.
     """
 
     id = "CTX-03"
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
+    def __init__(self) -> None:
+        self._found: set[tuple[int, str, str]] = set()
+        """Turn and agent, with the agent whose instructions it is sent."""
+
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at the first context of each run."""
         facts = view.pipeline.agents.get(event.agent)
-        if event.base or facts is None or "sections" not in view.pipeline.observes:
+        if event.base or facts is None:
             return ()
+        if view.pipeline.is_code:
+            return self._of_another(event, facts.instructions, view)
         if _is_plain(event.parts, event.agent, facts.instructions):
             return ()
         call = view.calls[event.call]
@@ -43,6 +52,37 @@ class WrongInstructions:
             return ()
         what = f"agent {event.agent!r} {wrong} in turn {event.turn}"
         return (Hit(self.id, what, event.turn, event.agent, call.index),)
+
+    def _of_another(self, event: e.ContextBuilt, own: str, view: View) -> Iterable[Hit]:
+        """Looks for other agents' instructions among the system messages that code sends."""
+        if not _is_whole(own):
+            return ()
+        call = view.calls[event.call]
+        blocks: set[str] = set()
+        for message in call.context.messages:
+            if message.role == "system":
+                blocks |= {message.content.strip(), *message.content.strip().split("\n\n")}
+        hits = []
+        for name, facts in view.pipeline.agents.items():
+            text = facts.instructions.strip()
+            key = (event.turn, event.agent, name)
+            if name == event.agent or not _is_whole(text) or text in own or key in self._found:
+                continue
+            if text not in blocks:
+                continue
+            self._found.add(key)
+            beside = "" if own.strip() in blocks else ", and not its own"
+            what = (
+                f"agent {event.agent!r} is sent the instructions of {name!r}{beside} in turn "
+                f"{event.turn}: {_shown(text)}"
+            )
+            hits.append(Hit(self.id, what, event.turn, event.agent, call.index))
+        return hits
+
+
+def _is_whole(instructions: str) -> bool:
+    """Whether an agent's instructions are known word for word: there are some, and none is made."""
+    return bool(instructions) and "${" not in instructions and "{" not in instructions
 
 
 def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from simkit import events as e
 from simkit.expect.findings import Hit
@@ -43,21 +45,37 @@ class RequestLost:
     this call or said in this turn. Where code builds the context, any text inside of a message that
     is JSON counts too, and of what is delegated: its sender puts the request into its own words.
     Isolation may be declared: the contract says ``history: none``, or the recipe has a ``task``.
-    Seen in agent-framework#3161.
+    An agent that code uses as a tool is asked by its caller, who goes on: it owes nothing to the
+    user. Where no adapter says whether one is, it is a warning. Seen in agent-framework#3161.
     """
 
     id = "HND-03"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
+    kinds: tuple[type, ...] = (e.ContextBuilt, e.TurnFinished)
 
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the first context of each handoff's target."""
+    def __init__(self) -> None:
+        self._lost: list[_Lost] = []
+
+    def look(self, event: e.ContextBuilt | e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Looks at the first context of each handoff's target; of code, again at the turn's end."""
+        if isinstance(event, e.TurnFinished):
+            lost, self._lost = self._lost, []
+            return [hit for one in lost for hit in one.hits(view)]
+        lost_here = self._missing(event, view)
+        if lost_here is None:
+            return ()
+        if view.pipeline.is_code:
+            self._lost.append(lost_here)
+            return ()
+        return (lost_here.hit,)
+
+    def _missing(self, event: e.ContextBuilt, view: View) -> _Lost | None:
         found = first_call_of_target(event, view)
         if found is None:
-            return ()
+            return None
         call, asked = found
         contract = contract_of(asked, view.pipeline)
         if contract is not None and contract.history == "none":
-            return ()
+            return None
         said = view.turns[-1].message
         isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
         others = [asked.query or ""]
@@ -65,8 +83,9 @@ class RequestLost:
             others += _inner_texts(said.data if said is not None else None)
             if view.handoffs[asked.handoff].mode == "delegate":
                 others += _inner_texts(asked.payload)
-        if _is_shown(call.context.parts, said, others, isolated):
-            return ()
+        parts = call.context.parts
+        if _is_shown(parts, said, others, isolated):
+            return None
         missing = (
             "is not sent the user's message"
             if asked.query is None
@@ -76,7 +95,35 @@ class RequestLost:
             f"agent {event.agent!r}, to which {asked.from_agent!r} handed off in turn "
             f"{event.turn}, {missing}"
         )
-        return (Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked)),)
+        hit = Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked))
+        given = [*_inner_texts(asked.payload)]
+        is_asked = bool(given) and _is_shown(parts, None, given, isolated)
+        return _Lost(hit, asked, len(view.turns[-1].calls), is_asked)
+
+
+class _Lost(NamedTuple):
+    """A request that a target is not sent, before it is known what the target is used for."""
+
+    hit: Hit
+    asked: HandoffEvent
+    calls: int
+    """How many model calls the turn had by then."""
+    is_asked: bool
+    """The target is sent what the handoff itself carries."""
+
+    def hits(self, view: View) -> Iterable[Hit]:
+        """Returns the hit as bad as it is, now that the turn is over."""
+        is_tool = view.handoffs[self.asked.handoff].mode == "delegate" or self._has_gone_on(view)
+        if is_tool and self.is_asked:
+            return ()
+        is_known = view.pipeline.has_adapter and not is_tool
+        return (self.hit if is_known else replace(self.hit, severity="W"),)
+
+    def _has_gone_on(self, view: View) -> bool:
+        """Whether the source asks its model again, though nobody has handed control back."""
+        later = view.turns[-1].calls[self.calls :]
+        runs = [view.runs.get(call.run) for call in later if call.agent == self.asked.from_agent]
+        return any(run is not None and not run.handoff for run in runs)
 
 
 TASK_SECTIONS: Final = frozenset(("task",))
@@ -147,9 +194,13 @@ def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[
         shown = part.tail[max(0, part.lo - part.hi) :]
         shown += part.stream.entries[max(part.lo, part.hi - settled_max) : part.hi]
         for message in shown:
-            yield message.content
-            for call in message.calls:
-                yield _encode(call.args).decode()
+            yield from _texts_of(message)
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    yield message.content
+    for call in message.calls:
+        yield _encode(call.args).decode()
 
 
 SETTLED_MAX: Final = 100
@@ -165,38 +216,102 @@ _OWN_KEYS: Final = ("source_agent", "handoff_type")
 
 
 class ContextIgnored:
-    """HND-12: something of a delivered payload reaches the target's first context.
+    """HND-12: every key of a delivered payload that must reach the target reaches its contexts.
 
-    Searched for, through whichever section, is the beginning of every text and number of at least
-    three characters; what simkit itself puts into a payload (``source_agent``, ``handoff_type``)
-    and true or false are nothing that could be recognised, nor do functions have a context. Of
-    earlier turns the newest 100 messages are searched.
+    Those are the keys that the contract requires; where the pipeline is code and has none, all
+    that are handed over. A key has reached the target if one of its texts or numbers stands in one
+    of the contexts of the target's run, through whichever section. Looked for is the beginning of
+    every text and number of at least three characters; what simkit itself puts into a payload
+    (``source_agent``, ``handoff_type``) and true or false are nothing that could be recognised, nor
+    do functions have a context. Of earlier turns the newest 100 messages are searched.
     From reference system 5, "I don't have context".
     """
 
     id = "HND-12"
-    kinds: tuple[type, ...] = (e.ContextBuilt,)
+    kinds: tuple[type, ...] = (e.ContextBuilt, e.AgentFinished, e.TurnFinished)
 
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Looks at the first context of each handoff's target."""
+    def __init__(self) -> None:
+        self._waiting: dict[str, _Handed] = {}
+        """Runs of targets, with what has not reached them yet."""
+
+    def look(
+        self, event: e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
+        """Looks for what is handed over in each context of the target, until its run is over."""
+        if isinstance(event, e.ContextBuilt):
+            self._read(event, view)
+            return ()
+        if isinstance(event, e.AgentFinished):
+            over = [event.run] if event.run in self._waiting else []
+        else:
+            over = list(self._waiting)
+        return [hit for run in over for hit in self._hits(self._waiting.pop(run), view)]
+
+    def _read(self, event: e.ContextBuilt, view: View) -> None:
         found = first_call_of_target(event, view)
-        if found is None:
+        if found is not None:
+            call, asked = found
+            wanted = _wanted(asked.payload)
+            if wanted:
+                self._waiting[event.run] = _Handed(call, asked, wanted, {*wanted})
+        handed = self._waiting.get(event.run)
+        if handed is None or not handed.missing:
+            return
+        context = view.calls[event.call].context
+        said = (text for message in context.said for text in _texts_of(message))
+        for text in chain(_texts(context.parts, SETTLED_MAX), said):
+            handed.missing.difference_update(
+                [key for key in handed.missing if any(leaf in text for leaf in handed.wanted[key])]
+            )
+
+    def _hits(self, handed: _Handed, view: View) -> Iterable[Hit]:
+        call, asked = handed.call, handed.asked
+        run = view.runs[call.run]
+        if not handed.missing or run.status in ("failed", "cancelled", "timed_out"):
             return ()
-        call, asked = found
-        payload = asked.payload
-        if isinstance(payload, Mapping):
-            payload = {key: value for key, value in payload.items() if key not in _OWN_KEYS}
-        wanted = set(_recognisable(payload))
-        if not wanted:
-            return ()
-        for text in _texts(call.context.parts, SETTLED_MAX):
-            if any(leaf in text for leaf in wanted):
+        missing = [key for key in handed.wanted if key in handed.missing]
+        data = _data(asked)
+        pair = f"that {asked.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
+        if len(missing) == len(handed.wanted):
+            what = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
+        else:
+            required = _required_keys(asked, view.pipeline)
+            missing = [key for key in missing if required is None or key in required]
+            if not missing:
                 return ()
-        what = (
-            f"nothing of the payload that {asked.from_agent!r} handed to {event.agent!r} in turn "
-            f"{event.turn} is in what {event.agent!r} is sent"
-        )
-        return (Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked)),)
+            keys = ", ".join(f"`{key}`" for key in missing)
+            what = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
+            data |= {"missing": list(missing)}
+        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+
+
+class _Handed(NamedTuple):
+    """What a target was handed, and the keys that no context of its has shown yet."""
+
+    call: CallView
+    asked: e.HandoffRequested
+    wanted: Mapping[str, set[str]]
+    missing: set[str]
+
+
+def _wanted(payload: JsonValue) -> dict[str, set[str]]:
+    """Returns what to look for by the payload's keys; by an empty one where it has none."""
+    if not isinstance(payload, Mapping):
+        payload = {"": payload}
+    texts = {k: {*_recognisable(v)} for k, v in payload.items() if k not in _OWN_KEYS}
+    return {key: found for key, found in texts.items() if found}
+
+
+def _required_keys(asked: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
+    """Returns the keys that the contract requires; None for all, where nobody could declare any."""
+    contract = contract_of(asked, facts)
+    if contract is None:
+        return None if facts.is_code else ()
+    schema = contract.payload
+    while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+        schema = facts.schemas.get(schema["$ref"])
+    required = schema.get("required") if isinstance(schema, Mapping) else None
+    return [key for key in required if isinstance(key, str)] if isinstance(required, list) else ()
 
 
 def _recognisable(value: JsonValue) -> Iterator[str]:

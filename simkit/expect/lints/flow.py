@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from simkit import events as e
 from simkit.expect.findings import Hit
 from simkit.expect.lints.handoffs import contract_of
-from simkit.messages import JsonValue
+from simkit.messages import JsonValue, Message
 from simkit.views import RunView, TurnView, View
 
 
@@ -108,45 +108,70 @@ def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[
 
 
 class PingPong:
-    """FLW-04: no cycle of (agent, state): nothing that ran before runs again just so.
+    """FLW-04: no cycle of (agent, state, input, first context): nothing runs again just so.
 
-    A run repeats another of its turn if the agent, its input, the source, type, query and payload
-    of its handoff are the same, nothing wrote to the state in between, and it was not told anew
-    why what it passed on was refused. Runs of parallel groups are left out: their order is no
-    cycle. Reported once for each agent of a turn. Where the driver sees no state, nothing is
-    reported. Seen in autogen#5831 and #7471.
+    A run repeats another of its turn if the agent, its input, its first context, the source, type,
+    query and payload of its handoff are the same, nothing wrote to the state in between, and it was
+    not told anew why what it passed on was refused. What is unknown equals nothing: where the
+    driver sees no state, and of code where an input or a context was not seen, nothing is reported.
+    Runs of parallel groups are left out: their order is no cycle. So are agents that code calls as
+    it calls a function: no control moves. Reported once for each agent of a turn.
+    Seen in autogen#5831 and #7471.
     """
 
     id = "FLW-04"
-    kinds: tuple[type, ...] = (e.AgentStarted,)
+    kinds: tuple[type, ...] = (e.AgentStarted, e.ContextBuilt, e.AgentFinished, e.TurnFinished)
 
     def __init__(self) -> None:
         self._turn: TurnView | None = None
         self._starts: dict[tuple[str, int, str, str], list[e.AgentStarted]] = {}
+        self._waiting: dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]] = {}
+        """Runs whose first context is not known yet, each with those that it may repeat."""
         self._reported: set[str] = set()
 
-    def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Compares a start with those of the same agent since the last write."""
-        if "state" not in view.pipeline.observes:
-            return ()  # What has changed, and what a run was given, is not known.
+    def look(
+        self, event: e.AgentStarted | e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
+        """Compares a start, once its first context is known, with the agent's earlier ones."""
+        if isinstance(event, e.AgentStarted):
+            if "state" in view.pipeline.observes:
+                self._started(event, view)
+            return ()
+        if not self._waiting:
+            return ()
+        if isinstance(event, e.TurnFinished):
+            return [hit for run in list(self._waiting) for hit in self._settled(run, view)]
+        run = view.runs.get(event.run)
+        if run is None or run.agent != event.agent:
+            return ()  # A summarising agent's call within the run is none of its own.
+        return self._settled(event.run, view)
+
+    def _started(self, event: e.AgentStarted, view: View) -> None:
         turn = view.turns[-1]
         if turn is not self._turn:
             self._turn = turn
             self._starts.clear()
+            self._waiting.clear()
             self._reported.clear()
-        if event.group or event.agent in self._reported:
-            return ()
+        if event.agent in self._reported or not _can_repeat(event, view):
+            return
         reasons = (
             one.reason for one in reversed(turn.handoffs) if one.event.from_agent == event.agent
         )
         key = (event.agent, len(turn.updates), event.handoff_from, next(reasons, ""))
-        earlier = self._starts.get(key)
-        if earlier is None:
-            self._starts[key] = [event]
+        earlier = self._starts.setdefault(key, [])
+        like = [one for one in earlier if _is_same(one, event, view)]
+        if like:
+            self._waiting[event.run] = event, like
+        earlier.append(event)
+
+    def _settled(self, run: str, view: View) -> Iterable[Hit]:
+        """Reports a run whose first context is known, or that is over without one."""
+        event, like = self._waiting.pop(run, (None, ()))
+        if event is None or event.agent in self._reported:
             return ()
-        again = next((one for one in earlier if _is_same(one, event, view)), None)
+        again = next((one for one in like if _reads_the_same(one.run, run, view)), None)
         if again is None:
-            earlier.append(event)
             return ()
         self._reported.add(event.agent)
         what = (
@@ -154,6 +179,31 @@ class PingPong:
             f"with the same state and input as run {again.run}"
         )
         return (Hit(self.id, what, event.turn, event.agent, data={"runs": [again.run, event.run]}),)
+
+
+def _can_repeat(event: e.AgentStarted, view: View) -> bool:
+    """Whether a run may close a cycle, and enough of it is known to say so."""
+    if view.runs[event.run].group:
+        return False
+    if not view.pipeline.is_code:
+        return True
+    is_called = bool(event.parent) and not event.handoff
+    return event.input is not None and not is_called
+
+
+def _reads_the_same(one: str, two: str, view: View) -> bool:
+    """Whether the first contexts of two runs are equal; of code, that must have been seen."""
+    first, second = view.runs[one].calls[:1], view.runs[two].calls[:1]
+    if not first or not second:
+        return not view.pipeline.is_code and len(first) == len(second)
+    a, b = first[0].context, second[0].context
+    return a.tools == b.tools and [*map(_words_of, a.messages)] == [*map(_words_of, b.messages)]
+
+
+def _words_of(message: Message) -> tuple[JsonValue, ...]:
+    """Returns what a model reads of a message; ids are the log's."""
+    calls = [[call.name, call.args] for call in message.calls]
+    return message.role, message.content, calls
 
 
 def _is_same(one: e.AgentStarted, two: e.AgentStarted, view: View) -> bool:

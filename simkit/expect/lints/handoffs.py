@@ -8,7 +8,7 @@ from simkit import events as e
 from simkit.errors import MatcherError
 from simkit.expect.findings import Hit
 from simkit.json_schema import Check, compile_schema, place_text
-from simkit.messages import HANDOFF_PREFIX, JsonValue
+from simkit.messages import JsonValue
 from simkit.views import View
 
 HandoffEvent = e.HandoffRequested | e.HandoffMade
@@ -193,11 +193,7 @@ class SeveralHandoffs:
         """Looks at messages with more than one call."""
         if len(event.message.calls) < 2:
             return ()
-        targets: list[JsonValue] = [
-            call.name.removeprefix(HANDOFF_PREFIX)
-            for call in event.message.calls
-            if call.is_handoff
-        ]
+        targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
         if len(targets) < 2:
             return ()
         what = (

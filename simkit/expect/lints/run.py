@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from simkit import events as e
+from simkit.errors import ScriptMisfit
 from simkit.expect.findings import Hit
 from simkit.views import TurnView, View
 from simkit.words import counted
@@ -14,16 +15,16 @@ _SHOWN: Final = 5
 
 
 class ScriptMismatch:
-    """RUN-01: every reply line is used by its agent, and nothing is asked that has no line.
+    """RUN-01: every reply line and tool result is used, and nothing is asked that has no line.
 
-    Lines of an agent that made no model call break the scenario (its script is for another flow),
-    unless an error ended the turn before. Where a call found no line that fits, the lines left
-    over are not reported as well. In a turn with a planned fault lines may be left over: who meets
-    it may give up.
+    So is anything else that the scenario says and the pipeline does not do: a rule for an agent
+    that is not there, results of a tool that nobody is offered. Where a call found no line that
+    fits, the lines left over are not reported as well. In a turn with a planned fault lines may be
+    left over: who meets it may give up.
     """
 
     id = "RUN-01"
-    kinds: tuple[type, ...] = (e.FaultInjected, e.ModelFailed, e.TurnFinished)
+    kinds: tuple[type, ...] = (e.FaultInjected, e.ModelFailed, e.TurnFinished, e.RunFinished)
 
     def __init__(self) -> None:
         self._missing: list[e.ModelFailed] = []
@@ -31,9 +32,11 @@ class ScriptMismatch:
         """The last turn with a fault."""
 
     def look(
-        self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished, view: View
+        self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished | e.RunFinished, view: View
     ) -> Iterable[Hit]:
         """Waits for the end of the turn, which tells what was not used."""
+        if isinstance(event, e.RunFinished):
+            return [self._of_misfit(one) for one in event.misfits]
         if isinstance(event, e.FaultInjected):
             self._disturbed = event.turn
             return ()
@@ -41,19 +44,48 @@ class ScriptMismatch:
             if event.error == "no_reply_line":
                 self._missing.append(event)
             return ()
-        if not event.unused and not self._missing:
+        if not event.unused and not event.unused_results and not self._missing:
             return ()
+        if event.error is not None and event.error.type == ScriptMisfit.__name__:
+            return ()  # What did not fit kept the turn from the rest of its lines.
         missing, self._missing = self._missing, []
         turn = view.turns[-1]
         unused = {left.agent for left in event.unused}
         hits = [self._of_missing(failed, view, failed.agent in unused) for failed in missing]
         asked = {failed.agent for failed in missing}
         hits += [
-            self._of_unused(left, turn, event.error is not None)
+            self._of_unused(left, turn)
             for left in event.unused
             if left.agent not in asked and event.turn != self._disturbed
         ]
-        return hits
+        if hits or event.turn == self._disturbed:
+            # Lines that nobody asked for call no tools: one cause, one finding.
+            return hits
+        return [self._of_unused_results(left, turn) for left in event.unused_results]
+
+    def _of_unused_results(self, left: e.UnusedResults, turn: TurnView) -> Hit:
+        tool, number = left.tool, turn.number
+        calls = counted(left.calls, "time") if left.calls else "not"
+        path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
+        if left.is_list:
+            results = counted(len(left.answers), "unused result")
+            which = ", ".join(f"[{place}]" for place in left.answers)
+            what = (
+                f"tool {tool!r} has {results} in turn {number}: {which}. It was called {calls}, "
+                "and each result answers one call; one result that is a list is "
+                "`{returns: [...]}`."
+            )
+            path = (*path, left.answers[0])
+        else:
+            what = f"tool {tool!r} was not called in turn {number}, but has a result."
+        data = {"tool": tool, "answers": list(left.answers), "calls": left.calls}
+        return Hit(self.id, what, number, data=data, path=path)
+
+    def _of_misfit(self, misfit: e.Misfit) -> Hit:
+        root, *rest = misfit.path or ("",)
+        turn = rest[0] + 1 if root == "turns" and rest and isinstance(rest[0], int) else 0
+        agent = str(rest[2]) if len(rest) > 2 and rest[1] == "replies" else ""
+        return Hit(self.id, misfit.what, turn, agent, path=misfit.path)
 
     def _of_missing(self, event: e.ModelFailed, view: View, has_unused: bool) -> Hit:
         index = view.calls[event.call].index
@@ -62,7 +94,7 @@ class ScriptMismatch:
             path = (*path, "replies", event.agent)
         return Hit(self.id, event.message, event.turn, event.agent, index, path=path)
 
-    def _of_unused(self, left: e.UnusedLines, turn: TurnView, failed: bool) -> Hit:
+    def _of_unused(self, left: e.UnusedLines, turn: TurnView) -> Hit:
         agent, number = left.agent, turn.number
         lines = counted(len(left.lines), "reply line")
         which = ", ".join(f"[{line}]" for line in left.lines)
@@ -86,12 +118,11 @@ class ScriptMismatch:
             )
         path = ("turns", number - 1, "replies", agent)
         data = {"lines": list(left.lines), "calls": left.calls}
-        breaks = not left.calls and not failed
-        return Hit(self.id, what, number, agent, data=data, path=path, breaks=breaks)
+        return Hit(self.id, what, number, agent, data=data, path=path)
 
 
 class Uncontrolled:
-    """RUN-02: user code reaches no clock, chance, thread or network that is not controlled.
+    """RUN-02: user code reaches no thread, process or network that is not controlled.
 
     The list of what is not deterministic is Temporal's.
     """
@@ -151,6 +182,27 @@ class Drifted:
         what = f"{number} differed from what was recorded:{_listed(event.drifted)}"
         data = {"interactions": list(event.drifted)}
         return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+
+
+class Unread:
+    """RUN-06: what goes to a model's provider is read, so that claims see it.
+
+    A path that no protocol knows is answered from a recording, or by an allowed host, without a
+    context, a reply or a tool call in the trace. Whether it was a model call is not known: a
+    warning.
+    """
+
+    id = "RUN-06"
+    kinds: tuple[type, ...] = (e.RequestUnread,)
+
+    def look(self, event: e.RequestUnread, view: View) -> Iterable[Hit]:
+        """Reports each request."""
+        what = (
+            f"{event.method} {event.url} is {event.interface}, which simkit does not read: "
+            "if it asks a model, no claim sees what was sent and answered"
+        )
+        data = {"url": event.url, "interface": event.interface}
+        return (Hit(self.id, what, event.turn, data=data),)
 
 
 def _listed(lines: Sequence[str]) -> str:

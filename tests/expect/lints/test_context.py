@@ -231,3 +231,46 @@ def test_two_current_message_sections_are_found_natively(tmp_path: Path) -> None
     assert texts_of(CurrentMessageTwice, trace) == [
         "agent 'a' is sent the user's message m1 2 times in turn 1: through current_message, again"
     ]
+
+
+def sent_by_code(*systems: str, own: str = "I am b.") -> list[str]:
+    """What is said of agent ``b`` of code, which is sent these system messages."""
+    agents = {"a": e.AgentFacts("I am a."), "b": e.AgentFacts(own)}
+    story = Story(agents, observes=("runs", "handoffs", "state"))
+    story.turn()
+    story.start("b")
+    for _ in range(2):
+        story.call(*[made("", text, agent="b") for text in systems])
+    return texts_of(WrongInstructions, story.trace)
+
+
+@pytest.mark.parametrize(
+    ("systems", "beside"),
+    [
+        (["I am a."], ", and not its own"),
+        (["I am b.", "I am a."], ""),
+        (["I am b.\n\nI am a."], ""),
+    ],
+    ids=["alone", "beside its own", "in one message"],
+)
+def test_instructions_of_another_agent_are_found_in_code(systems: list[str], beside: str) -> None:
+    assert sent_by_code(*systems) == [
+        f"agent 'b' is sent the instructions of 'a'{beside} in turn 1: 'I am a.'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("systems", "own"),
+    [
+        (["I am b."], "I am b."),
+        (["I am b. You may ask another, who says: I am a."], "I am b."),
+        (["I am a."], ""),
+        (["I am a."], "${instructions}"),
+        (["I am a.\n\nI am b."], "I am a.\n\nI am b."),
+    ],
+    ids=["its own", "quoted", "unknown", "made by a function", "a prompt that both share"],
+)
+def test_code_whose_instructions_are_not_known_to_be_anothers_passes(
+    systems: list[str], own: str
+) -> None:
+    assert sent_by_code(*systems, own=own) == []

@@ -33,8 +33,12 @@ def handed(*parts: e.Part, agent: str = "b", facts: dict[str, Any] | None = None
     return story
 
 
-def contract(history_of: str) -> e.ContractFacts:
-    return e.ContractFacts(("a",), "b", "handoff", "transfer", history_of)
+def contract(history_of: str, payload: Any = None) -> e.ContractFacts:
+    return e.ContractFacts(("a",), "b", "handoff", "transfer", history_of, payload)
+
+
+CODE: dict[str, Any] = {"observes": ("runs", "handoffs")}
+"""What is seen of code for which there is no adapter."""
 
 
 INSTRUCTIONS = made("instructions", "I am b.", agent="b")
@@ -93,6 +97,7 @@ def delegated(*shown: Message, parent: bool = True) -> Trace:
     desk.scribe.hand_over("a", "b", {"task": {"of": "Measure the road"}}, run=boss)
     desk.scribe.begin_run("b", parent=boss.id if parent else "")
     desk.asks(shown, agent="b")
+    desk.scribe.end_turn("Done.", None, ())
     return desk.trace
 
 
@@ -105,6 +110,42 @@ def test_code_that_sends_neither_request_nor_what_is_delegated_is_found(parent: 
     shown = "Sing a song" if parent else "Measure the road"
 
     assert len(hits_of(RequestLost, delegated(user(shown), parent=parent))) == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "severities"),
+    [("Please: Measure the road.", []), ("Sing a song", ["W"])],
+    ids=["what the handoff says", "something else"],
+)
+def test_an_agent_that_is_used_as_a_tool_owes_the_user_nothing(
+    shown: str, severities: list[str]
+) -> None:
+    story = Story(["a", "b"], **CODE)
+    story.turn("How far is it?")
+    story.start("a")
+    story.passes_to("b", payload={"task": "Measure the road"})
+    story.call(made("", shown, role="user"))
+    story.finish()
+    story.start("a")
+    story.call()
+    story.finish()
+    story.end("8 km")
+
+    assert [hit.severity for hit in hits_of(RequestLost, story.trace)] == severities
+
+
+@pytest.mark.parametrize(
+    ("observes", "severity"),
+    [(("runs", "state"), None), (("runs",), "W")],
+    ids=["an adapter", "none"],
+)
+def test_a_request_that_code_loses_is_an_error_where_an_adapter_sees_the_run(
+    observes: tuple[str, ...], severity: str | None
+) -> None:
+    story = handed(made("", "Sing a song", role="user"), facts={"observes": observes})
+    story.end("Done.")
+
+    assert [hit.severity for hit in hits_of(RequestLost, story.trace)] == [severity]
 
 
 def test_only_the_targets_first_context_is_judged() -> None:
@@ -200,6 +241,7 @@ def test_a_document_of_another_session_is_not_in_this_state() -> None:
     assert hits_of(DataInQuery, story.trace) == []
 
 
+@pytest.mark.slow
 def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     add_all = delivery._Blocks.add_all
     counts = []
@@ -232,6 +274,7 @@ def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_a_payload_that_reaches_no_section_is_found(payload: Any) -> None:
     story = handed(INSTRUCTIONS, history("s1/b/history", tail=[1]), payload=payload)
+    story.finish()
 
     assert hits_of(ContextIgnored, story.trace) == [
         Hit(
@@ -264,6 +307,51 @@ def test_a_payload_of_which_something_arrives_passes(part: e.Part) -> None:
     story.says("I measured 8.25 km")
     story.passes_to("b", payload=payload)
     story.call(INSTRUCTIONS, part)
+    story.finish()
+
+    assert hits_of(ContextIgnored, story.trace) == []
+
+
+REFUND = {"order_id": "A-1007", "reason": "broken in transit", "amount": 8}
+REFUND_CONTRACT = contract("all", payload={"type": "object", "required": ["order_id", "reason"]})
+
+
+@pytest.mark.parametrize("facts", [{"contracts": (REFUND_CONTRACT,)}, CODE], ids=["native", "code"])
+def test_one_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any]) -> None:
+    part = made("handoff", "It is broken in transit.")
+    story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
+    story.finish()
+
+    assert hits_of(ContextIgnored, story.trace) == [
+        Hit(
+            "HND-12",
+            "of the payload that 'a' handed to 'b' in turn 1, 'b' is sent everything but "
+            "`order_id`",
+            1, "b", 0, data={**PAIR, "missing": ["order_id"]},
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", [None, {"$ref": "Refund"}], ids=["no schema", "by name"])
+def test_a_key_that_no_contract_requires_may_stay_behind(payload: Any) -> None:
+    facts = {
+        "contracts": (contract("all", payload=payload),),
+        "schemas": {"Refund": {"type": "object", "required": ["reason"]}},
+    }
+    part = made("handoff", "It is broken in transit.")
+    story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
+    story.finish()
+
+    assert hits_of(ContextIgnored, story.trace) == []
+
+
+def test_a_key_may_reach_the_target_in_a_later_call_of_its_run() -> None:
+    part = made("handoff", "It is broken in transit.")
+    story = handed(INSTRUCTIONS, part, payload=REFUND, facts={"contracts": (REFUND_CONTRACT,)})
+    first = story.last_call
+    number = story.hears("call9", "the order is A-1007")
+    story.call(base=first, said=[number])
+    story.finish()
 
     assert hits_of(ContextIgnored, story.trace) == []
 
@@ -275,6 +363,7 @@ def test_a_payload_of_which_something_arrives_passes(part: e.Part) -> None:
 )
 def test_a_payload_that_could_not_be_recognised_passes(payload: Any) -> None:
     story = handed(INSTRUCTIONS, payload=payload)
+    story.finish()
 
     assert hits_of(ContextIgnored, story.trace) == []
 

@@ -222,6 +222,7 @@ def long_story(turns: int) -> list[e.AnyEvent]:
     return story.trace.events
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_conversation_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from simkit import events as e
 from simkit.expect.findings import Hit
+from simkit.expect.lints import run_lints
 from simkit.expect.lints.flow import (
     AmbiguousRoute,
     CallAfterEnd,
@@ -16,7 +17,9 @@ from simkit.expect.lints.flow import (
     PingPong,
     UndeclaredEdge,
 )
-from tests.expect.traces import Story, hits_of, ran, texts_of
+from simkit.expect.runs import groups_of
+from simkit.messages import ToolCall
+from tests.expect.traces import Story, hits_of, made, ran, texts_of
 
 PAIR = """\
 version: 1
@@ -214,8 +217,21 @@ def circling(**second: Any) -> Story:
     return story
 
 
+def reading(*texts: str, **facts: Any) -> Story:
+    """Agent ``a`` runs once for each text, which is what its first context says."""
+    story = Story(["a"], **facts)
+    story.turn()
+    for text in texts:
+        story.start("a", given="hello")
+        story.call(made("history", text, role="user"))
+        story.finish()
+    story.end()
+    return story
+
+
 def test_the_same_agent_with_the_same_state_and_handoff_is_found() -> None:
     story = circling()
+    story.end()
 
     assert hits_of(PingPong, story.trace) == [
         Hit(
@@ -237,10 +253,60 @@ def test_where_the_driver_sees_no_state_no_cycle_is_told() -> None:
     assert hits_of(PingPong, story.trace) == []
 
 
+CODE: dict[str, Any] = {"observes": ("state", "runs", "handoffs")}
+
+
+@pytest.mark.parametrize("facts", [{}, CODE], ids=["native", "code"])
+def test_runs_that_read_the_same_are_a_cycle_and_others_are_none(facts: dict[str, Any]) -> None:
+    assert len(hits_of(PingPong, reading("again", "again", **facts).trace)) == 1
+    assert hits_of(PingPong, reading("first", "second", **facts).trace) == []
+
+
+def test_an_unknown_input_of_code_equals_no_other() -> None:
+    story = Story(["a"], **CODE)
+    story.turn()
+    for _ in range(2):
+        story.start("a")
+        story.call(made("history", "again", role="user"))
+        story.finish()
+    story.end()
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_a_context_of_code_that_nobody_saw_equals_no_other() -> None:
+    story = Story(["a"], **CODE)
+    story.turn()
+    for _ in range(2):
+        story.start("a", given="hello")
+        story.finish()
+    story.end()
+
+    assert hits_of(PingPong, story.trace) == []
+
+
+def test_agents_that_two_calls_of_one_message_run_are_one_parallel_group() -> None:
+    story = Story(["boss", "worker"])
+    story.turn()
+    boss = story.start("boss")
+    calls = [ToolCall(f"call{n}", "task", {"n": n}) for n in (1, 2)]
+    story.says("", *calls)
+    for number, call in enumerate(calls, 2):
+        story.resume("worker", f"r{number}")
+        story.emit(e.AgentStarted(*story.where(), parent=boss, call_id=call.id))
+        story.finish()
+    story.end()
+
+    view, hits = run_lints(story.trace.events, [PingPong()])
+    assert hits == []
+    assert groups_of(view.turns[0].runs) == ["boss", ["worker", "worker"]]
+
+
 def test_a_longer_cycle_is_found_once_for_each_agent() -> None:
     story = circling()
     for target, query in (("a", "mine"), ("b", "yours"), ("a", "mine")):
         story.passes_to(target, query=query)
+    story.end()
 
     assert [hit.data for hit in hits_of(PingPong, story.trace)] == [
         {"runs": ["r2", "r4"]},
@@ -255,6 +321,7 @@ def test_a_longer_cycle_is_found_once_for_each_agent() -> None:
 )
 def test_a_second_round_that_differs_passes(second: dict[str, Any]) -> None:
     story = circling(**second)
+    story.end()
 
     assert hits_of(PingPong, story.trace) == []
 
@@ -269,6 +336,7 @@ def refused(*reasons: str) -> Story:
         story.emit(e.HandoffRejected(*story.where(), **fields, reason=reason))
         story.finish()
     story.start("a", given="hello")
+    story.end()
     return story
 
 

@@ -419,5 +419,5 @@ def test_calls_that_end_a_context_of_code_may_not_wait(is_answered: bool) -> Non
     assert texts_of(OrphanCall, desk.trace) == (
         []
         if is_answered
-        else ["agent 'b' is sent 1 tool call without an answer in turn 1: call1 (transfer_to_b)"]
+        else ["agent 'b' is sent 1 tool call without an answer in turn 1: call1 (to_b)"]
     )

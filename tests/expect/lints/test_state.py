@@ -15,7 +15,9 @@ from simkit.expect.lints.state import (
     InPlaceChange,
     LostUpdate,
     Shrinking,
+    TwiceAnswered,
 )
+from simkit.messages import ToolCall
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 CHANNELS = {
@@ -25,6 +27,7 @@ CHANNELS = {
     "deep": e.ChannelFacts("merge_deep", "session"),
     "items": e.ChannelFacts("by_id", "session"),
     "notes": e.ChannelFacts("append", "session"),
+    "log": e.ChannelFacts("append", "session", last=3),
     "count": e.ChannelFacts("add", "session"),
     "own": e.ChannelFacts("app:reduce", "session"),
     "brief": e.ChannelFacts("app:reduce", "turn"),
@@ -105,6 +108,78 @@ def test_runs_that_are_not_of_one_group_overwrite_in_order(groups: tuple[str, st
     story = in_parallel("topic", "sun", "rain", groups)
 
     assert hits_of(LostUpdate, story.trace) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "found"),
+    [
+        (["a1", "a2"], ["b1", "b2"], True),
+        (["a1", "a2"], ["b1"], False),
+        (["a1", "a2"], {"$set": ["b1", "b2"]}, False),
+        (["a1"], None, False),
+    ],
+    ids=["too many", "room for all", "declared", "nothing"],
+)
+def test_items_that_a_parallel_run_pushes_out_of_a_short_list_are_found(
+    one: Any, two: Any, found: bool
+) -> None:
+    hits = hits_of(LostUpdate, in_parallel("log", one, two).trace)
+
+    assert [hit.what for hit in hits] == [
+        "agents 'a' and 'b' ran in parallel in turn 1 and added 4 items to channel `log`, which "
+        "keeps the last 3: the first are lost"
+    ] * found
+
+
+def test_runs_one_after_the_other_may_push_items_out() -> None:
+    story = in_parallel("log", ["a1", "a2"], ["b1", "b2"], ("g1", "g2"))
+
+    assert hits_of(LostUpdate, story.trace) == []
+
+
+def holding(*messages: tuple[str, str]) -> Story:
+    """Messages are added to a channel: role, and the call that each makes or answers."""
+    story = Story(["a"], channels=CHANNELS)
+    story.turn()
+    story.start("a")
+    for role, call in messages:
+        if role == "tool":
+            number = story.hears(call, "found")
+        else:
+            number = story.says("", ToolCall(call, "look", {}))
+        story.write({"messages": [{"$message": number}]})
+    story.finish()
+    story.end()
+    return story
+
+
+@pytest.mark.parametrize(
+    ("messages", "how"),
+    [
+        ([("assistant", "call1"), ("tool", "call1"), ("tool", "call1")], "two results of"),
+        ([("assistant", "call1"), ("assistant", "call1")], "two messages that make"),
+    ],
+    ids=["results", "calls"],
+)
+def test_a_message_that_is_added_where_it_was_to_replace_is_found(
+    messages: list[tuple[str, str]], how: str
+) -> None:
+    (hit,) = hits_of(TwiceAnswered, holding(*messages).trace)
+
+    first, last = len(messages), len(messages) + 1
+    assert hit.what == (
+        f"channel `messages` holds {how} call call1 since turn 1: m{first} and m{last}, which may "
+        "have been meant to take its place"
+    )
+
+
+def test_calls_with_their_results_pass_and_so_does_a_message_that_is_told_twice() -> None:
+    story = holding(
+        *[(role, call) for call in ("call1", "call2") for role in ("assistant", "tool")]
+    )
+    story.write({"messages": [{"$message": 2}]})
+
+    assert hits_of(TwiceAnswered, story.trace) == []
 
 
 def test_one_run_may_write_twice() -> None:

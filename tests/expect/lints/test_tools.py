@@ -12,11 +12,11 @@ from simkit.expect.findings import Hit
 from simkit.expect.lints import run_lints
 from simkit.expect.lints.tools import OpenWork, RepeatedCall
 from simkit.messages import HANDOFF_PREFIX, ToolCall
-from tests.expect.traces import Story, hits_of, ran, texts_of
+from tests.expect.traces import Story, history, hits_of, ran, texts_of
 
 
-def working() -> Story:
-    story = Story(["a", "b"])
+def working(**facts: Any) -> Story:
+    story = Story(["a", "b"], **facts)
     story.turn()
     story.start("a")
     return story
@@ -27,6 +27,7 @@ def uses(
 ) -> str:
     """The acting agent calls a tool, which answers; returns the call's id."""
     call = f"call{story.next('call')}"
+    args = {} if args is None else args
     story.emit(e.ToolCalled(*story.where(), call, tool, args))
     if error:
         story.emit(e.ToolFailed(*story.where(), call, tool, error))
@@ -113,6 +114,14 @@ def test_another_agent_and_another_turn_pass() -> None:
     uses(story)
 
     assert hits_of(RepeatedCall, story.trace) == []
+
+
+def test_where_nobody_sees_what_calls_change_repeating_one_is_a_warning() -> None:
+    story = working(observes=("runs", "handoffs"))
+    for _ in range(3):
+        uses(story)
+
+    assert [hit.severity for hit in hits_of(RepeatedCall, story.trace)] == ["W"]
 
 
 # FLW-07
@@ -209,6 +218,61 @@ def test_a_call_of_the_only_tool_that_might_be_called_may_be_the_answer(
     story.end()
 
     assert [hit.id for hit in hits_of(OpenWork, story.trace)] == found
+
+
+BARE = ("runs", "handoffs")
+ADAPTER = (*BARE, "state")
+
+
+def ends(observes: tuple[str, ...], reply: str, *, beside: str = "", over: bool = True) -> Story:
+    """Code ends a turn, with a call of ``done`` that nobody answers."""
+    story = working(observes=observes)
+    story.says(beside, ToolCall("call1", "done", {"summary": "It is done."}))
+    if over:
+        story.finish()
+    story._reply = None
+    story.end(reply)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("observes", "reply", "beside", "severities"),
+    [
+        (BARE, "It is done.", "", []),
+        (ADAPTER, "It is done.", "", []),
+        (BARE, "", "", ["W"]),
+        (ADAPTER, "", "", [None]),
+        (BARE, "Let me see.", "Let me see.", ["W"]),
+        (ADAPTER, "Let me see.", "Let me see.", ["W"]),
+    ],
+    ids=["bare", "seen", "bare, no reply", "seen, no reply", "bare, words", "seen, words"],
+)
+def test_code_may_end_its_turn_with_a_call_that_is_read_and_not_answered(
+    observes: tuple[str, ...], reply: str, beside: str, severities: list[str | None]
+) -> None:
+    hits = hits_of(OpenWork, ends(observes, reply, beside=beside).trace)
+
+    assert [hit.severity for hit in hits] == severities
+
+
+def test_an_agent_that_is_still_at_work_owes_its_answers() -> None:
+    hits = hits_of(OpenWork, ends(ADAPTER, "It is done.", over=False).trace)
+
+    assert [hit.severity for hit in hits] == [None]
+
+
+@pytest.mark.parametrize(("goes_on", "found"), [(True, []), (False, [None])])
+def test_code_may_go_on_without_a_call(goes_on: bool, found: list[str | None]) -> None:
+    story = working(observes=ADAPTER)
+    number = story.says("", ToolCall("call1", "look", {}))
+    shown = [number] if not goes_on else []
+    story.call(history("s1/a", tail=[1, *shown]))
+    story.says("Hi.")
+    story.finish()
+    story._reply = None
+    story.end()
+
+    assert [hit.severity for hit in hits_of(OpenWork, story.trace)] == found
 
 
 def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:

@@ -10,66 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_to_bytes
 
 import msgspec
 
-_NAMES: Final = (
-    "access_token", "account_key", "api_key", "api_secret", "api_token", "auth_token",
-    "authorization", "aws_secret_access_key", "aws_session_token", "bearer_token", "client_secret",
-    "cookie", "csrf_token", "id_token", "ocp_apim_subscription_key", "passphrase", "passwd",
-    "password", "private_key", "proxy_authorization", "refresh_token", "secret",
-    "secret_access_key", "secret_key", "session_token", "set_cookie", "shared_access_key",
-    "signing_secret", "subscription_key", "webhook_secret", "x_amz_security_token", "x_api_key",
-    "x_auth_token", "x_csrf_token", "x_goog_api_key",
-)  # fmt: skip
-"""Keys whose value is a secret. ``token`` is not among them: it is a word of log probabilities."""
+from simkit.redact.names import KINDS, NAMES, is_secret_parameter, kind_of, secrets_of
+from simkit.redact.shapes import EDGE, FREE, HINTS, PERSONAL, PREFIXED, SHAPES
+from simkit.redact.spans import DEPTH_MAX, ELLIPSIS, Span, cut, cut_spans, percent_decoded
 
-_PARAMETERS: Final = frozenset(
-    ("code", "key", "sig", "signature", "token", "xamzcredential", "xamzsignature")
-)
-"""Secret too as parameters of a URL; in a body they are everyday words."""
-
-_KINDS: Final = {name.replace("_", ""): name for name in _NAMES}
-_UNMARKED: Final = str.maketrans("", "", "-_")
-
-_SECRET_ENDINGS: Final = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-_SECRET_LENGTH_MIN: Final = 8
-
-_EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-"""Where a key may begin; the letter of an escaped line break is no part of it."""
-
-_SHAPES: Final = {
-    "private_key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    r"(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    "bearer": r"(?i:\bbearer)\s+(?:(?=[A-Za-z.]*[0-9_~+/=-])[\w.~+/=-]{8,}|[\w.~+/=-]{20,})",
-    "basic": r"(?i:authorization[\\\"':\s]*basic)\s+[A-Za-z0-9+/=]{6,}",
-    "anthropic": _EDGE + r"sk-ant-[\w-]{8,}",
-    "openai": _EDGE + r"sk-(?=[\w-]*[A-Z0-9])[\w-]{16,}",
-    "stripe": _EDGE + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    "groq": _EDGE + r"gsk_[A-Za-z0-9]{20,}",
-    "xai": _EDGE + r"xai-[A-Za-z0-9]{20,}",
-    "github": _EDGE + r"(?:gh[oprsu]_[A-Za-z0-9]{20,}|github_pat_\w{20,})",
-    "gitlab": _EDGE + r"glpat-[\w-]{16,}",
-    "google": _EDGE + r"AIza[\w-]{30,}",
-    "huggingface": _EDGE + r"hf_[A-Za-z0-9]{20,}",
-    "perplexity": _EDGE + r"pplx-[A-Za-z0-9]{20,}",
-    "replicate": _EDGE + r"r8_[A-Za-z0-9]{20,}",
-    "google_oauth": _EDGE + r"ya29\.[\w-]{20,}",
-    "azure": r"(?i:(?<![\w-])api[-_]?key[\\\"']*\s*[:=]\s*[\\\"']*)[0-9a-fA-F]{32}\b",
-    "slack": _EDGE + r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
-    "aws": _EDGE + r"A[KS]IA[A-Z0-9]{16,}",
-    "jwt": _EDGE + r"eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*",
-    "url_password": r"(?<=://)[^\s/:@\"'<>\\\[]*:[^\s/@\"'<>\\\[]+(?=@)",
-}
-"""Secrets that are known by how they look, and what the text in their place calls them."""
-
-_PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*_SHAPES, *_NAMES))})\]"
+_PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})\]"
 
 _NAMED: Final = "|".join(
-    name.replace("_", "[-_]?") for name in sorted(_NAMES, key=len, reverse=True)
+    name.replace("_", "[-_]?") for name in sorted(NAMES, key=len, reverse=True)
 )
 _PAIR: Final = (
     rf"(?P<quoted>(?P<q>\\*[\"'])(?i:{_NAMED})(?P=q)\s*:\s*)(?!\\*[\"']{_PLACEHOLDER})"
@@ -104,18 +58,21 @@ def _branch(tree: Mapping[str, Any]) -> str:
 # A text or a line is looked through for these first. They find all that the rules find, and more.
 # Each begins with a literal, or with few first letters: that is what `re` is fast at.
 _LOWER: Final = bytes(range(256)).lower()
-_PREFIX: Final = (
-    r"(?:s(?:k-|k_[lt])|rk_[lt]|g(?:sk_|h[oprsu]_|ithub_pat_|lpat-)|x(?:ai-|ox[abeoprs]-)"
-    r"|hf_|pplx-|r8_|ya29\.|A(?:Iza|[KS]IA)|eyJ[\w-]+\.)"
-)
-_ANY_PREFIX: Final = re.compile(_PREFIX.encode()).search
-# Slower, and asked only then: where pictures are in base64, each prefix is found by chance.
-_ANY_EDGED: Final = re.compile(f"{_EDGE}{_PREFIX}[\\w.-]{{6}}".encode()).search
+_MATCHES: Final = [
+    (prefix, re.compile((EDGE + pattern).encode()).match)
+    for prefixes, pattern in PREFIXED.values()
+    for prefix in prefixes
+]
+_ANY_PREFIX: Final = re.compile(_trie(prefix for prefix, _ in _MATCHES).encode()).search
+_BY_PREFIX: Final = {
+    prefix.encode(): [match for short, match in _MATCHES if prefix.startswith(short)]
+    for prefix, _ in _MATCHES
+}
+"""What keys begin with, and what then matches one: pictures in base64 hold each by chance."""
 _ANY_OF: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
-        r"-----BEGIN ",
-        r"://[^\s/:@]*:[^\s/@]+@",
+        *HINTS,
         # A character that need not be escaped, and could hide one of the others.
         r"\\(?:u00|/)",
     )
@@ -123,8 +80,8 @@ _ANY_OF: Final = tuple(
 _ANY_OF_PLAIN: Final = tuple(
     re.compile(pattern.encode()).search
     for pattern in (
-        rf"\"(?:{_trie(_KINDS)})\\*\"",
-        rf"'(?:{_trie(_KINDS)})\\*'",
+        rf"\"(?:{_trie(KINDS)})\\*\"",
+        rf"'(?:{_trie(KINDS)})\\*'",
         "bearer",
         r"basic\s",
         # Without the letter that is left of an escaped line break.
@@ -132,46 +89,101 @@ _ANY_OF_PLAIN: Final = tuple(
     )
 )
 """The same for a line in small letters, without the marks that join words."""
-_ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in _KINDS)})".encode()).search
+_ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in KINDS)})".encode()).search
 """The same for that line backwards, because ``=`` is rarer than what may stand before it."""
+_ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
 _IS_PLACEHOLDER: Final = re.compile(_PLACEHOLDER).fullmatch
 
 
 class Redactor:
     """Replaces secrets in texts, URLs, JSON values and encoded lines."""
 
-    def __init__(self, environ: Mapping[str, str], variables: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        variables: Iterable[str] = (),
+        personal: Iterable[str] = (),
+    ) -> None:
         """``environ`` is read for the values of variables whose names say that they are secret.
 
         ``variables`` names more of them: their values are secret whatever they are called.
+        ``personal`` names what else is to go: ``email``, ``phone``.
         """
         named = {value for name in variables if (value := environ.get(name, ""))}
-        secrets = named.union(_secrets_of(environ))
+        secrets = named.union(secrets_of(environ))
         forms = {form for secret in secrets for form in _forms_of(secret)}
         known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
+        asked = {kind: PERSONAL[kind] for kind in personal}
         rules = [
             f"(?P<placeholder>{_PLACEHOLDER})",
             *([f"(?P<env>{known})"] if known else []),
             _PAIR,
             _ASSIGNED,
-            *(f"(?P<{kind}>{shape})" for kind, shape in _SHAPES.items()),
+            *(f"(?P<{kind}>{shape})" for kind, shape in FREE.items()),
+            EDGE
+            + f"(?:{'|'.join(f'(?P<{kind}>{shape})' for kind, (_, shape) in PREFIXED.items())})",
+            *(f"(?P<{kind}>{shape})" for kind, (_, shape) in asked.items()),
         ]
         self._rules = re.compile("|".join(rules), re.ASCII)
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._needles = [form.encode("utf-8", "surrogatepass") for form in sorted(forms)]
+        self._hints = [re.compile(hint.encode()).search for hint, _ in asked.values()]
         if not all(secret.isascii() for secret in secrets):
             self._needles.append(b"\\u")
 
     def text(self, text: str) -> str:
-        """Returns the text with every secret replaced."""
+        """Return the text with every secret replaced."""
+        return self.pieces([text])[0]
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return texts that are read as one, such as a stream's, with every secret replaced.
+
+        There are as many as before; what stands in a secret's place is where it begins.
+        """
+        return self._without(pieces, self._spans)
+
+    def closed_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """The same for texts that may also be read alone: what has no end stays in its text."""
+
+        def spans(text: str) -> list[Span]:
+            return [span for span in self._spans(text) if not _is_open(span, text)]
+
+        return self._without(pieces, spans)
+
+    def _without(self, pieces: Sequence[str], spans_of: Callable[[str], list[Span]]) -> list[str]:
+        found, text = list(pieces), "".join(pieces)
         if not self._may_hold_secrets(_bytes_of(text)):
-            return text
+            return found
         # What is put in place of one secret may be the edge that shows the next one.
-        while (redacted := self._rules.sub(_replacement, text)) != text:
-            text = redacted
-        return text
+        while spans := spans_of(text):
+            found = cut(found, spans)
+            text = "".join(found)
+        return found
+
+    def _spans(self, text: str) -> list[Span]:
+        """Return where secrets stand: as they are, or else where they are percent-encoded."""
+        spans = [
+            span
+            for match in self._rules.finditer(text)
+            if (span := _span(match)) is not None and text[span.start : span.end] != span.text
+        ]
+        spans = spans or list(cut_spans(text, self._forms))
+        places: list[int] | None = None
+        decoded = text
+        for _ in range(DEPTH_MAX):
+            if spans or (found := percent_decoded(decoded)) is None:
+                break
+            decoded, before = found
+            places = before if places is None else [places[place] for place in before]
+            spans = [
+                Span(places[span.start], places[span.end], span.text)
+                for match in self._rules.finditer(decoded)
+                if (span := _span(match)) is not None
+            ]
+        return spans
 
     def found(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
-        """Yields where secrets stand in a text, line by line, and which rules find them.
+        """Yield where secrets stand in a text, line by line, and which rules find them.
 
         Without ``by_name``, only those that are known by their value or their shape: a text whose
         quotes are another format's shows names where there are none.
@@ -179,11 +191,21 @@ class Redactor:
         start = 0
         for line in text.splitlines(keepends=True):
             if self._may_hold_secrets(_bytes_of(line)):
+                is_plain = False
                 for match in self._rules.finditer(line):
                     is_named = bool(match["quoted"] or match["assigned"])
                     if match.lastgroup != "placeholder" and (by_name or not is_named):
+                        is_plain = True
                         yield start + match.start(), _rule_of(match)
+                if not is_plain and "%" in line:
+                    yield from self._found_encoded(line, start, by_name)
             start += len(line)
+
+    def _found_encoded(self, line: str, start: int, by_name: bool) -> Iterator[tuple[int, str]]:
+        for span in self._spans(line):
+            kind = span.text.removeprefix("[redacted:").removesuffix("]")
+            if by_name or kind not in NAMES:
+                yield start + span.start, kind
 
     def url(self, url: str) -> str:
         """Returns the URL with every secret replaced, those under ``key``, ``sig``, … too."""
@@ -201,7 +223,7 @@ class Redactor:
 
         A line without secrets is returned as it is. One that is no JSON is read as a text.
         """
-        if not self._may_hold_secrets(encoded_json):
+        if not self._may_hold_secrets(encoded_json) and encoded_json.count(b'"text"') < 2:
             return encoded_json
         try:
             value = msgspec.json.decode(encoded_json)
@@ -211,13 +233,26 @@ class Redactor:
         return encoded_json if redacted == value else msgspec.json.encode(redacted)
 
     def _may_hold_secrets(self, line: bytes) -> bool:
+        if self._shows_secrets(line):
+            return True
+        for _ in range(DEPTH_MAX):
+            if b"%" not in line or _ANY_ENCODED(line) is None:
+                return False
+            line = unquote_to_bytes(line)
+            if self._shows_secrets(line):
+                return True
+        return False
+
+    def _shows_secrets(self, line: bytes) -> bool:
         plain = line.translate(_LOWER, b"-_")
         return (
-            (_ANY_PREFIX(line) is not None and _ANY_EDGED(line) is not None)
+            _shows_prefixed(line)
             or any(search(line) for search in _ANY_OF)
             or any(search(plain) for search in _ANY_OF_PLAIN)
             or (b"=" in line and _ANY_ASSIGNED(plain[::-1]) is not None)
             or any(needle in line for needle in self._needles)
+            or any(search(line) for search in self._hints)
+            or ELLIPSIS in line
         )
 
     def _foreign_line(self, line: bytes) -> bytes:
@@ -239,26 +274,49 @@ class Redactor:
         if isinstance(item, Mapping):
             return {self.text(key): self._below(key, below, kind) for key, below in item.items()}
         if isinstance(item, (list, tuple)):
-            return [self._item(below, kind) for below in item]
+            return [self._item(below, kind) for below in self._parts(item)]
         if kind and isinstance(item, (int, float)) and not isinstance(item, bool):
             return f"[redacted:{kind}]"
         return item
+
+    def _parts(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Replace secrets that the text parts of one message hold together."""
+        places = [
+            place
+            for place, item in enumerate(items)
+            if isinstance(item, Mapping) and isinstance(item.get("text"), str)
+        ]
+        if len(places) < 2:
+            return items
+        before = [items[place]["text"] for place in places]
+        after = self.closed_pieces(before)
+        if after == before:
+            return items
+        found = list(items)
+        for place, text in zip(places, after, strict=True):
+            found[place] = {**items[place], "text": text}
+        return found
 
     def _below(self, key: str, item: Any, kind: str) -> Any:
         if not kind and key == "properties" and isinstance(item, Mapping):
             # A JSON Schema says what a `password` looks like; that is none.
             return {
                 self.text(name): self._item(
-                    below, "" if isinstance(below, Mapping) else _kind_of(name)
+                    below, "" if isinstance(below, Mapping) else kind_of(name)
                 )
                 for name, below in item.items()
             }
-        return self._item(item, kind or _kind_of(key))
+        return self._item(item, kind or kind_of(key))
 
 
-def _kind_of(key: str) -> str:
-    """Returns the secret's name, or an empty text if the key holds none."""
-    return _KINDS.get(key.lower().translate(_UNMARKED), "") if key.isascii() else ""
+def _shows_prefixed(line: bytes) -> bool:
+    at = 0
+    while found := _ANY_PREFIX(line, at):
+        at = found.start()
+        if any(match(line, at) for match in _BY_PREFIX[found[0]]):
+            return True
+        at += 1
+    return False
 
 
 def _bytes_of(text: str) -> bytes:
@@ -267,19 +325,26 @@ def _bytes_of(text: str) -> bytes:
 
 def _parameter(pair: str) -> str:
     name, _, value = pair.partition("=")
-    is_secret = name.lower().translate(_UNMARKED) in _PARAMETERS
-    if not is_secret or not value or _IS_PLACEHOLDER(value):
+    if not is_secret_parameter(name) or not value or _IS_PLACEHOLDER(value):
         return pair
     return f"{name}=[redacted:parameter]"
 
 
-def _replacement(found: re.Match[str]) -> str:
+def _span(found: re.Match[str]) -> Span | None:
+    """Return the place of the secret alone, without the name and the quotes around it."""
     if found.lastgroup == "placeholder":
-        return found.group()
-    kind = _rule_of(found)
-    start = found["quoted"] or found["assigned"] or ""
-    mark = (found["v"] or found.group()[len(start)]) if found["quoted"] else ""
-    return f"{start}{mark}[redacted:{kind}]{mark}"
+        return None
+    start, end = found.span()
+    start += len(found["quoted"] or found["assigned"] or "")
+    if found["quoted"]:
+        mark = len(found["v"] or "'")
+        start, end = start + mark, end - mark
+    return Span(start, end, f"[redacted:{_rule_of(found)}]")
+
+
+def _is_open(span: Span, text: str) -> bool:
+    """Return whether a secret goes on to the end of the text because its end is not there."""
+    return span.text == "[redacted:private_key]" and not text[: span.end].endswith("-----")
 
 
 def _rule_of(found: re.Match[str]) -> str:
@@ -289,16 +354,7 @@ def _rule_of(found: re.Match[str]) -> str:
         return str(found.lastgroup)
     name = re.search(_NAMED, start, re.IGNORECASE)
     assert name is not None
-    return _kind_of(name.group())
-
-
-def _secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
-    for variable, value in environ.items():
-        name = variable.upper()
-        if len(value) >= _SECRET_LENGTH_MIN and (
-            name.endswith(_SECRET_ENDINGS) or "API_KEY" in name
-        ):
-            yield value
+    return kind_of(name.group())
 
 
 def _forms_of(secret: str) -> Iterator[str]:

@@ -1,0 +1,76 @@
+"""The channels of a graph's state: their reducers in our words, and how long they last."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, Final
+
+from langgraph.channels import EphemeralValue, UntrackedValue
+from langgraph.channels.base import BaseChannel
+
+from simkit.adapters.langgraph.overwriting import keeps_the_newer
+from simkit.events import ChannelFacts
+from simkit.trace import canonical
+
+_MESSAGES: Final = "langgraph.graph.message"
+_ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}
+_EMPTY_AT_FIRST: Final = frozenset(_ADDED.values())
+_OPERATORS: Final = {operator.add: ("append", "add"), operator.or_: ("merge", "union")}
+_FLEETING: Final = (EphemeralValue, UntrackedValue)
+"""Channels that no checkpoint keeps."""
+
+
+def reducer_of(channel: Any) -> str:
+    """Returns the reducer of a channel in our words."""
+    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    if function is None:
+        return "append" if getattr(channel, "accumulate", False) else "replace"
+    if function.__module__ == _MESSAGES:
+        return "append"
+    held = channel.typ
+    while hasattr(held, "__origin__"):
+        held = held.__origin__
+    known = _ADDED.get(held, "")
+    if known in _OPERATORS.get(function, ()):
+        return known
+    if keeps_the_newer(function):
+        return "replace"
+    named = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}:{named}"
+
+
+def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, ChannelFacts]:
+    """Returns a graph's channels as judges know them; those that no checkpoint keeps last a turn.
+
+    What LangGraph computes for nodes that ask for it (`RemainingSteps`) is no channel.
+    """
+    return {
+        name: ChannelFacts(
+            reducer_of(channel),
+            "session" if are_kept and not isinstance(channel, _FLEETING) else "turn",
+            default_of(channel),
+        )
+        for name, channel in channels.items()
+        if is_state(name) and isinstance(channel, BaseChannel)
+    }
+
+
+def default_of(channel: Any) -> Any:
+    """Returns what a channel with a reducer of the user's holds before anything is written; None
+    where judges know it, or there is nothing."""
+    is_known = reducer_of(channel) in _EMPTY_AT_FIRST
+    if is_known or not hasattr(channel, "operator") or not channel.is_available():
+        return None
+    return canonical(channel.get())
+
+
+def is_state(name: str) -> bool:
+    """Whether a channel is the user's, and not the graph's own."""
+    return not name.startswith(("__", "branch:", "join:", "start:"))
+
+
+def holds_messages(channel: Any) -> bool:
+    """Whether a channel is a conversation."""
+    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    return function is not None and function.__module__ == _MESSAGES

@@ -1,0 +1,147 @@
+"""Names that a scenario's rules give to agents which their framework calls otherwise.
+
+A framework knows which agent is at work before it asks a model; a rule of the scenario knows it by
+the request. The rule wins, so the run has its name from its beginning: the events of a turn wait
+until the turn is over, or the run cannot go on. The events of the first turn always wait: only then
+is it known what is seen of frameworks that code imports by a name made at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from simkit import events as e
+from simkit.adapters.activations import Run
+from simkit.messages import Message, ToolCall
+from simkit.ports import Sink
+
+_replaced = msgspec.structs.replace
+
+
+class RenamingSink:
+    """Keeps the events of a turn back, and gives runs the names that rules have for them."""
+
+    def __init__(self, sink: Sink, has_rules: bool) -> None:
+        """``has_rules`` says that a rule may name agents by their requests."""
+        self._sink, self._has_rules = sink, has_rules
+        self._is_first = True
+        self._waiting: list[e.AnyEvent] = []
+        self._runs: dict[str, str] = {}
+        """Run to the name that a rule gave it."""
+        self._names: dict[str, set[str]] = {}
+        """A framework's name for an agent to the names of its runs."""
+
+    def emit(self, event: e.AnyEvent) -> None:
+        """Keep an event until the turn is over, if it may change until then."""
+        if self._has_rules or self._is_first:
+            self._waiting.append(event)
+        else:
+            self._sink.emit(event)
+
+    def rename(self, run: Run, agent: str) -> None:
+        """Give a run, of which nothing was asked yet, the name of a rule's agent."""
+        self._names.setdefault(run.agent, set()).add(agent)
+        self._runs[run.id] = run.agent = agent
+
+    def flush(self, observes: Collection[str] = ()) -> None:
+        """Pass on what was kept, under the names that are known by now.
+
+        ``observes`` is what the driver has turned out to see beside what the run began with.
+        """
+        waiting, self._waiting = self._waiting, []
+        self._is_first = False
+        if waiting and isinstance(first := waiting[0], e.RunStarted):
+            seen = tuple(dict.fromkeys((*first.pipeline.observes, *observes)))
+            waiting[0] = _replaced(first, pipeline=_replaced(first.pipeline, observes=seen))
+        if not self._runs:
+            for event in waiting:
+                self._sink.emit(event)
+            return
+        started = {
+            one.handoff: one.run
+            for one in waiting
+            if isinstance(one, e.AgentStarted) and one.handoff
+        }
+        asked = {one.handoff: one.run for one in waiting if isinstance(one, e.HandoffRequested)}
+        known = _Names(self._runs, self._everywhere(), started, asked)
+        for event in waiting:
+            self._sink.emit(known.applied(event))
+
+    def _everywhere(self) -> dict[str, str]:
+        """Return the names of frameworks that always stand for one agent, with its name."""
+        return {old: next(iter(new)) for old, new in self._names.items() if len(new) == 1}
+
+
+class _Names(msgspec.Struct, frozen=True):
+    runs: Mapping[str, str]
+    names: Mapping[str, str]
+    started: Mapping[str, str]
+    """Handoff to the run that it started."""
+    asked: Mapping[str, str]
+    """Handoff to the run that asked for it."""
+
+    def applied(self, event: e.AnyEvent) -> e.AnyEvent:
+        """Return an event with the names of rules."""
+        if isinstance(event, e.RunStarted):
+            return _replaced(event, pipeline=self._facts(event.pipeline))
+        changes = dict(self._changes(event))
+        return _replaced(event, **changes) if changes else event
+
+    def _changes(self, event: e.AnyEvent) -> Iterator[tuple[str, object]]:
+        if event.run in self.runs:
+            yield "agent", self.runs[event.run]
+        elif event.agent in self.names:
+            yield "agent", self.names[event.agent]
+        if isinstance(event, e.MessageAdded):
+            yield "message", self._message(event.message, event.run)
+        elif isinstance(event, e.ContextBuilt) and event.handoffs:
+            yield "handoffs", tuple(self.names.get(one, one) for one in event.handoffs)
+            yield (
+                "handoff_tools",
+                tuple((tool, self.names.get(to, to)) for tool, to in event.handoff_tools),
+            )
+        elif isinstance(event, e.AgentStarted) and event.handoff_from:
+            source = self.asked.get(event.handoff, "")
+            yield "handoff_from", self._of(event.handoff_from, source)
+        elif isinstance(event, (e.HandoffRequested, e.HandoffMade, e.HandoffRejected)):
+            yield "from_agent", self._of(event.from_agent, event.run)
+            target = self.started.get(event.handoff, "")
+            yield "to_agent", self._of(event.to_agent, target)
+
+    def _of(self, agent: str, run: str) -> str:
+        """Return the name of an agent by its run, else by what its framework calls it."""
+        return self.runs.get(run) or self.names.get(agent, agent)
+
+    def _message(self, message: Message, run: str) -> Message:
+        agent = self._of(message.agent, run) if message.agent else message.agent
+        return _replaced(message, agent=agent, calls=tuple(map(self._call, message.calls)))
+
+    def _call(self, call: ToolCall) -> ToolCall:
+        target = call.target
+        return _replaced(call, to=self.names[target]) if target in self.names else call
+
+    def _facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+        """Return what is known of a pipeline; what rules say of their agents stays."""
+        names = self.names
+        renamed = {names[old] for old in facts.agents if old in names}
+        agents = {
+            names.get(old, old): one
+            for old, one in facts.agents.items()
+            if old in names or old not in renamed
+        }
+        for name, one in agents.items():
+            ruled = facts.agents.get(name, one)
+            agents[name] = _replaced(
+                one,
+                handoffs=tuple(names.get(other, other) for other in one.handoffs),
+                sections=ruled.sections,
+                sees=ruled.sees,
+            )
+        return _replaced(
+            facts,
+            agents=agents,
+            edges=tuple((names.get(one, one), names.get(to, to)) for one, to in facts.edges),
+            starts=tuple(names.get(one, one) for one in facts.starts),
+        )

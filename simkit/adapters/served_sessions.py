@@ -1,0 +1,50 @@
+"""Whose conversation a served request goes on: read from the history that it sends itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from simkit.messages import Message
+
+
+class SessionMarks:
+    """What is known to have been said in each session of a served scenario.
+
+    A mark is a text of the model or of the user, or the id of a call. A request that holds marks
+    of one session alone belongs to it; one without marks, or with those of several, may belong
+    to any.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[str, str], set[str]] = {}
+
+    def note(self, session: str, messages: Collection[Message]) -> None:
+        """Remember what was said in a session."""
+        for message in messages:
+            for mark in _marks_of(message):
+                self._sessions.setdefault(mark, set()).add(session)
+
+    def sessions_of(self, messages: Collection[Message]) -> frozenset[str]:
+        """Return the sessions that a request's history fits; empty where it does not tell.
+
+        The latest user message is no history: any session may say the same.
+        """
+        users = [place for place, one in enumerate(messages) if one.role == "user"]
+        latest = users[-1] if users else -1
+        found: set[str] | None = None
+        for place, message in enumerate(messages):
+            if place == latest:
+                continue
+            for mark in _marks_of(message):
+                known = self._sessions.get(mark)
+                if known:
+                    found = known if found is None else found & known
+        return frozenset(found or ())
+
+
+def _marks_of(message: Message) -> list[tuple[str, str]]:
+    marks = [("call", call.id) for call in message.calls if call.id]
+    text = message.content.strip()
+    if text and message.role in ("user", "assistant"):
+        marks.append((message.role, text))
+    return marks

@@ -1,0 +1,244 @@
+"""Tells whether a thread waits for another one, from the frame that it is in.
+
+A thread that waits (for a lock, a queue, a future, a thread, an event loop's next event) does
+nothing until somebody else acts. Seen is the call that its innermost frame is in, and what that
+call waits for: so a thread that was woken and only waits for its turn at the interpreter counts
+as working. *Not told for certain*: a plain lock, which may have been handed over a moment ago.
+There `movement` tells: who waits for the interpreter wakes up every few milliseconds, and is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import queue
+import selectors
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import thread as pool_threads
+from functools import lru_cache
+from inspect import getattr_static
+from multiprocessing import pool as process_pool
+from types import CodeType, FrameType, MemberDescriptorType
+from typing import Any, Final, Literal
+
+Waiting = Literal["no", "yes", "perhaps"]
+"""``perhaps`` is said of a call that waits, where what it waits for is not known."""
+
+_WAITS: Final = frozenset(
+    ("__enter__", "acquire", "get", "wait", "join", "accept", "sigwait", "pause", "put")
+)
+"""The names of calls that wait, whatever they are methods of."""
+_ABSENT: Final = object()
+
+
+class _Call:
+    """The call that an instruction makes: its name, and the names that lead to its object."""
+
+    __slots__ = ("name", "receiver")
+
+    def __init__(self, name: str, receiver: tuple[str, ...]) -> None:
+        self.name, self.receiver = name, receiver
+
+
+def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Waiting:
+    """Return whether a thread waits whose innermost frame this is.
+
+    ``alive`` are the innermost frames of all threads, by their identifiers.
+    """
+    known = _KNOWN.get(frame.f_code)
+    if known is not None:
+        found = known(frame, alive)
+        return "no" if not found else "perhaps" if frame.f_code in _TAKERS else "yes"
+    call = _call_at(frame.f_code, frame.f_lasti)
+    if call is None or call.name not in _WAITS:
+        return "no"
+    return _of_object(_object(call.receiver, frame), thread, call.name)
+
+
+def _of_object(found: Any, thread: int, name: str) -> Waiting:
+    """Return whether a call on an object waits."""
+    if isinstance(found, threading.Condition):  # Its methods are its lock's.
+        found = found._lock  # type: ignore[attr-defined]
+    if isinstance(found, queue.SimpleQueue):
+        # It may have taken the last one, and not gone on yet.
+        return "perhaps" if found.qsize() == 0 else "no"
+    if isinstance(found, type(threading.RLock())):
+        # Its text says who holds it; held by this thread, it was handed over.
+        text = repr(found)
+        return "yes" if "<locked" in text and f"owner={thread} " not in text else "no"
+    if isinstance(found, type(threading.Lock())):
+        return "perhaps" if found.locked() else "no"
+    is_short = name in ("get", "put", "join") and found is not _ABSENT
+    return "no" if is_short else "perhaps"
+
+
+# Functions of the standard library in which threads wait
+
+
+def _in_condition(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    found = frame.f_locals
+    has_released = "saved_state" in found
+    return has_released and found.get("waiter") in found["self"]._waiters
+
+
+def _in_join(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    # The system gives the identifier of a thread that has ended to the next one that starts.
+    other = frame.f_locals["self"]
+    active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+    return other.ident in alive and active.get(other.ident) is other
+
+
+def _in_pool(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    return idle_worker(frame) is not None and frame.f_locals["work_queue"].qsize() == 0
+
+
+def idle_worker(frame: FrameType) -> object:
+    """Return the queue from which a pool's worker takes its next work; None if it does not."""
+    if frame.f_code is not pool_threads._worker.__code__:
+        return None
+    call = _call_at(frame.f_code, frame.f_lasti)
+    is_getting = call is not None and call.name.startswith("get")
+    return frame.f_locals["work_queue"] if is_getting else None
+
+
+def _in_tasks(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    """Of a thread pool's handler, which asks its queue by iterating over it."""
+    return _opname(frame) == "FOR_ITER" and _is_empty(frame.f_locals.get("taskqueue"))
+
+
+def _in_results(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    get = frame.f_locals.get("get")
+    call = _call_at(frame.f_code, frame.f_lasti)
+    return call is not None and call.name == "get" and _is_empty(getattr(get, "__self__", None))
+
+
+def _is_empty(found: Any) -> bool:
+    return isinstance(found, queue.SimpleQueue) and found.qsize() == 0
+
+
+def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    call, outer = _call_at(frame.f_code, frame.f_lasti), frame.f_back
+    if call is None or call.name not in ("poll", "select", "control", "_select") or outer is None:
+        return False
+    if outer.f_code is not asyncio.BaseEventLoop._run_once.__code__:  # type: ignore[attr-defined]
+        # Who waits for a child process waits for nobody here.
+        return not outer.f_code.co_filename.endswith("subprocess.py")
+    loop = outer.f_locals["self"]
+    due = loop._scheduled[0].when() if loop._scheduled else None
+    return not loop._ready and (due is None or due > loop.time())
+
+
+def _known() -> Iterator[tuple[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]]:
+    yield threading.Condition.wait.__code__, _in_condition
+    join = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join)
+    yield join.__code__, _in_join
+    yield pool_threads._worker.__code__, _in_pool
+    yield process_pool.Pool._handle_tasks.__code__, _in_tasks  # type: ignore[attr-defined]
+    yield process_pool.Pool._handle_results.__code__, _in_results  # type: ignore[attr-defined]
+    for name in ("SelectSelector", "PollSelector", "EpollSelector", "KqueueSelector"):
+        kind = getattr(selectors, name, None)
+        if kind is not None:
+            yield kind.select.__code__, _in_select
+
+
+_KNOWN: Final = dict(_known())
+_TAKERS: Final = (
+    process_pool.Pool._handle_tasks.__code__,  # type: ignore[attr-defined]
+    process_pool.Pool._handle_results.__code__,  # type: ignore[attr-defined]
+)
+"""They may have taken the last thing in their queue, and not gone on yet."""
+
+
+# The call that a frame is in
+
+
+def _opname(frame: FrameType) -> str:
+    place = _places(frame.f_code).get(frame.f_lasti)
+    return _instructions(frame.f_code)[place].opname if place is not None else ""
+
+
+@lru_cache(maxsize=512)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=512)
+def _places(code: CodeType) -> dict[int, int]:
+    return {step.offset: place for place, step in enumerate(_instructions(code))}
+
+
+@lru_cache(maxsize=4096)
+def _call_at(code: CodeType, offset: int) -> _Call | None:
+    """Return the call that the instruction at an offset makes; None where it makes none."""
+    place = _places(code).get(offset)
+    if place is None:
+        return None
+    steps = _instructions(code)
+    if steps[place].opname == "BEFORE_WITH":
+        return _Call("acquire", _path_to(steps, place - 1))
+    if not steps[place].opname.startswith(("CALL", "PRECALL")):
+        return None
+    start = _start_of(steps[place])
+    for before in range(place - 1, -1, -1):
+        step = steps[before]
+        if _start_of(step) == start and step.opname in (*_ATTRIBUTES, *_NAMES):
+            is_method = step.opname in _ATTRIBUTES
+            path = _path_to(steps, before - 1) if is_method else (_name_of(step),)
+            return _Call(_name_of(step), path)
+    return None
+
+
+_ATTRIBUTES: Final = ("LOAD_METHOD", "LOAD_ATTR")
+_NAMES: Final = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE")
+
+
+def _start_of(step: dis.Instruction) -> tuple[int | None, int | None] | None:
+    where = step.positions
+    return (where.lineno, where.col_offset) if where is not None else None
+
+
+def _name_of(step: dis.Instruction) -> str:
+    return str(step.argval)
+
+
+def _path_to(steps: tuple[dis.Instruction, ...], place: int) -> tuple[str, ...]:
+    """Return the names ``a``, ``b``, ``c`` of ``a.b.c``, which is loaded at a place; else none."""
+    names: list[str] = []
+    while place >= 0 and steps[place].opname in _ATTRIBUTES:
+        names.append(_name_of(steps[place]))
+        place -= 1
+    if place < 0 or steps[place].opname not in _NAMES:
+        return ()
+    return (_name_of(steps[place]), *reversed(names))
+
+
+def _object(names: tuple[str, ...], frame: FrameType) -> Any:
+    """Return what names lead to, without running anybody's code."""
+    if not names:
+        return _ABSENT
+    found = frame.f_locals.get(names[0], frame.f_globals.get(names[0], _ABSENT))
+    for name in names[1:]:
+        owner = found
+        found = getattr_static(owner, name, _ABSENT)
+        if isinstance(found, MemberDescriptorType):
+            found = found.__get__(owner) if hasattr(type(owner), name) else _ABSENT
+    return found
+
+
+def movement(thread: threading.Thread | None) -> str | None:
+    """Return what differs once a thread has been run; None if it runs or is about to.
+
+    It is the same text every time where the system does not tell.
+    """
+    native = thread.native_id if thread is not None else None
+    try:
+        with open(f"/proc/self/task/{native}/schedstat", "rb", buffering=0) as file:
+            ran = file.read(128)
+        # Asked last: who was woken before that has this state, or has been run.
+        # The state follows the name, which stands in parentheses: R is running, or ready to.
+        with open(f"/proc/self/task/{native}/stat", "rb", buffering=0) as file:
+            state = file.read(512).rpartition(b")")[2].split()[:1]
+    except OSError:
+        return ""
+    return None if state == [b"R"] else ran.decode()

@@ -1,0 +1,218 @@
+"""What a process keeps once, and every world has for itself: generators' states, last ids, TZ.
+
+With a world its own is put in place, and taken out with it. Worlds that are at work in several
+threads at once have the last one's.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from random import Random
+from typing import Any, Final, Protocol
+
+from simkit.controlled.draws import NODE
+from simkit.controlled.worlds import World
+
+
+class _Kept(Protocol):
+    """Something that is kept once a process."""
+
+    kind: str
+    """What it belongs to: `clock` or `chance`."""
+
+    def read(self) -> Any:
+        """Returns it; None for what is not there yet."""
+
+    def write(self, value: Any) -> None:
+        """Puts it in place."""
+
+    def fresh(self, world: World) -> Any:
+        """Returns what a world begins with."""
+
+
+class _Generator:
+    """The generator that the functions of `random` share."""
+
+    kind = "chance"
+
+    def read(self) -> Any:
+        return random.getstate()
+
+    def write(self, value: Any) -> None:
+        random.setstate(value)
+
+    def fresh(self, world: World) -> Any:
+        return _state_of(world.seed("random"))
+
+
+class _NumpyGenerator:
+    """The generator that the functions of `numpy.random` share."""
+
+    kind = "chance"
+
+    def read(self) -> Any:
+        numpy = sys.modules.get("numpy.random")
+        get = getattr(numpy, "get_state", None)
+        return get() if get is not None else None
+
+    def write(self, value: Any) -> None:
+        numpy = sys.modules.get("numpy.random")
+        if value is not None and hasattr(numpy, "set_state"):
+            numpy.set_state(value)  # type: ignore[union-attr]
+
+    def fresh(self, world: World) -> Any:
+        if not hasattr(sys.modules.get("numpy.random"), "RandomState"):
+            return None
+        return _numpy_state_of(world.seed("numpy.random"))
+
+
+@lru_cache(maxsize=64)
+def _state_of(seed: int) -> Any:
+    return Random(seed).getstate()
+
+
+@lru_cache(maxsize=64)
+def _numpy_state_of(seed: int) -> Any:
+    return sys.modules["numpy.random"].RandomState(seed).get_state()
+
+
+class _Remembered:
+    """A variable of a module: what was given last, from which the next one follows."""
+
+    def __init__(self, module: str, name: str, kind: str, first: Any = None) -> None:
+        self._module, self._name, self.kind, self._first = module, name, kind, first
+
+    def read(self) -> Any:
+        return getattr(sys.modules.get(self._module), self._name, None)
+
+    def write(self, value: Any) -> None:
+        module = sys.modules.get(self._module)
+        if hasattr(module, self._name):
+            setattr(module, self._name, value)
+
+    def fresh(self, world: World) -> Any:
+        return self._first
+
+
+class _Zone:
+    """The local time zone."""
+
+    kind = "clock"
+
+    def read(self) -> Any:
+        return os.environ.get("TZ")
+
+    def write(self, value: Any) -> None:
+        if value == os.environ.get("TZ"):
+            return
+        if value is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = value
+        if hasattr(time, "tzset"):
+            time.tzset()
+
+    def fresh(self, world: World) -> Any:
+        return world.zone
+
+
+# Not LangGraph's last checkpoint: a checkpointer that outlives a scenario takes the highest id for
+# the latest, and the next scenario's must be higher still. Nothing shows these ids.
+_ALL: Final[tuple[_Kept, ...]] = (
+    _Generator(),
+    _NumpyGenerator(),
+    _Zone(),
+    _Remembered("uuid", "_node", "chance", NODE),
+    *(
+        _Remembered("uuid", name, "clock")
+        for name in (
+            "_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7", "_last_counter_v7",
+        )
+    ),
+    _Remembered("pydantic_ai._uuid", "_last_timestamp_v7", "clock"),
+    _Remembered("pydantic_ai._uuid", "_last_counter_v7", "clock", 0),
+    _Remembered("uuid6", "_last_v6_timestamp", "clock"),
+    _Remembered("uuid6", "_last_v7_timestamp", "clock"),
+    _Remembered("uuid6", "_last_v8_timestamp", "clock"),
+    _Remembered("tempfile", "_name_sequence", "chance"),
+)  # fmt: skip
+
+_lock: Final = threading.RLock()
+_stack: Final[list[World]] = []
+"""The worlds at work, the last one in place."""
+_outside: Final[dict[_Kept, Any]] = {}
+"""What is kept while no world is at work."""
+
+
+@contextmanager
+def zoned(zone: str) -> Iterator[None]:
+    """Has the process in a time zone: while a scenario goes on, as it has its environment.
+
+    To change it takes half a millisecond, too long to do it for every turn.
+    """
+    kept = _Zone()
+    with _lock:
+        before = kept.read()
+        kept.write(zone)
+    try:
+        yield
+    finally:
+        with _lock:
+            kept.write(before)
+
+
+@contextmanager
+def entering(world: World) -> Iterator[None]:
+    """Puts in place what a world has of all that is kept, for as long as it is at work."""
+    with _lock:
+        _save()
+        _stack.append(world)
+        _place(world)
+    try:
+        yield
+    finally:
+        with _lock:
+            _save()
+            _stack.reverse()
+            _stack.remove(world)
+            _stack.reverse()
+            _place(_stack[-1] if _stack else None)
+
+
+def arrived(module: str) -> None:
+    """Gives the world in place its own of what a module that was just imported keeps."""
+    with _lock:
+        for kept in _ALL if _stack else ():
+            if module == "numpy.random" and isinstance(kept, _NumpyGenerator):
+                for world in _stack:
+                    world.kept.pop(kept, None)
+                _give(kept, _stack[-1])
+
+
+def _save() -> None:
+    into = _stack[-1].kept if _stack else _outside
+    for kept in _ALL:
+        into[kept] = kept.read()
+
+
+def _place(world: World | None) -> None:
+    for kept in _ALL:
+        if world is None:
+            kept.write(_outside[kept])
+        else:
+            _give(kept, world)
+
+
+def _give(kept: _Kept, world: World) -> None:
+    if kept.kind in world.real:
+        return
+    if world.kept.get(kept) is None:
+        world.kept[kept] = kept.fresh(world)
+    kept.write(world.kept[kept])

@@ -1,0 +1,110 @@
+"""Where secrets stand in a text, and texts in pieces from which they are cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+_ENCODED: Final = re.compile(r"%([0-7][0-9A-Fa-f])")
+DEPTH_MAX: Final = 3
+"""How often a text is percent-decoded; proxies and redirects nest one URL in another."""
+
+
+ELLIPSIS: Final = "…".encode()
+_CUT: Final = re.compile("[\"'`]?…[\"'`]?")
+CUT_LENGTH_MIN: Final = 6
+"""A shorter piece of a secret that stands beside an ellipsis is anybody's."""
+
+
+class Span(msgspec.Struct, frozen=True, gc=False):
+    """A secret's place, and the text that is to stand there."""
+
+    start: int
+    end: int
+    text: str
+
+
+def replaced(text: str, spans: Iterable[Span]) -> str:
+    """Return the text with each span, in ascending order, replaced."""
+    found, at = list[str](), 0
+    for span in spans:
+        found += text[at : span.start], span.text
+        at = span.end
+    return "".join((*found, text[at:]))
+
+
+def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
+    """Return the pieces of a text with each span of the joined text replaced.
+
+    What stands in a span's place is in the piece in which the span begins. There are as many pieces
+    as before, and joined they are `replaced` of the joined text.
+    """
+    found, begin = list[str](), 0
+    for piece in pieces:
+        end = begin + len(piece)
+        inside = [
+            Span(
+                max(span.start, begin) - begin,
+                min(span.end, end) - begin,
+                span.text if begin <= span.start else "",
+            )
+            for span in spans
+            if span.start < end and span.end > begin
+        ]
+        found.append(replaced(piece, inside))
+        begin = end
+    return found
+
+
+def percent_decoded(text: str) -> tuple[str, list[int]] | None:
+    """Return a text decoded once, and where each of its characters (and its end) stood before.
+
+    None if nothing in it is encoded. Only ASCII is decoded: secrets are made of it.
+    """
+    found, places, at = list[str](), list[int](), 0
+    for match in _ENCODED.finditer(text):
+        start = match.start()
+        found += text[at:start], chr(int(match[1], 16))
+        places += range(at, start + 1)
+        at = match.end()
+    if not at:
+        return None
+    found.append(text[at:])
+    places += range(at, len(text) + 1)
+    return "".join(found), places
+
+
+def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
+    """Yield what is left of known secrets where a report cut a text short: ``hunter…``."""
+    ended = 0
+    for match in _CUT.finditer(text):
+        before, after = text[ended : match.start()], text[match.end() :]
+        left, right = _left_of(before, secrets), _right_of(after, secrets)
+        if left:
+            yield Span(match.start() - left, match.start(), "[redacted:env]")
+        if right:
+            yield Span(match.end(), match.end() + right, "[redacted:env]")
+        ended = match.end() + right
+
+
+def _left_of(text: str, secrets: Sequence[str]) -> int:
+    """Return how much of a secret's beginning a text ends with; 0 if that is too little."""
+    return max(
+        (size for secret in secrets for size in _sizes(secret) if text.endswith(secret[:size])),
+        default=0,
+    )
+
+
+def _right_of(text: str, secrets: Sequence[str]) -> int:
+    """Return how much of a secret's end a text begins with; 0 if that is too little."""
+    return max(
+        (size for secret in secrets for size in _sizes(secret) if text.startswith(secret[-size:])),
+        default=0,
+    )
+
+
+def _sizes(secret: str) -> range:
+    return range(len(secret), CUT_LENGTH_MIN - 1, -1)

@@ -1,0 +1,159 @@
+"""What is shown of a graph's state is what its nodes were given and returned, and what it holds."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+if find_spec("langgraph") is None:
+    pytest.skip("langgraph is not installed", allow_module_level=True)
+
+from collections.abc import Mapping
+
+from simkit.messages import Message
+from tests.adapters.running import held, run_app
+from tests.building import Ran
+
+APP = 'app: {path: [.], input: {text: "${user}"}, output: log}\n'
+TYPES = {"user": "human", "assistant": "ai"}
+
+
+def shown(value: Any) -> Any:
+    """A value of a view as the application's own nodes note it: null is what holds nothing."""
+    if isinstance(value, Message):
+        return [TYPES.get(value.role, value.role), value.content]
+    if isinstance(value, Mapping):
+        return {key: shown(inner) for key, inner in value.items() if inner is not None}
+    is_list = not isinstance(value, (str, bytes)) and hasattr(value, "__iter__")
+    return [shown(one) for one in value] if is_list else value
+
+
+def ran_noting(name: str, scenario: str) -> tuple[Ran, list[tuple[str, Any, Any]]]:
+    """Runs a scenario that must hold; returns also what the nodes noted."""
+    notes = sys.modules.get("langgraph_states")
+    if notes is not None:
+        notes.seen.clear()
+    ran = held(f"langgraph_states:{name}", scenario)
+    return ran, sys.modules["langgraph_states"].seen
+
+
+def check(ran: Ran, seen: list[tuple[str, Any, Any]], *, are_plain: bool = True) -> None:
+    """What each run received is what its node has noted; and what it wrote, if that is plain."""
+    noted: dict[str, list[tuple[Any, Any]]] = {}
+    for name, given, returned in seen:
+        noted.setdefault(name, []).append((given, returned))
+    found: dict[str, list[tuple[Any, Any]]] = {}
+    for turn in ran.view.turns:
+        for run in turn.runs:
+            if run.agent in noted and run.status == "done":
+                returned = shown(run.update), shown(run.output)
+                found.setdefault(run.agent, []).append((shown(run.received), returned))
+    wanted = {
+        name: [(given, (returned, returned)) for given, returned in pairs]
+        for name, pairs in noted.items()
+    }
+    if not are_plain:
+        found = {name: [(one, ()) for one, _ in pairs] for name, pairs in found.items()}
+        wanted = {name: [(one, ()) for one, _ in pairs] for name, pairs in wanted.items()}
+    assert found == wanted
+
+
+def check_end(ran: Ran, name: str) -> None:
+    """The state at the end is what the graph itself says that it is."""
+    graph = getattr(sys.modules["langgraph_states"], name)
+    thread = list(graph.checkpointer.storage)[-1]
+    values = graph.get_state({"configurable": {"thread_id": thread}}).values
+    held = {key: value for key, value in shown(ran.view.turns[-1].state).items() if value}
+    kept = {key: value for key, value in sys.modules["langgraph_states"].data(values).items()}
+    lost = {"scratch"} if name == "fleeting" else set()  # No checkpoint keeps it.
+    assert held.keys() - lost == {key for key, value in kept.items() if value}
+    assert {key: held[key] for key in held.keys() - lost} == {
+        key: value for key, value in kept.items() if value
+    }
+
+
+ALL = (
+    "nested", "without_memory", "calling", "sending", "sending_far", "private", "narrow",
+    "modelled", "classed", "reduced", "overwriting", "beside", "fleeting", "sending_texts",
+)  # fmt: skip
+WITHOUT = ("without_memory", "sending_far", "sending_texts")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_what_nodes_received_and_wrote_is_what_they_noted(name: str) -> None:
+    app = APP if name not in ("narrow", "reduced") else APP.replace(", output: log", "")
+    ran, seen = ran_noting(name, f"{app}turns: [{{user: one}}, {{user: two}}]")
+
+    check(ran, seen, are_plain=name not in ("overwriting", "sending_texts"))
+    if name not in WITHOUT:
+        check_end(ran, name)
+
+
+@pytest.mark.parametrize("name", ["managed", "forgetting"])
+def test_the_same_goes_for_conversations(name: str) -> None:
+    ran, seen = ran_noting(name, "turns: [{user: one}, {user: two}]")
+
+    check(ran, seen, are_plain=False)
+    check_end(ran, name)
+
+
+def test_the_same_goes_for_code_that_calls_graphs_one_after_the_other() -> None:
+    check(*ran_noting("wrapped", "turns: [{user: one}, {user: two}]"))
+
+
+def test_the_same_goes_for_functions() -> None:
+    check(*ran_noting("functional", "turns: [{user: one}]"))
+
+
+def test_the_same_goes_for_a_graph_inside_that_asks() -> None:
+    ran, seen = ran_noting("interrupted", f"{APP}turns: [{{user: one}}, {{resume: fine}}]")
+
+    check(ran, seen)
+    check_end(ran, "interrupted")
+
+
+def test_a_users_message_is_in_the_state_beside_managed_values() -> None:
+    held(
+        "langgraph_states:managed",
+        """
+        turns:
+          - user: one
+            expect:
+              state: {messages: [{user: one}, {assistant: One.}, {assistant: Two.}]}
+              runs:
+                says: {received: {is_last_step: false, remaining_steps: {$gt: 1}}}
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"),
+    [
+        ("sending", "{works: {received: {text: one}}}"),
+        ("sending", "{works: {received: {found: [a, b]}}}"),
+        ("nested", "{digs: {received: {text: one}}}"),
+        ("nested", "{deeper: {received: {note: outer}}}"),
+        ("calling", "{asks: {received: {note: outer}}}"),
+        ("calling", "{answers: {update: {}}}"),
+    ],
+)
+def test_a_claim_on_a_graph_inside_is_not_answered_from_another(name: str, claim: str) -> None:
+    ran = run_app(
+        f"langgraph_states:{name}",
+        f"{APP}turns:\n  - user: one\n    expect: {{runs: {claim}}}\n".replace(
+            "update: {}", "update: {$exact: {}}"
+        ),
+    )
+
+    assert [one.what.partition(" does")[2] for one in ran.judgement.findings] == [" not match"]
+
+
+@pytest.mark.slow
+def test_a_graph_inside_that_writes_back_what_it_was_given_is_found() -> None:
+    ran = run_app("langgraph_states:doubling", f"{APP}turns: [{{user: one}}, {{user: two}}]")
+
+    assert {one.id for one in ran.judgement.findings} >= {"STA-09"}

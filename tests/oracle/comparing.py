@@ -1,0 +1,113 @@
+"""Where a run of simkit and the oracle's differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from simkit.messages import Message
+from simkit.scenario.files import Item, Library
+from simkit.session import run
+from simkit.source import load_text
+from simkit.views import View, view_of
+from tests.oracle.model import OPEN_ARGS, Model, Open, Said, Turn
+
+FILE = "drawn.scenario.yaml"
+
+
+def played(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> View:
+    """Returns what simkit makes of the two documents."""
+    library = Library()
+    text = f"{json.dumps(pipeline)}\n---\n{json.dumps(scenario)}\n"
+    library._documents[FILE] = load_text(text, FILE)
+    return view_of(run(library.prepared(Item(FILE, "drawn", 1, 1))).events)
+
+
+def differences(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> list[str]:
+    """Returns every place where simkit and the oracle differ, turn by turn."""
+    view = played(pipeline, scenario)
+    turns = Model(pipeline, scenario).play()
+    found = list(_different("turns", len(view.turns), len(turns)))
+    for number, (here, there) in enumerate(zip(view.turns, turns, strict=False), 1):
+        found += [f"turn {number}: {one}" for one in _turn(here, there)]
+    return found
+
+
+def _turn(here: Any, there: Turn) -> Iterator[str]:
+    error = here.error.type if here.error else None
+    yield from _different("error", error, there.error)
+    yield from _different("agents", [r.agent for r in here.runs], [r.agent for r in there.runs])
+    yield from _different("reply", here.reply, there.reply)
+    yield from _different("state", _plain(dict(here.state)), _plain(there.state))
+    handoffs = [{k: v for k, v in h.fields().items() if k != "reason"} for h in here.handoffs]
+    wanted = [{**h.root(), "outcome": h.outcome} for h in there.handoffs]
+    yield from _different("handoffs", _plain(handoffs), _plain(wanted))
+    for one, other in zip(here.runs, there.runs, strict=False):
+        at = f"run of {one.agent}"
+        yield from _different(f"{at}: received", _plain(dict(one.received)), _plain(other.received))
+        yield from _different(f"{at}: input", one.input, other.input)
+        yield from _different(f"{at}: output", _plain(one.output), _plain(other.output))
+        updates = [
+            {name: _plain(value) for name, value in update.items() if name not in other.twice}
+            for update in (one.update, other.update)
+        ]
+        yield from _different(f"{at}: update", *updates)
+        yield from _different(f"{at}: calls", len(one.calls), len(other.calls))
+        for place, (call, wanted_call) in enumerate(zip(one.calls, other.calls, strict=False)):
+            yield from _context(f"{at}, call {place}", call.context, wanted_call)
+
+
+def _context(at: str, context: Any, wanted: Mapping[str, Any]) -> Iterator[str]:
+    made = [part for part in wanted["sections"] if "message" in part]
+    messages = [part["message"] for part in made] + wanted["said"]
+    yield from _different(f"{at}: messages", [*map(_message, context.messages)],
+                          [*map(_message, messages)])  # fmt: skip
+    names = [name for part in made for name in part["names"]] + ["run"] * bool(wanted["said"])
+    yield from _different(f"{at}: sections", context.sections, list(dict.fromkeys(names)))
+    gone = [entry for part in wanted["sections"] for entry in part.get("dropped", ())]
+    yield from _different(
+        f"{at}: dropped",
+        [(*_message(one.message), one.what, one.by) for one in context.dropped()],
+        [(*_message(message), what, by) for message, what, by in gone],
+    )
+
+
+def _different(at: str, here: Any, there: Any) -> Iterator[str]:
+    if here != there:
+        yield f"{at}:\n    simkit: {here}\n    oracle: {there}"
+
+
+def _message(message: Message | Said) -> tuple[Any, ...]:
+    """Returns what is compared of a message."""
+    if isinstance(message, Said):
+        calls = [(name, Anything() if args is OPEN_ARGS else args) for name, args in message.calls]
+        return (message.role, _text(message.content), calls)
+    return (message.role, _text(message.content), [(c.name, c.args) for c in message.calls])
+
+
+def _text(content: Any) -> Any:
+    return content
+
+
+class Anything:
+    """Equals everything: what the documents do not say."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value without the classes of either side."""
+    if isinstance(value, (Said, Message)):
+        return _message(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return value
+
+
+__all__ = ["Open", "differences", "played"]

@@ -1,0 +1,59 @@
+"""Simkit and a second, independent model of the documents agree on drawn pipelines."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import pytest
+import yaml
+
+from tests.oracle.comparing import differences
+from tests.oracle.generator import FLOWS, Draw
+
+NIGHTLY: Final = os.environ.get("SIMKIT_NIGHTLY") == "1"
+PARTS: Final = 10
+
+
+def disagreements(draw: Draw) -> list[str]:
+    """Returns where simkit and the oracle differ on what was drawn."""
+    return differences(draw.pipeline, draw.scenario)
+
+
+def told(draw: Draw, found: list[str]) -> str:
+    """Returns the differences, and the two files that show them."""
+    files = yaml.safe_dump_all([draw.pipeline, draw.scenario], sort_keys=False, width=100)
+    return "\n".join([*found, "", files])
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_simkit_and_the_oracle_agree(flow: str) -> None:
+    for seed in range(25):
+        draw = Draw(seed, flow=flow)
+
+        found = disagreements(draw)
+
+        assert found == [], told(draw, found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_simkit_and_the_oracle_agree_on_many(flow: str, part: int) -> None:
+    size = (1_000 if NIGHTLY else 100) // PARTS
+    for seed in range(1_000 + part * size, 1_000 + (part + 1) * size):
+        draw = Draw(seed, flow=flow)
+
+        found = disagreements(draw)
+
+        assert found == [], told(draw, found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40 if NIGHTLY else 8))
+def test_simkit_and_the_oracle_agree_when_processes_restart(seed: int) -> None:
+    draw = Draw(seed, restarts=True)
+
+    found = disagreements(draw)
+
+    assert found == [], told(draw, found)

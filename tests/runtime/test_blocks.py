@@ -1,0 +1,166 @@
+"""What parallel branches said stands branch by branch, in the order of their group."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.events import HistorySummarised, MessageAdded
+from simkit.messages import Message
+from simkit.runtime.blocks import Beside, Path, in_blocks
+from tests.building import run_yaml
+from tests.runtime.graphs import graph, order, problems
+from tests.runtime.test_restart import NEW, stopped_and_not
+
+# The order alone
+
+
+def said(text: str) -> list[Message]:
+    return [Message("user", one, one) for one in text.split()]
+
+
+PATHS: dict[str, Path] = {
+    "a1": (("g1", 2),), "a2": (("g1", 2),), "b1": (("g1", 3),), "b2": (("g1", 3),),
+    "c1": (("g1", 2), ("g2", 4)), "d1": (("g1", 2), ("g2", 5)), "d2": (("g1", 2), ("g2", 5)),
+    "z1": (("g3", 10),), "y1": (("g3", 9),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("heard", "stands"),
+    [
+        ("x y", "x y"),
+        ("x a1 b1 a2 b2 y", "x a1 a2 b1 b2 y"),
+        ("b1 a1", "a1 b1"),
+        ("a1 x b1 y a2", "a1 a2 b1 x y"),
+        ("a1 b1 d1 c1 b2 d2 a2", "a1 c1 d1 d2 a2 b1 b2"),
+        ("a1 b1 x z1 y1", "a1 b1 x y1 z1"),
+    ],
+)
+def test_branches_stand_together_in_the_order_of_their_group(heard: str, stands: str) -> None:
+    ordered = in_blocks(said(heard), PATHS)
+
+    assert [one.content for one in ordered] == stands.split()
+    assert in_blocks(ordered, PATHS) == ordered
+
+
+def test_other_branches_are_seen_when_their_run_has_ended() -> None:
+    beside = Beside()
+    log = said("x a1 b1")
+    for message, run in ((log[1], "r2"), (log[2], "r3")):
+        beside.at_work.add(run)
+        beside.hear(message, run, PATHS[message.id])
+
+    assert [one.id for one in beside.seen(log)] == ["x"]
+    beside.end("r3")
+    assert [one.id for one in beside.seen(log)] == ["x", "b1"]
+    assert [one.id for one in beside.seen(log[1:2], PATHS["a1"])] == ["a1"]
+
+
+# What agents are shown
+
+READS = "context: [instructions, {history: {from: log%s}}, current_message]"
+USES = "[{calls: {look: {}}, latency_ms: 10}, {text: done, latency_ms: %d}]"
+TOOLS = "tools: {look: {}}"
+BLOCKS = ["a calls look", "look answers a", "a", "b calls look", "look answers b", "b"]
+
+
+def wide(read: str = "", edges: str = "s>a s>b a>m b>m", **nodes: str) -> str:
+    """A split in which ``a`` and ``b`` use tools side by side, and ``m`` reads the log."""
+    agents = {
+        "a": "tools: [look]", "b": "tools: [look]", "m": READS % read,
+        **{name: "tools: [look], " + READS % "" for name in "cno" if name in nodes},
+    }  # fmt: skip
+    merges = {name: "role: merge" for name in nodes}
+    return graph(edges, agents, TOOLS, s="role: split", **{**merges, **nodes})
+
+
+def turn(user: str, more: str = "", **replies: str) -> str:
+    lines = {"s": "s", "a": USES % 10, "b": USES % 5, "m": "m", **replies}
+    told = ", ".join(f"{agent}: {line}" for agent, line in lines.items())
+    return f"  - user: {user}\n    tool_results: {{look: x}}\n    replies: {{{told}}}\n{more}"
+
+
+def told(messages: list[Message], *agents: str) -> list[str]:
+    """Who said what of these agents, in few words."""
+    return [
+        f"{one.tool} answers {one.agent}" if one.role == "tool"
+        else f"{one.agent} calls {one.calls[0].name}" if one.calls else f"{one.agent}"
+        for one in messages if one.agent in agents and one.role != "system"
+    ]  # fmt: skip
+
+
+def test_tool_traffic_of_branches_is_not_mixed() -> None:
+    one = run_yaml(wide(m="role: merge, exit: true"), "turns:\n" + turn("Hi") + turn("More"))
+
+    assert problems(one) == []
+    heard = [event.message for event in one.events(MessageAdded)]
+    assert told(heard, "a", "b") != BLOCKS * 2
+    assert told(one.context("m", 1).messages, "a", "b") == BLOCKS
+    assert told(one.context("m", 2).messages, "a", "b") == BLOCKS * 2
+
+
+def test_merges_that_are_ready_at_once_are_a_group_of_their_own() -> None:
+    ways = "s>a s>b a>m b>m a>n b>n m>o n>o"
+    one = run_yaml(
+        wide(
+            edges=ways,
+            a="role: split",
+            b="role: split",
+            m="role: merge",
+            n="role: merge",
+            o="role: merge, exit: true",
+        ),
+        "turns:\n" + turn("Hi", n=USES % 3, o="o"),
+    )  # fmt: skip
+
+    assert problems(one) == []
+    assert order(one)[3:5] == ["m g2 @20", "n g2 @20"]
+    assert told(one.context("n").messages, "m", "n") == []
+    assert told(one.context("o").messages, "m", "n") == ["m", "n calls look", "look answers n", "n"]
+
+
+def test_what_runs_at_work_have_said_is_not_shown_half() -> None:
+    ways = "s>a s>b s>c a>m b>m"
+    one = run_yaml(
+        wide(edges=ways, m="role: merge, exit: true", c="exit: true"),
+        "turns:\n" + turn("Hi", c=USES % 500) + turn("More", c=USES % 1),
+    )
+
+    assert problems(one) == []
+    assert told(one.context("m", 1).messages, "a", "b", "c") == BLOCKS
+    later = told(one.context("m", 2).messages, "a", "b", "c")
+    assert later[:9] == [*BLOCKS, "c calls look", "look answers c", "c"]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 5])
+def test_a_summary_covers_each_message_once_where_blocks_are_cut(window: int) -> None:
+    agents = f", window: {{messages: {window}}}, summary: w"
+    pipeline = wide(agents, m="role: merge, exit: true").replace(
+        "agents:\n", "agents:\n  w: {instructions: W.}\n", 1
+    )
+    one = run_yaml(
+        pipeline, "turns:\n" + turn("Hi", w="W1") + turn("More", w="W2") + turn("Last", w="W3")
+    )
+
+    assert one.view.error is None
+    summarised = [
+        message.number for number in (1, 2, 3)
+        for call in one.calls("w", number) for message in call.context.messages if message.number
+    ]  # fmt: skip
+    assert len(summarised) == len(set(summarised))
+    read = one.context("m", 3).messages
+    shown = {message.number for message in read if message.section != "current_message"}
+    before = {
+        event.message.number for event in one.events(MessageAdded)
+        if event.message.agent not in ("m", "w") or event.turn < 3
+    }  # fmt: skip
+    assert before - shown - set(summarised) <= {one.turn(3).message.number}
+    assert len(one.events(HistorySummarised)) == 3
+
+
+@pytest.mark.slow
+def test_blocks_outlive_the_process() -> None:
+    scenario = "turns:\n" + turn("Hi") + turn("More", f"    {NEW}\n") + turn("Last")
+    stopped, uninterrupted = stopped_and_not(wide(m="role: merge, exit: true"), scenario)
+
+    assert stopped == uninterrupted

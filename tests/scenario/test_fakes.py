@@ -1,0 +1,121 @@
+"""Every word of Faker's is the same on every day and in every process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.errors import ReferenceInvalid
+from simkit.scenario.fakes import Fakes
+
+START = "2026-01-05T09:00:00Z"
+
+ALL = """
+import json, sys
+import time_machine
+from simkit.errors import ReferenceInvalid
+from simkit.scenario.fakes import Fakes
+
+def word(fakes, name):
+    try:
+        return fakes[name]
+    except ReferenceInvalid as problem:
+        return ["refused", str(problem)]
+
+with time_machine.travel(sys.argv[1], tick=True):
+    fakes = Fakes(7, "2026-01-05T09:00:00Z")
+    print(json.dumps({name: word(fakes, name) for name in fakes.known()}, sort_keys=True))
+"""
+
+
+def words_on(day: str, hash_seed: str) -> dict[str, Any]:
+    """All words, in a process of its own, as if that were the day today."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ALL, day],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "TZ": "Asia/Tokyo" if day > "2030" else ""},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.slow
+def test_all_of_fakers_words_are_the_same_on_two_days_and_in_two_processes() -> None:
+    one, other = words_on("2026-02-03", "1"), words_on("2041-11-30", "2")
+
+    refused = [name for name, word in one.items() if isinstance(word, list) and "refused" in word]
+    assert len(one) > 250
+    assert {name: (one[name], other[name]) for name in one if one[name] != other[name]} == {}
+    assert len(refused) < 12, refused
+    assert " at 0x" not in json.dumps(one)
+
+
+@pytest.mark.parametrize(
+    ("word", "most"),
+    [
+        ("date_this_year", "2026-01-05"), ("date_this_month", "2026-01-05"),
+        ("past_date", "2026-01-05"), ("date_time_this_year", "2026-01-05 09:00:00"),
+        ('date_between("-2d", "-1d")', "2026-01-04"),
+    ],
+)  # fmt: skip
+def test_dates_count_from_the_start(word: str, most: str) -> None:
+    found = str(Fakes(3, START)[word])
+
+    assert "2025-12-01" < found <= most
+
+
+@pytest.mark.parametrize(
+    ("word", "fits"),
+    [
+        ("random_int(1, 6)", lambda found: 1 <= found <= 6),
+        ("random_int(min=1, max=6)[2]", lambda found: 1 <= found <= 6),
+        ("pyfloat(min_value=1.5, max_value=2.5)", lambda found: 1.5 <= found <= 2.5),
+        ('random_element(("red", "blue"))', lambda found: found in ("red", "blue")),
+        ("de_DE.postcode", lambda found: len(found) == 5),
+        ("random_element", lambda found: found in "abc"),
+        ("pyset(3)", lambda found: isinstance(found, list)),
+        ("profile", lambda found: "@" in found["mail"]),
+        ("bothify('??-##')", lambda found: found[2] == "-"),
+    ],
+)
+def test_what_faker_has_can_be_asked_for(word: str, fits: Any) -> None:
+    assert fits(Fakes(1, START)[word])
+    assert Fakes(1, START)[word] == Fakes(1, START)[word]
+
+
+def test_arguments_are_the_same_however_they_are_spaced() -> None:
+    fakes = Fakes(1, START)
+
+    assert fakes["random_int(1,999999)"] == fakes["random_int(1, 999999)"]
+    assert fakes["random_int(1, 999999)"] != fakes["random_int(1, 999999)[1]"]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("random_int(6, 1)", "Faker's `random_int` failed: ValueError: "),
+        ("random_int(x)", "`(x)` must be arguments as Python writes them: (1, 6), "),
+        ("xx_XX.name", "Faker has no locale `xx_XX`"),
+        ("seed_instance", "`seed_instance` is a method of Faker's that gives no word"),
+        ("add_provider", "`add_provider` is a method of Faker's that gives no word"),
+    ],
+)
+def test_what_faker_does_not_take_is_told(word: str, said: str) -> None:
+    with pytest.raises(ReferenceInvalid) as refused:
+        Fakes(1, START)[word]
+
+    assert str(refused.value).startswith(said)
+
+
+def test_a_word_that_is_none_is_unknown() -> None:
+    assert Fakes(1, START).get("nmae") is None

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit import expressions
+from simkit.cassettes import Keying
+from simkit.errors import PatternTooSlow
+from simkit.expressions import Expression
+from simkit.matching import holds
+from simkit.redact import Redactor
+from simkit.wire.http import HttpRequest
+
+ENDLESS = ["^(a+)+$", "^(a|a)*$", "(a|aa)+$", "^(a*)*b", "^(([a-z])+.)+[A-Z]([a-z])+$"]
+TEXT = "a" * 40 + "!"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "SECONDS_MAX", 0.05)
+
+
+@pytest.mark.parametrize("pattern", ENDLESS)
+def test_no_expression_hangs(pattern: str) -> None:
+    said = ""
+    try:
+        assert Expression(pattern).search(TEXT) is None
+    except PatternTooSlow as problem:
+        said = str(problem)
+
+    start = f"the regular expression `{pattern}` found no answer within 0.05 s in a text of 41 char"
+    assert not said or said.startswith(start)
+
+
+def test_a_short_expression_on_a_long_text_does_not_hang_either() -> None:
+    with pytest.raises(PatternTooSlow, match="in a text of 400,001 characters"):
+        Expression(r"\w*\w*\w*[!.]").search("a" * 400_000 + "?")
+
+
+parts = st.sampled_from(
+    ["a", "b", "é", ".", r"\w", r"\d", r"\s", r"\b", "^", "$", "[ab]", "[^a]", "(a|b)", "(?:ab)",
+     "(?i:A)", "*", "+", "?", "{2}", "{1,2}", "{e}", "{", "}", "|", r"\.", r"\{", "(?=a)", " "]
+)  # fmt: skip
+
+
+@given(st.lists(parts, max_size=7).map("".join), st.text("abé A{e}\n1.", max_size=12))
+def test_what_is_limited_finds_what_re_finds(pattern: str, text: str) -> None:
+    try:
+        wanted = re.compile(pattern).search(text)
+    except re.error:
+        with pytest.raises(re.error):
+            Expression(pattern)
+        return
+    expression = Expression(pattern)
+    expression._ends_soon = lambda _text: False  # type: ignore[method-assign]
+
+    found = expression.search(text)
+
+    assert (found and found.span()) == (wanted and wanted.span())
+
+
+def test_every_place_that_takes_an_expression_is_limited() -> None:
+    endless = ENDLESS[2]
+    request = HttpRequest("POST", "https://x.example/a", (), json.dumps({"t": TEXT}).encode())
+    places = [
+        lambda: holds({"$regex": endless}, TEXT),
+        lambda: holds({"$schema": {"type": "string", "pattern": endless}}, TEXT),
+        lambda: holds({"$schema": {"patternProperties": {endless: {}}}}, {TEXT: 1}),
+        lambda: Keying(Redactor({}), [f"/{endless}/"]).question(request),
+        lambda: Keying(Redactor({}), (), {"x": endless}).question(request),
+    ]
+
+    for place in places:
+        with pytest.raises(PatternTooSlow):
+            place()
+
+
+def test_no_module_compiles_an_expression_of_a_user_by_itself() -> None:
+    """`re.compile` of what is no constant of the module stands in known places only."""
+    known = {
+        "expressions.py": 1,  # the place itself
+        "bdd/phrases.py": 1,  # simkit's own phrases
+        "cassettes/capturing.py": 1,  # texts, escaped
+        "redact/redactor.py": 5,  # simkit's own shapes
+        "matching/polarity.py": 1,  # in an empty text
+        "output.py": 1,  # a number
+    }
+    root = Path(expressions.__file__).parent
+    found = {}
+    for file in root.rglob("*.py"):
+        calls = re.findall(
+            r"re\.(?:compile|search|match|fullmatch|sub)\(\s*(?![frb]*[\"'(])\w", file.read_text()
+        )
+        if calls:
+            found[str(file.relative_to(root))] = len(calls)
+
+    assert {name for name in found if name not in known} == set()

@@ -1,0 +1,104 @@
+"""Many channels, and many agents side by side, cost what they are: each twice as many, twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.scenario.files import Item, Library, Prepared
+from simkit.session import run
+from simkit.shape import require
+from simkit.source import Document, load_text
+from tests.test_linear import counted
+
+FILE = "wide.scenario.yaml"
+SIZES = (100, 400)
+GROWTH_MAX = 1.15
+"""What one channel or agent may cost more among four times as many."""
+
+
+def channels(count: int) -> str:
+    names = range(count)
+    declared = "\n".join(f"  c{one}: {{reducer: append}}" for one in names)
+    writes = "\n".join(f'      c{one}: ["${{state.c{one}}}"]' for one in names)
+    return f"""version: 1
+pipeline: p
+channels:
+{declared}
+agents:
+  a:
+    instructions: A
+    writes:
+{writes}
+flow: {{handoffs: {{start: a}}}}
+---
+version: 1
+scenario: s
+pipeline: p
+turns: [{{user: Hi, replies: {{a: Hello}}}}]
+"""
+
+
+def side_by_side(count: int) -> str:
+    names = [f"w{one}" for one in range(count)]
+    workers = "\n".join(
+        f"  {name}: {{instructions: W, context: [current_message]}}" for name in names
+    )
+    replies = "\n".join(f"      {name}: Done" for name in names)
+    return f"""version: 1
+pipeline: p
+channels: {{messages: {{reducer: append}}}}
+limits: {{agent_runs_per_turn: 100000}}
+agents:
+  r: {{instructions: R, output: {{type: object}}, context: [current_message]}}
+{workers}
+flow: {{router: {{decide: r, to: "${{run.output.to}}"}}}}
+---
+version: 1
+scenario: s
+pipeline: p
+turns:
+  - user: Hi
+    replies:
+      r: {{json: {{to: {{parallel: [{", ".join(names)}]}}}}}}
+{replies}
+"""
+
+
+def loaded(text: str) -> Prepared:
+    library = Library()
+    library._documents[FILE] = load_text(text, FILE)
+    return library.prepared(Item(FILE, "s", 1, 1))
+
+
+@pytest.mark.parametrize("kind", [channels, side_by_side])
+def test_one_more_costs_the_same_however_many_there_are(kind: object) -> None:
+    assert callable(kind)
+    costs = []
+    for size in SIZES:
+        text = kind(size)
+        prepared, load = counted(lambda text=text: loaded(text))
+        _, ran = counted(lambda prepared=prepared: run(prepared))
+        costs.append((load / size, ran / size))
+
+    (load, ran), (more_load, more_ran) = costs
+    assert more_load <= GROWTH_MAX * load
+    assert more_ran <= GROWTH_MAX * ran
+
+
+class Names(tuple[str, ...]):
+    """Names that count how often all of them are gone through."""
+
+    passes = 0
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        type(self).passes += 1
+        return super().__iter__()
+
+
+def test_a_name_that_is_known_is_found_without_a_copy_of_all_names() -> None:
+    document: Document = load_text("a: 1", FILE)[0]
+    known = Names(("a", "b"))
+
+    require(document, ("a",), "channel", "b", known)
+
+    assert Names.passes == 0
