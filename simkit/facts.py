@@ -74,6 +74,8 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What this driver can see beyond messages: sections, state, runs, handoffs, filters."""
     unseen: tuple[str, ...] = ()
     """What it cannot see, as was declared: claims that need it are passed over."""
+    unseen_reasons: Mapping[str, str] = {}
+    """Why it cannot see that, in the words of the file that declares it."""
     is_open: bool = False
     """Nobody declared where control goes: it may go anywhere."""
     limits: Mapping[str, JsonValue] = {}

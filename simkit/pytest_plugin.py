@@ -36,6 +36,8 @@ PROPOSED_AS: Final = "simkit_update"
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report that shows what failed nothing; the property that counts it."""
+PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
+"""The property that says how many and why: JUnit files hold properties, but no sections."""
 UPDATE_MODES: Final = ("fix", "create")
 OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
@@ -282,7 +284,8 @@ class ScenarioItem(pytest.Item):
         self._report(outcome)
         if not outcome.passed:
             used = prepared.scenario.seed if seed is None else seed
-            text = _failure_text(self.scenario, outcome, used)
+            strict = self.config.getoption("--simkit-strict")
+            text = _failure_text(self.scenario, outcome, used, strict)
             pytest.fail(clean(text, self.redactor), pytrace=False)
 
     def _propose(self, prepared: Prepared, outcome: Outcome) -> None:
@@ -329,6 +332,7 @@ class ScenarioItem(pytest.Item):
             text = clean(f"{words}\n{findings_text(judgement.passed_over)}", self.redactor)
             self.add_report_section("call", PASSED_OVER, text)
             self.user_properties.append((PASSED_OVER, len(judgement.passed_over)))
+            self.user_properties.append((PASSED_OVER_WHY, clean(words, self.redactor)))
         if judgement.lints_off:
             lines = [f"{lint}: {reason}" for lint, reason in judgement.lints_off]
             text = clean("\n".join(lines), self.redactor)
@@ -338,14 +342,14 @@ class ScenarioItem(pytest.Item):
         return self.path, self.scenario.line - 1, self.name
 
 
-def _failure_text(scenario: Item, outcome: Outcome, seed: int) -> str:
+def _failure_text(scenario: Item, outcome: Outcome, seed: int, strict: bool) -> str:
     from simkit.report.results import Result
     from simkit.report.text import result_text
 
     return result_text(
         Result(
             scenario.id, scenario.file, scenario.line, scenario.name, "failed", seed,
-            findings=outcome.judgement.findings,
+            findings=outcome.judgement.findings, strict=strict,
         )
     )  # fmt: skip
 

@@ -443,9 +443,10 @@ def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
         )
         for name in app.agents
     }
+    unseen = dict(app.implements.unseen) if app.implements is not None else {}
     return e.PipelineFacts(
         name=app.pipeline, agents=agents, tokens=COUNTER, observes=("runs", "handoffs"),
-        unseen=tuple(sorted(app.implements.unseen)) if app.implements is not None else (),
+        unseen=tuple(sorted(unseen)), unseen_reasons=dict(sorted(unseen.items())),
         is_open=True,
         limits={
             "irrelevant_share": limits.irrelevant_share, "context_tokens": limits.context_tokens

@@ -60,7 +60,7 @@ from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary
 from simkit.errors import SimkitError, SourceError
 from simkit.expect.judge import Judgement, strictly
 from simkit.output import clean
-from simkit.report.text import findings_text
+from simkit.report.text import findings_text, passed_over_words
 from simkit.scenario.files import Library
 from simkit.scenario.needs import unmet
 
@@ -70,6 +70,8 @@ _TELLER: Final = "simkit-bdd"
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report that shows what failed nothing; the property that counts it."""
+PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
+"""The property that says how many and why: JUnit files hold properties, but no sections."""
 
 
 @pytest.fixture
@@ -140,10 +142,11 @@ class _Teller:
         if request.config.getoption("--simkit-strict", default=False):
             judgement = strictly(judgement)
         if judgement.passed_over:
-            request.node.add_report_section(
-                "call", PASSED_OVER, clean(findings_text(judgement.passed_over))
-            )
+            words = passed_over_words(judgement.passed_over)
+            text = clean(f"{words}\n{findings_text(judgement.passed_over)}")
+            request.node.add_report_section("call", PASSED_OVER, text)
             request.node.user_properties.append((PASSED_OVER, len(judgement.passed_over)))
+            request.node.user_properties.append((PASSED_OVER_WHY, clean(words)))
         if judgement.warnings:
             request.node.add_report_section(
                 "call", WARNINGS, clean(findings_text(judgement.warnings))
@@ -196,6 +199,8 @@ def _hold(judgement: Judgement, request: pytest.FixtureRequest) -> None:
 def _again(text: str, request: pytest.FixtureRequest) -> str:
     seed = request.config.getoption("--simkit-seed", None)
     option = "" if seed is None else f" --simkit-seed {seed}"
+    if request.config.getoption("--simkit-strict", default=False):
+        option += " --simkit-strict"
     return clean(f"{text}\n\nreproduce: pytest {shlex.quote(request.node.nodeid)}{option}")
 
 

@@ -53,7 +53,8 @@ class Judged(Result, frozen=True):
     def reproduce(self) -> str:
         """The command that judges this again, quoted for the shell."""
         named = f" --scenario {shlex.quote(self.asked)}" if self.asked else ""
-        return f"simkit judge {shlex.quote(self.trace)}{named}"
+        strict = " --strict" if self.strict else ""
+        return f"simkit judge {shlex.quote(self.trace)}{named}{strict}"
 
 
 def judge_traces(
@@ -137,6 +138,7 @@ class _Judge(Runner):
         found = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
         facts = {name: getattr(found, name) for name in Result.__struct_fields__}
         facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "asked": self._asked}
+        facts["strict"] = self._job.strict
         judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))
         return self._told(judged, outcome, prepared)
 

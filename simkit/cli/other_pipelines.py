@@ -46,7 +46,10 @@ def _standing(item: Item, named: str, library: Library) -> Standing:
     """Returns what a scenario is to the pipeline that it would name so."""
     if not named.endswith(PIPELINE_SUFFIX):
         return HOLDS
-    subject, _ = pipeline_in(str(Path(item.file).parent / named), library)
+    folder = Path(item.file).parent
+    if os.path.realpath(folder / named) == os.path.realpath(folder / item.pipeline):
+        return HOLDS  # It is about that pipeline itself.
+    subject, _ = pipeline_in(str(folder / named), library)
     return standing(item, subject) if isinstance(subject, App) else HOLDS
 
 

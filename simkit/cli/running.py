@@ -233,6 +233,7 @@ class Runner:
             return self._told(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = judged(prepared, outcome, self._job.seed)
+        result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.kept(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
             proposal = fixes(prepared, outcome.trace, outcome.judgement)

@@ -301,7 +301,7 @@ def _value(claim: _Claim) -> Any:
     if name == "sections":
         return context.sections
     if name == "messages":
-        return context.messages
+        return context.sectioned()
     if name == "dropped":
         return context.dropped()
     if name == "left_out":

@@ -8,6 +8,7 @@ from typing import Any, Final
 from simkit.expect.claims import Writer
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Path, Scope
+from simkit.expect.searching import names_section
 from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
 from simkit.scenario.selecting import Selector
 from simkit.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
@@ -86,12 +87,12 @@ def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher
     agent = selector.agent
     if selector.run is not None and not scope.can_observe("runs"):
         return "runs"
-    if _is_named(scope, agent) and name not in _NEVER_NAMED and not _names_section(matcher):
+    if _is_named(scope, agent) and name not in _NEVER_NAMED:
         return ""
     if name == "dropped":
         seen = scope.can_observe("filters") or scope.can_observe("sections")
         return "" if seen else "filters"
-    needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or _names_section(matcher)
+    needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or names_section(matcher)
     return "sections" if needs and not scope.can_observe("sections") else ""
 
 
@@ -117,7 +118,7 @@ def not_observable(
     if need in scope.pipeline.unseen:
         writer.passed_over.append(
             writer.finding(
-                path, f"{what} was not looked at: {WORDS[need]} are declared `unseen`",
+                path, f"{what} was not looked at: {_why_unseen(scope, need)}",
                 turn=scope.turn, agent=agent,
                 fix="Claim it of what the code shows, or show it in the code.",
             )
@@ -129,6 +130,12 @@ def not_observable(
         turn=scope.turn, agent=agent,
         fix=_in_code(need, str(path[-1]), agent) if writer.is_code else _OTHERWISE,
     )  # fmt: skip
+
+
+def _why_unseen(scope: Scope, need: str) -> str:
+    """Return the author's reason; traces of older versions hold none."""
+    reason = " ".join(scope.pipeline.unseen_reasons.get(need, "").split())
+    return f"{need}: {reason}" if reason else f"{need}: declared `unseen`"
 
 
 def _in_code(need: str, claim: str, agent: str) -> str:
@@ -178,13 +185,3 @@ def _holds_text(matcher: Any, text: str) -> bool:
     if isinstance(matcher, (list, tuple)):
         return any(_holds_text(inner, text) for inner in matcher)
     return bool(matcher == text)
-
-
-def _names_section(matcher: Any) -> bool:
-    """Whether a matcher of messages looks at their section; what they hold is not looked into."""
-    if isinstance(matcher, Mapping):
-        return any(
-            key == "section" or (key.startswith("$") and _names_section(inner))
-            for key, inner in matcher.items()
-        )
-    return isinstance(matcher, (list, tuple)) and any(_names_section(one) for one in matcher)

@@ -35,6 +35,9 @@ class Search:
 
         Of a message that several sections share, each piece is a message too.
         """
+        if context.named is not None and names_section(matcher.source):
+            # The file says which section it is: the parts of the context do not.
+            return next((one for one in context.sectioned() if matcher.holds(one)), None)
         for part in context.parts:
             if isinstance(part, MadePart):
                 found = _in_made(part, matcher)
@@ -54,6 +57,8 @@ class Search:
         What is new is looked at before what has settled: a claim mostly speaks of its own turn,
         and one that each turn makes with words of its own must not read all that was ever said.
         """
+        if context.named is not None and names_section(matcher.source):
+            return any(matcher.holds(one) for one in context.sectioned())
         for message in context.said:
             if matcher.holds(replace(message, section="run")):
                 return True
@@ -93,6 +98,16 @@ class Search:
             if matcher.holds(message):
                 return message
         return None
+
+
+def names_section(matcher: Any) -> bool:
+    """Return whether a matcher of messages looks at their section; it looks into no content."""
+    if isinstance(matcher, Mapping):
+        return any(
+            key == "section" or (key.startswith("$") and names_section(inner))
+            for key, inner in matcher.items()
+        )
+    return isinstance(matcher, (list, tuple)) and any(names_section(one) for one in matcher)
 
 
 def _in_made(part: MadePart, matcher: Matcher) -> Message | None:

@@ -57,5 +57,5 @@ def scenario_object(result: Result) -> dict[str, Any]:
     said: dict[str, Any] = msgspec.to_builtins(result)
     said["lints_off"] = [{"id": lint, "reason": reason} for lint, reason in result.lints_off]
     said["reproduce"] = result.reproduce
-    del said["on"]  # The command says it.
+    del said["on"], said["strict"]  # The command says both.
     return said

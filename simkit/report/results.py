@@ -50,6 +50,8 @@ class Result(msgspec.Struct, frozen=True):
     """The file that holds its trace; empty if none was kept."""
     on: str = ""
     """The pipeline that it ran on, where the call named another than its own."""
+    strict: bool = False
+    """Whether the call was strict about claims that prove nothing."""
 
     @property
     def failed(self) -> bool:
@@ -61,7 +63,8 @@ class Result(msgspec.Struct, frozen=True):
         """The command that runs this again, quoted for the shell."""
         seed = "" if self.seed is None else f" --seed {self.seed}"
         other = f" --pipeline {shlex.quote(self.on)}" if self.on else ""
-        return f"simkit replay {shlex.quote(self.id)}{other}{seed}"
+        strict = " --strict" if self.strict else ""
+        return f"simkit replay {shlex.quote(self.id)}{other}{seed}{strict}"
 
 
 class Summary(msgspec.Struct, frozen=True):

@@ -231,12 +231,16 @@ class ContextView:
         """All messages in order."""
         return Messages([*self.parts, [replace(m, section="run") for m in self.said]])
 
+    def sectioned(self) -> Sequence[Message]:
+        """Return all messages in order, each with the section that it is of."""
+        return self.messages if self.named is None else self.named(self.messages)
+
     @property
     def sections(self) -> list[str]:
         """The names of the sections that made something, in order, each once."""
         names: dict[str, None] = {}
         if self.named is not None:
-            return list(dict.fromkeys(m.section for m in self.named(self.messages)))
+            return list(dict.fromkeys(m.section for m in self.sectioned()))
         for part in self.parts:
             if isinstance(part, MadePart):
                 for piece in part.pieces:
@@ -253,7 +257,7 @@ class ContextView:
         """The messages that one section made; its own piece of a message that several share."""
         found: list[MadePart | ShownPart | list[Message]] = []
         if self.named is not None:
-            return Messages([[m for m in self.named(self.messages) if m.section == name]])
+            return Messages([[m for m in self.sectioned() if m.section == name]])
         for part in self.parts:
             if isinstance(part, ShownPart):
                 if part.section == name:

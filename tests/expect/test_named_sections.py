@@ -68,6 +68,9 @@ def whats(ran: Ran) -> list[str]:
         ),
         ("{said: {role: assistant}}", "sections: [instructions, history, said, current_message]"),
         ("{prompt: {role: system}}", "prompt: {$len: 1}"),
+        ("{}", "messages: {$has: [{user: Thank you, section: current_message}]}"),
+        ("{}", "includes: [{section: history, user: I want my money back}]"),
+        ("{}", "excludes: [{section: history, user: Thank you}]"),
     ],
 )
 def test_a_message_is_of_the_first_section_that_fits(sections: str, claims: str) -> None:
@@ -93,11 +96,33 @@ def test_what_a_run_says_and_hears_is_of_the_run() -> None:
     assert whats(judged(", sections: {}", claims, FIRST)) == []
 
 
-@pytest.mark.parametrize("claims", ["history: [user: Thank you]", "sections: [history]"])
+@pytest.mark.parametrize(
+    "claims",
+    [
+        "history: [user: Thank you]",
+        "sections: [history]",
+        "messages: {$has: [{section: run}]}",
+        "messages: {$has: [{user: Thank you, section: history}]}",
+    ],
+)
 def test_a_claim_on_a_named_section_can_fail(claims: str) -> None:
     (what,) = whats(judged(", sections: {}", claims))
 
     assert what == f"context.triage.{claims.partition(':')[0]} does not match"
+
+
+@pytest.mark.parametrize(
+    ("claims", "what"),
+    [
+        (
+            "includes: [{user: Thank you, section: history}]",
+            "context.triage.includes[0] matches no message",
+        ),
+        ("excludes: [{section: current_message}]", "context.triage.excludes[0] matches a message"),
+    ],
+)
+def test_what_is_included_or_excluded_can_be_of_the_wrong_section(claims: str, what: str) -> None:
+    assert whats(judged(", sections: {}", claims)) == [what]
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ def as_code_unseen(event: AnyEvent) -> list[AnyEvent]:
     """Edits a trace so that its sections are declared unseen."""
     if isinstance(event, RunStarted):
         facts = replace(
-            event.pipeline, observes=("runs", "handoffs", "state"), unseen=("sections",)
-        )
+            event.pipeline, observes=("runs", "handoffs", "state"), unseen=("sections",),
+            unseen_reasons={"sections": "A message is known by\n its text."},
+        )  # fmt: skip
         return [replace(event, driver="python", pipeline=facts)]
     return [event]
 
@@ -37,10 +38,24 @@ def test_claims_that_are_not_looked_at_are_told_with_their_reason() -> None:
 
     assert judgement.passed
     assert [one.what for one in judgement.passed_over] == [
-        "context.nutrition.sections was not looked at: sections of contexts are declared `unseen`",
-        "context.nutrition.history was not looked at: sections of contexts are declared `unseen`",
+        "context.nutrition.sections was not looked at: sections: A message is known by its text.",
+        "context.nutrition.history was not looked at: sections: A message is known by its text.",
     ]
     assert [one.path[-1] for one in judgement.passed_over] == ["sections", "history"]
+
+
+def test_a_trace_of_an_older_version_holds_no_reason() -> None:
+    def edit(event: AnyEvent) -> list[AnyEvent]:
+        (found,) = as_code_unseen(event)
+        if isinstance(found, RunStarted):
+            return [replace(found, pipeline=replace(found.pipeline, unseen_reasons={}))]
+        return [found]
+
+    _, judgement = judged(with_claims(MEALS, CLAIMS), edit=edit)
+
+    assert judgement.passed_over[0].what == (
+        "context.nutrition.sections was not looked at: sections: declared `unseen`"
+    )
 
 
 def test_strictly_they_fail_and_so_does_a_denial_that_nothing_could_break() -> None:
@@ -67,7 +82,7 @@ def test_a_scenarios_line_and_the_total_say_how_many() -> None:
     result = Result("f::n", "f", 1, "n", "held", passed_over=judgement.passed_over)
 
     assert title_line(result) == (
-        "ok      n (2 claims not looked at: sections of contexts are declared `unseen`)"
+        "ok      n (2 claims not looked at: sections: A message is known by its text.)"
     )
     assert list(summary_lines(summary_of([result]), [], 1.0)) == [
         "1 scenario: 1 held, 2 claims not looked at (1.00 s)"
@@ -75,12 +90,12 @@ def test_a_scenarios_line_and_the_total_say_how_many() -> None:
 
 
 def test_a_workflow_is_told_how_many_claims_were_not_looked_at() -> None:
-    what = "turn 1's state was not looked at: the state are declared `unseen`"
+    what = "turn 1's state was not looked at: filters: they are its own"
     over = Finding("claim", "E", what, "a.scenario.yaml:9:1", ("turns", 0), 1)
     result = Result("a::s", "a.scenario.yaml", 3, "s", "held", passed_over=(over,))
 
     text = results_markdown([result])
     assert "## simkit: 1 scenario, 1 held, 1 claim not looked at\n" in text
-    assert "held (1 claim not looked at: the state are declared `unseen`)" in text
+    assert "held (1 claim not looked at: filters: they are its own)" in text
     (notice,) = result_annotations([result])
     assert notice.startswith("::notice file=a.scenario.yaml,line=3,title=s::1 claim not looked at")
