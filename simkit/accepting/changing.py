@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from simkit.accepting.found import claim_of, claim_of_mapping, holds
 from simkit.expect.scope import Path
+from simkit.matching.aligning import aligned
 from simkit.matching.compiling import is_operator
 from simkit.matching.rendering import line
 from simkit.matching.values import Said, is_list, size_of, structure_of, text_of
 from simkit.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall
 from simkit.paths import lookup
 from simkit.scenario.edits import Edit, Give, Put, Relist, applied
-
-PAIRS_MAX: Final = 40_000
-"""Pairs of elements up to which lists are laid against each other in the best way."""
 
 
 class Manual(msgspec.Struct, frozen=True):
@@ -188,7 +186,7 @@ def _relist(
     change: Callable[[Any, Any, Path, AsClaim], Iterator[Change]],
 ) -> Iterator[Change]:
     """Yields what makes a whole list hold: elements changed in place, taken out, put in."""
-    pairs = _aligned(wanted, found, differs)
+    pairs = aligned(wanted, found, differs)
     if not pairs:
         yield Put(at, [as_claim(one) for one in found])
         return
@@ -207,49 +205,3 @@ def _relist(
             added.append((before, as_claim(one)))
     if removed or added:
         yield Relist(at, removed, tuple(added))
-
-
-def _aligned(
-    wanted: Sequence[Any], found: Sequence[Any], differs: Callable[[Any, Any], bool]
-) -> list[tuple[int, int]]:
-    """Returns which element answers which: those that match first, then those between, in order."""
-    low = 0
-    while low < min(len(wanted), len(found)) and not differs(wanted[low], found[low]):
-        low += 1
-    left, right = len(wanted), len(found)
-    while left > low and right > low and not differs(wanted[left - 1], found[right - 1]):
-        left, right = left - 1, right - 1
-    middle = list(_matching(wanted[low:left], found[low:right], differs))
-    anchors = [*((low + a, low + b) for a, b in middle), (left, right)]
-    pairs = [(place, place) for place in range(low)]
-    a, b = low, low
-    for next_a, next_b in anchors:
-        pairs += zip(range(a, next_a), range(b, next_b), strict=False)
-        if next_a < left:
-            pairs.append((next_a, next_b))
-        a, b = next_a + 1, next_b + 1
-    return [*pairs, *zip(range(left, len(wanted)), range(right, len(found)), strict=True)]
-
-
-def _matching(
-    wanted: Sequence[Any], found: Sequence[Any], differs: Callable[[Any, Any], bool]
-) -> Iterator[tuple[int, int]]:
-    """Yields the longest sequence of pairs that match, both rising."""
-    rows, columns = len(wanted), len(found)
-    if rows * columns > PAIRS_MAX:
-        return
-    fits = [[not differs(one, other) for other in found] for one in wanted]
-    best = [[0] * (columns + 1) for _ in range(rows + 1)]
-    for a in reversed(range(rows)):
-        for b in reversed(range(columns)):
-            step = best[a + 1][b + 1] + 1 if fits[a][b] else 0
-            best[a][b] = max(step, best[a + 1][b], best[a][b + 1])
-    a = b = 0
-    while a < rows and b < columns:
-        if fits[a][b] and best[a][b] == best[a + 1][b + 1] + 1:
-            yield a, b
-            a, b = a + 1, b + 1
-        elif best[a + 1][b] >= best[a][b + 1]:
-            a += 1
-        else:
-            b += 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from simkit.expect.claims import listed, no_place
+from msgspec.structs import replace
+
+from simkit.expect.claims import Writer, listed, no_place
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Path, Scope
 from simkit.matching.polarity import Polarity
 from simkit.messages import ABSENT
-from simkit.scenario.selecting import EVERY, SOME, Selector
+from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
 from simkit.views import CallView
 from simkit.words import counted
 
@@ -46,6 +48,112 @@ class Looked(NamedTuple, Generic[Item]):
     matcher: Any
     is_denial: bool
     """Whether only what the claim denies is held against it."""
+
+
+class Claim(NamedTuple, Generic[Item]):
+    """One claim on one call, or run."""
+
+    key: str
+    name: str
+    written: Any
+    """The whole claim, of which an item may be held against what it denies only."""
+    path: Path
+    looked: Looked[Item]
+    group: Group[Item]
+    scope: Scope
+
+    @property
+    def matcher(self) -> Any:
+        """Return what is held against the item."""
+        return self.looked.matcher
+
+    @property
+    def item(self) -> Item:
+        """Return the item that is looked at."""
+        return self.looked.item
+
+
+class Check(NamedTuple, Generic[Item]):
+    """How claims are held against calls, or runs."""
+
+    polarity: Callable[[str, Any], Polarity]
+    """What a claim of a name says: that something is there, that something is not, or both."""
+    holds: Callable[[Claim[Item], Writer], bool]
+    findings: Callable[[Claim[Item], Writer], Iterable[Finding]]
+    distance: Callable[[Claim[Item], Writer], float]
+    """How far an item is from a claim; 0 where it holds."""
+
+
+def check_chosen(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    groups: Sequence[Group[Item]] | str,
+    check: Check[Item],
+    scope: Scope,
+    writer: Writer,
+) -> Iterator[Finding]:
+    """Yield what does not hold of the calls, or runs, that a key chooses; or why it has none."""
+    selector = selected(key)
+    if isinstance(groups, str):
+        agent = "" if selector.agent == ALL_AGENTS else selector.agent
+        yield writer.finding(path, groups, turn=scope.turn, agent=agent)
+        return
+    for group in groups:
+        if selector.which == SOME:
+            yield from _check_some(key, path, claims, group, check, scope, writer)
+            continue
+        chosen = _claims(key, path, claims, group, check, scope)
+        findings = (finding for claim in chosen for finding in check.findings(claim, writer))
+        yield from first_of_each(findings, selector)
+
+
+def _claims(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[Item],
+    check: Check[Item],
+    scope: Scope,
+) -> Iterator[Claim[Item]]:
+    """Yield what is held against what, item by item."""
+    by_item: dict[int, list[Claim[Item]]] = {id(item): [] for item in group.items}
+    for name, matcher in claims:
+        for looked in looked_at(selected(key), check.polarity(name, matcher), matcher, group):
+            claim = Claim(key, name, matcher, (*path, name), looked, group, scope)
+            by_item[id(looked.item)].append(claim)
+    for listed_claims in by_item.values():
+        yield from listed_claims
+
+
+def _check_some(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[Item],
+    check: Check[Item],
+    scope: Scope,
+    writer: Writer,
+) -> Iterator[Finding]:
+    """Yield the finding that no item holds all claims; of the item that comes nearest."""
+    nearest: tuple[float, list[Claim[Item]]] | None = None
+    for item in group.items:
+        wanted = [
+            Claim(key, name, matcher, (*path, name), Looked(item, matcher, False), group, scope)
+            for name, matcher in claims
+        ]
+        if all(check.holds(claim, writer) for claim in wanted):
+            return
+        distance = sum(check.distance(claim, writer) for claim in wanted)
+        if nearest is None or distance < nearest[0]:
+            nearest = distance, wanted
+    for claim in nearest[1] if nearest is not None else ():
+        for finding in check.findings(claim, writer):
+            several = counted(len(group.items), group.noun)
+            line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
+            context = (f"{line}`{group.name(claim.item)}`", *finding.context)
+            yield replace(finding, context=context)
+            return
 
 
 def looked_at(
@@ -120,8 +228,3 @@ def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
     if not found:
         return f"agent {agent!r} made no model call in its run [{place}] {scope.words}"
     return Group(agent, found, place)
-
-
-def one_is_enough(selector: Selector) -> bool:
-    """Whether a claim must hold of one of several only."""
-    return selector.which == SOME

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
-
-from msgspec.structs import replace
+from collections.abc import Iterator
+from typing import Any, Final
 
 from simkit.expect.choosing import (
+    Check,
+    Claim,
     Group,
     Looked,
     calls_of_run,
-    first_of_each,
+    check_chosen,
     looked_at,
-    one_is_enough,
     which_words,
 )
 from simkit.expect.claims import Writer, listed, no_place
@@ -22,6 +21,7 @@ from simkit.expect.observing import not_observable, unobservable_in_context
 from simkit.expect.provenance import (
     around,
     circumstances,
+    distance_of_nearest,
     histories,
     left_out,
     lost,
@@ -34,12 +34,12 @@ from simkit.expect.provenance import (
     unshown_texts,
     wanted_but_left_out,
 )
-from simkit.expect.scope import Path, Scope
+from simkit.expect.scope import Scope
 from simkit.messages import UNMADE
 from simkit.pipeline.cast import RUN_SECTION
 from simkit.scenario.claims import CONTEXT_CLAIMS
 from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, claimed_polarity, selected
-from simkit.views import CallView, ContextView
+from simkit.views import CallView
 from simkit.words import counted
 
 
@@ -58,35 +58,7 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
             else:
                 observable.append((name, matcher))
         groups = groups_of_calls(scope, selector)
-        if isinstance(groups, str):
-            named = "" if agent == ALL_AGENTS else agent
-            yield writer.finding(path, groups, turn=scope.turn, agent=named)
-            continue
-        for group in groups:
-            if one_is_enough(selector):
-                yield from _check_some(key, path, observable, group, scope, writer)
-                continue
-            claimed = _claims(key, path, observable, group, scope)
-            found = (finding for claim in claimed for finding in _check(claim, writer))
-            yield from first_of_each(found, selector)
-
-
-def _claims(
-    key: str,
-    path: Path,
-    claims: Sequence[tuple[str, Any]],
-    group: Group[CallView],
-    scope: Scope,
-) -> Iterator[_Claim]:
-    """Yields what is held against what, call by call."""
-    selector = selected(key)
-    by_call: dict[str, list[_Claim]] = {call.id: [] for call in group.items}
-    for name, matcher in claims:
-        at = (*path, name)
-        for looked in looked_at(selector, claimed_polarity(name, matcher), matcher, group):
-            by_call[looked.item.id].append(_Claim(key, name, matcher, at, looked, group, scope))
-    for found in by_call.values():
-        yield from found
+        yield from check_chosen(key, path, observable, groups, _CALLS, scope, writer)
 
 
 def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
@@ -103,44 +75,9 @@ def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
             for group in groups:
                 for call in group.items[1:]:
                     looked = Looked(call, matcher, False)
-                    claim = _Claim(key, name, matcher, (), looked, group, scope)
+                    claim = Claim(key, name, matcher, (), looked, group, scope)
                     if not _holds(claim, writer):
-                        yield call.id, f"{claim.what} is of `{group.name(group.items[0])}`"
-
-
-def _check_some(
-    key: str,
-    path: Path,
-    claims: Sequence[tuple[str, Any]],
-    group: Group[CallView],
-    scope: Scope,
-    writer: Writer,
-) -> Iterator[Finding]:
-    """Yields the finding that no call holds all claims; of the call that comes nearest."""
-    nearest: list[Finding] = []
-    for call in group.items:
-        looked = [Looked(call, matcher, False) for _, matcher in claims]
-        wanted = [
-            _Claim(key, name, one.matcher, (*path, name), one, group, scope)
-            for (name, _), one in zip(claims, looked, strict=True)
-        ]
-        if all(_holds(claim, writer) for claim in wanted):
-            return
-        found = [finding for claim in wanted for finding in _check(claim, writer)]
-        if not nearest or len(found) < len(nearest):
-            nearest = found
-    several = counted(len(group.items), "model call")
-    for first in nearest[:1]:
-        line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
-        place = f"`{group.agent}{group.within}[{_place(group, first)}]`"
-        yield replace(first, context=(line + place, *first.context))
-
-
-def _place(group: Group[CallView], finding: Finding) -> int:
-    return next(
-        place for place, call in enumerate(group.items)
-        if (call.turn, call.index) == (finding.turn, finding.call)
-    )  # fmt: skip
+                        yield call.id, f"{_what(claim)} is of `{group.name(group.items[0])}`"
 
 
 def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] | str:
@@ -192,45 +129,17 @@ def _why_no_call(scope: Scope, agent: str) -> str:
     return f"{what}; those that did: {listed(list(scope.calls))}"
 
 
-class _Claim(NamedTuple):
-    """One claim on one model call."""
-
-    key: str
-    name: str
-    written: Any
-    """The whole claim, of which a call may be held against what it denies only."""
-    path: Path
-    looked: Looked[CallView]
-    group: Group[CallView]
-    scope: Scope
-
-    @property
-    def matcher(self) -> Any:
-        """What is held against the call."""
-        return self.looked.matcher
-
-    @property
-    def call(self) -> CallView:
-        """The call that is looked at."""
-        return self.looked.item
-
-    @property
-    def context(self) -> ContextView:
-        """What the call received."""
-        return self.call.context
-
-    @property
-    def what(self) -> str:
-        """What the claim is called in findings."""
-        return f"context.{self.key}.{self.name}"
-
-    @property
-    def who(self) -> dict[str, Any]:
-        """Where a finding is."""
-        return {"turn": self.call.turn, "agent": self.call.agent, "call": self.call.index}
+def _what(claim: Claim[CallView]) -> str:
+    """Name the claim as findings do."""
+    return f"context.{claim.key}.{claim.name}"
 
 
-def _which(claim: _Claim, writer: Writer) -> Iterator[str]:
+def _who(claim: Claim[CallView]) -> dict[str, Any]:
+    """Return where a finding is."""
+    return {"turn": claim.item.turn, "agent": claim.item.agent, "call": claim.item.index}
+
+
+def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
     """Yields a line that says which of several calls were looked at."""
 
     polarity = claimed_polarity(claim.name, claim.written)
@@ -244,23 +153,38 @@ def _which(claim: _Claim, writer: Writer) -> Iterator[str]:
     )
 
 
-def _holds(claim: _Claim, writer: Writer) -> bool:
+def _holds(claim: Claim[CallView], writer: Writer) -> bool:
     """Whether a claim holds; says nothing else."""
     if claim.name in ("includes", "excludes"):
         wanted = claim.name == "includes"
         pairs = (writer.matchers.of(one) for one in claim.matcher)
-        return all(writer.search.occurs(claim.context, *pair) is wanted for pair in pairs)
+        return all(writer.search.occurs(claim.item.context, *pair) is wanted for pair in pairs)
     return writer.matchers.of(claim.matcher)[1].holds(_value(claim))
 
 
-def _check(claim: _Claim, writer: Writer) -> Iterator[Finding]:
-    if claim.context.hidden and claim.name not in _SENT:
+def _distance(claim: Claim[CallView], writer: Writer) -> float:
+    """Return how far a context is from a claim; 0 where it holds."""
+    if claim.name in ("includes", "excludes"):
+        wanted = claim.name == "includes"
+        pairs = [writer.matchers.of(one) for one in claim.matcher]
+        wrong = [
+            matcher for key, matcher in pairs
+            if writer.search.occurs(claim.item.context, key, matcher) is not wanted
+        ]  # fmt: skip
+        if not wanted:
+            return len(wrong)
+        return sum(distance_of_nearest(one, claim.item.context.messages) for one in wrong)
+    return writer.matchers.of(claim.matcher)[1].distance(_value(claim))
+
+
+def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
+    if claim.item.context.hidden and claim.name not in _SENT:
         yield from _check_half(claim, writer)
     elif claim.name == "includes":
         yield from _check_includes(claim, writer)
     elif claim.name == "excludes":
         yield from _check_excludes(claim, writer)
-    elif claim.name == "handoffs" and claim.context.handoffs is None:
+    elif claim.name == "handoffs" and claim.item.context.handoffs is None:
         yield _unnamed_targets(claim, writer)
     else:
         _, matcher = writer.matchers.of(claim.matcher)
@@ -273,7 +197,7 @@ _SENT: Final = ("tools", "handoffs", "settings")
 """What a request itself says, whatever of its messages the provider keeps."""
 
 
-def _check_half(claim: _Claim, writer: Writer) -> Iterator[Finding]:
+def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     """Yields what is known of a context of which the provider keeps a part."""
     if claim.name in ("includes", "excludes"):
         check = _check_includes if claim.name == "includes" else _check_excludes
@@ -282,22 +206,22 @@ def _check_half(claim: _Claim, writer: Writer) -> Iterator[Finding]:
             yield from found
             return
     yield writer.finding(
-        claim.path, f"{claim.what} is not observable: the provider adds {claim.context.hidden!r} "
-        "to this context, and no request shows it",
-        **claim.who, fix="Claim what the request itself sends with `includes`, or send it whole.",
+        claim.path, f"{_what(claim)} is not observable: the provider adds "
+        f"{claim.item.context.hidden!r} to this context, and no request shows it",
+        **_who(claim), fix="Claim what the request itself sends with `includes`, or send it whole.",
     )  # fmt: skip
 
 
-def _unnamed_targets(claim: _Claim, writer: Writer) -> Finding:
+def _unnamed_targets(claim: Claim[CallView], writer: Writer) -> Finding:
     return writer.finding(
-        claim.path, f"{claim.what} is not observable: a tool offered passes control to the agent "
+        claim.path, f"{_what(claim)} is not observable: a tool offered passes control to the agent "
         "that an argument names, and its schema does not say which agents that may be",
-        **claim.who, fix="Give the argument an `enum` of agents, or claim `tools`.",
+        **_who(claim), fix="Give the argument an `enum` of agents, or claim `tools`.",
     )  # fmt: skip
 
 
-def _value(claim: _Claim) -> Any:
-    context, name = claim.context, claim.name
+def _value(claim: Claim[CallView]) -> Any:
+    context, name = claim.item.context, claim.name
     if name == "sections":
         return context.sections
     if name == "messages":
@@ -321,15 +245,15 @@ def _value(claim: _Claim) -> Any:
     return context.section(name) or UNMADE
 
 
-def _compared(claim: _Claim, value: Any, writer: Writer) -> list[Finding]:
+def _compared(claim: Claim[CallView], value: Any, writer: Writer) -> list[Finding]:
     return writer.compare(
-        claim.matcher, value, claim.path, claim.what, **claim.who,
+        claim.matcher, value, claim.path, _what(claim), **_who(claim),
         context=[*_which(claim, writer), *_explained(claim, value, writer)],
         several=_several_values(claim, value),
     )  # fmt: skip
 
 
-def _several_values(claim: _Claim, value: Any) -> bool:
+def _several_values(claim: Claim[CallView], value: Any) -> bool:
     """Whether calls that the claim is also held against found something else."""
     selector = selected(claim.key)
     if selector.agent == ALL_AGENTS or selector.which in (EVERY, SOME):
@@ -339,9 +263,9 @@ def _several_values(claim: _Claim, value: Any) -> bool:
     return any(_value(claim._replace(looked=one)) != value for one in others)
 
 
-def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
+def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[str]:
     """Lines that say why a claim on a context does not hold."""
-    context, name = claim.context, claim.name
+    context, name = claim.item.context, claim.name
     is_section = name not in CONTEXT_CLAIMS
     if is_section and not len(value):
         yield f"section {name} made nothing; those that did: {listed(context.sections)}"
@@ -351,7 +275,7 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
     if is_section:
         yield from unshown_counts(context, name, claim.scope)
         if not len(value) and name != RUN_SECTION:
-            yield from circumstances(claim.call, claim.scope)
+            yield from circumstances(claim.item, claim.scope)
     if name == "dropped":
         verb = "were" if len(value) > 1 else "was"
         yield from message_lines(f"{len(value) or 'nothing'} {verb} left out", value)
@@ -369,18 +293,18 @@ def _explained(claim: _Claim, value: Any, writer: Writer) -> Iterator[str]:
         yield f"shares: {listed(found)}"
 
 
-def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
+def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     for place, wanted in enumerate(claim.matcher):
         key, matcher = writer.matchers.of(wanted)
-        if writer.search.occurs(claim.context, key, matcher):
+        if writer.search.occurs(claim.item.context, key, matcher):
             continue
-        messages = claim.context.messages
-        drops = [drop for drop in claim.context.dropped() if matcher.holds(drop.message)]
+        messages = claim.item.context.messages
+        drops = [drop for drop in claim.item.context.dropped() if matcher.holds(drop.message)]
         by = list(dict.fromkeys(drop.by for drop in drops))
-        unshown = list(unshown_texts(claim.context, matcher))
+        unshown = list(unshown_texts(claim.item.context, matcher))
         title = f"the context holds {counted(len(messages), 'message')}"
         yield writer.finding(
-            (*claim.path, place), f"{claim.what}[{place}] matches no message", **claim.who,
+            (*claim.path, place), f"{_what(claim)}[{place}] matches no message", **_who(claim),
             differences=[] if drops or unshown else nearest(matcher, messages),
             context=[
                 *_which(claim, writer), *lost(drops), *unshown, *message_lines(title, messages),
@@ -389,19 +313,19 @@ def _check_includes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _let_in(claim: _Claim, by: str, is_code: bool) -> str:
+def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
     where = "that the code applies for" if is_code else "in the recipe of"
-    return f"Change `{by}` {where} {claim.call.agent!r}, or the claim."
+    return f"Change `{by}` {where} {claim.item.agent!r}, or the claim."
 
 
-def _check_excludes(claim: _Claim, writer: Writer) -> Iterator[Finding]:
+def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     for place, unwanted in enumerate(claim.matcher):
         key, matcher = writer.matchers.of(unwanted)
-        found = writer.search.first(claim.context, key, matcher)
+        found = writer.search.first(claim.item.context, key, matcher)
         if found is None:
             continue
         yield writer.finding(
-            (*claim.path, place), f"{claim.what}[{place}] matches a message", **claim.who,
+            (*claim.path, place), f"{_what(claim)}[{place}] matches a message", **_who(claim),
             context=[
                 f"{_shower(found.section)} shows {around(found, unwanted)}",
                 *_which(claim._replace(written=(unwanted,)), writer),
@@ -415,12 +339,15 @@ def _shower(section: str) -> str:
     return f"section {section}" if section else "the context"
 
 
-def _keep_out(claim: _Claim, section: str, role: str) -> str:
-    agent = claim.call.agent
+def _keep_out(claim: Claim[CallView], section: str, role: str) -> str:
+    agent = claim.item.agent
     if not section and role == "system":
         return f"Take it out of the instructions of {agent!r}, or correct the claim."
     if section == "run":
         return "The run itself said or heard it: correct its tools or handoffs, or the claim."
-    if section in histories(claim.context):
+    if section in histories(claim.item.context):
         return f"Filter it out of the history of {agent!r}, or correct the claim."
     return f"Take it out of section `{section}` of {agent!r}, or correct the claim."
+
+
+_CALLS: Final[Check[CallView]] = Check(claimed_polarity, _holds, _check, _distance)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from simkit.expect.claims import LINES_MAX, Writer, differences, first_lines, listed
 from simkit.expect.findings import Difference
 from simkit.expect.scope import Scope
-from simkit.matching import Matcher, Mismatch, patterns_of
+from simkit.matching import FAR, Matcher, patterns_of
 from simkit.messages import Dropped, Message, ToolCall
 from simkit.paths import as_text, follow
 from simkit.views import CallView, ContextView, ShownPart
@@ -226,22 +226,31 @@ def wanted_but_left_out(
 
 def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
     """Returns how the message that comes nearest differs; nothing where none is near."""
-    best: tuple[int, tuple[Mismatch, ...]] | None = None
-    most = 0
-    for place in range(max(0, len(messages) - NEAREST_MAX), len(messages)):
-        misses = matcher.mismatches(messages[place])
-        most = max(most, len(misses))
-        if best is None or len(misses) < len(best[1]):
-            best = place, misses
-    if best is None:
+    recent = messages[-NEAREST_MAX:]
+    if not recent:
         return []
-    place, misses = best
-    if not misses[0].path or (len(misses) == most and len(misses) > 1):
+    first = len(messages) - len(recent)
+    distances = [matcher.distance(message) for message in recent]
+    least = min(distances)
+    place = distances.index(least)
+    misses = matcher.mismatches(recent[place])
+    is_far = least >= FAR * len(misses)
+    most = max(len(matcher.mismatches(one)) for one in recent) if is_far else 0
+    if is_far and (not misses[0].path or len(misses) == most > 1):
         return []
     return [
-        Difference(f"messages[{place}].{one.at}", one.wanted, one.found, one.note)
+        Difference(f"messages[{first + place}]{_below(one.at)}", one.wanted, one.found, one.note)
         for one in differences(misses)
     ]
+
+
+def _below(path: str) -> str:
+    return f".{path}" if path else ""
+
+
+def distance_of_nearest(matcher: Matcher, messages: Sequence[Message]) -> float:
+    """Returns how far the nearest message is from what a matcher wants; 1 if there is none."""
+    return min(map(matcher.distance, messages[-NEAREST_MAX:]), default=1.0)
 
 
 def around(message: Message, matcher: Any) -> str:

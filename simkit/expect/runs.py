@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from simkit.expect.choosing import (
+    Check,
+    Claim,
     Group,
-    Looked,
-    first_of_each,
+    check_chosen,
     looked_at,
-    one_is_enough,
     which_words,
 )
 from simkit.expect.claims import Writer, differences, first_lines, listed, no_place
 from simkit.expect.findings import Finding
 from simkit.expect.observing import claims_of, is_unknown_input, not_observable, unobservable_in_run
-from simkit.expect.scope import Path, Scope
+from simkit.expect.scope import Scope
 from simkit.matching.polarity import polarity_of
 from simkit.matching.values import Said
 from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
@@ -166,73 +166,7 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
             else:
                 observable.append((name, matcher))
         groups = _groups(scope, selector) if observable else []
-        if isinstance(groups, str):
-            yield writer.finding(path, groups, turn=scope.turn, agent=named)
-            continue
-        for group in groups:
-            if one_is_enough(selector):
-                yield from _check_some(key, path, observable, group, scope, writer)
-                continue
-            claimed = _claims(key, path, observable, group, scope)
-            yield from first_of_each(
-                (found for claim in claimed for found in _check_run(claim, writer)), selector
-            )
-
-
-class _Claim(NamedTuple):
-    """One claim on one run."""
-
-    key: str
-    name: str
-    written: Any
-    path: Path
-    looked: Looked[RunView]
-    group: Group[RunView]
-    scope: Scope
-
-
-def _claims(
-    key: str,
-    path: Path,
-    claims: Sequence[tuple[str, Any]],
-    group: Group[RunView],
-    scope: Scope,
-) -> Iterator[_Claim]:
-    """Yields what is held against what, run by run."""
-    by_run: dict[str, list[_Claim]] = {run.id: [] for run in group.items}
-    for name, matcher in claims:
-        for looked in looked_at(selected(key), polarity_of(matcher), matcher, group):
-            claim = _Claim(key, name, matcher, (*path, name), looked, group, scope)
-            by_run[looked.item.id].append(claim)
-    for found in by_run.values():
-        yield from found
-
-
-def _check_some(
-    key: str,
-    path: Path,
-    claims: Sequence[tuple[str, Any]],
-    group: Group[RunView],
-    scope: Scope,
-    writer: Writer,
-) -> Iterator[Finding]:
-    """Yields the finding that no run holds all claims; of the run that comes nearest."""
-    nearest: tuple[RunView, list[Finding]] | None = None
-    for run in group.items:
-        wanted = [
-            _Claim(key, name, matcher, (*path, name), Looked(run, matcher, False), group, scope)
-            for name, matcher in claims
-        ]
-        if all(_holds(claim, run, writer) for claim in wanted):
-            return
-        found = [finding for claim in wanted for finding in _check_run(claim, writer)]
-        if nearest is None or len(found) < len(nearest[1]):
-            nearest = run, found
-    if nearest is not None and nearest[1]:
-        run, found = nearest
-        several = counted(len(group.items), "run")
-        line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
-        yield replace(found[0], context=(f"{line}`{group.name(run)}`", *found[0].context))
+        yield from check_chosen(key, path, observable, groups, _RUNS, scope, writer)
 
 
 def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
@@ -272,8 +206,8 @@ _STATUS: Final[Mapping[str, str]] = {
 }
 
 
-def _check_run(claim: _Claim, writer: Writer) -> list[Finding]:
-    run, name, group = claim.looked.item, claim.name, claim.group
+def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
+    run, name, group = claim.item, claim.name, claim.group
     if is_unknown_input(claim.scope, name, run.input):
         what = f"runs.{claim.key}.{name}"
         found = not_observable(claim.scope, writer, claim.path, what, "inputs", run.agent)
@@ -305,16 +239,29 @@ def _check_run(claim: _Claim, writer: Writer) -> list[Finding]:
     )  # fmt: skip
 
 
-def _holds(claim: _Claim, run: RunView, writer: Writer) -> bool:
+def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
     if is_unknown_input(claim.scope, claim.name, run.input):
         return False
     return writer.matchers.of(claim.written)[1].holds(_value(run, claim.name))
+
+
+def _distance(claim: Claim[RunView], writer: Writer) -> float:
+    """Return how far a run is from a claim; 0 where it holds."""
+    return writer.matchers.of(claim.written)[1].distance(_value(claim.item, claim.name))
 
 
 def _value(run: RunView, name: str) -> Any:
     if name != "reply":
         return getattr(run, name)
     return None if run.message is None else Said(run.message.content, run.message.data)
+
+
+_RUNS: Final[Check[RunView]] = Check(
+    lambda _, matcher: polarity_of(matcher),
+    lambda claim, writer: _holds(claim, claim.item, writer),
+    _check_run,
+    _distance,
+)
 
 
 def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:

@@ -12,10 +12,12 @@ from typing import Any, final
 from simkit.matching.compiling import build
 from simkit.matching.editor_schema import matcher_json_schema
 from simkit.matching.misses import Mismatch, fits
+from simkit.matching.nearness import FAR, distance
 from simkit.matching.operators import OPERATORS
 from simkit.matching.patterns import patterns_of
 
 __all__ = [
+    "FAR",
     "OPERATORS",
     "Matcher",
     "Mismatch",
@@ -41,6 +43,10 @@ class Matcher:
     def holds(self, value: Any) -> bool:
         """Says whether the matcher holds; stops at the first mismatch and renders nothing."""
         return fits(self._misses, value)
+
+    def distance(self, value: Any) -> float:
+        """Returns how far a value is from what is wanted; 0 if the matcher holds."""
+        return distance(self._misses(value))
 
     def mismatches(self, value: Any) -> tuple[Mismatch, ...]:
         """Returns all that differs; empty if the matcher holds."""

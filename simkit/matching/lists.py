@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from simkit.matching.aligning import aligned
 from simkit.matching.misses import Build, Miss, Misses, Path, fits, prefixed
+from simkit.matching.nearness import distance
 from simkit.matching.operands import Wanted, matchers
 from simkit.matching.rendering import NOTHING, Phrase
 from simkit.matching.values import is_list, structure_of
 
 _SURPLUS_MAX: Final = 3
 """Elements too many that are shown one by one."""
+_ALIGNED_MAX: Final = 2_500
+"""Pairs of elements up to which the best way is looked for: to hold must stay cheap."""
 _NEAREST_MAX: Final = 200
 """Elements among which the nearest one is looked for."""
 
@@ -36,27 +40,41 @@ def whole(operand: list[Any], at: Path, build: Build) -> Misses:
 
 
 def _uneven(elements: list[Wanted], value: Sequence[Any], at: Path) -> Iterator[Miss]:
-    """Yields what differs once the elements that match at both ends are set aside."""
-    shorter = min(len(elements), len(value))
-    start = 0
-    while start < shorter and fits(elements[start].misses, value[start]):
-        start += 1
-    end = 0
-    while end < shorter - start and fits(elements[-1 - end].misses, value[-1 - end]):
-        end += 1
-    left, right = len(elements) - end, len(value) - end
-    paired = min(left, right)
-    for index in range(start, paired):
-        for miss in elements[index].misses(value[index]):
-            yield prefixed(index, miss)
+    """Yields what differs once as many elements as possible are laid on those that match."""
+    pairs = dict(aligned(elements, value, _differs, _ALIGNED_MAX))
+    if not pairs:
+        pairs = {place: place for place in range(min(len(elements), len(value)))}
+    answers = set(pairs.values())
     note = f"{len(elements)} wanted, {len(value)} found"
-    for index in range(paired, left):
-        yield Miss((index,), elements[index].at, "", elements[index].source, NOTHING, note)
-    for index in range(paired, right)[:_SURPLUS_MAX]:
-        yield Miss((index,), at, "", NOTHING, value[index], note)
-    if right - paired > _SURPLUS_MAX:
-        more = Phrase(f"{right - paired - _SURPLUS_MAX} more elements")
-        yield Miss((paired + _SURPLUS_MAX,), at, "", NOTHING, more, note)
+    surplus = [index for index in range(len(value)) if index not in answers]
+    shown = set(surplus[:_SURPLUS_MAX])
+    index = 0
+    for place, element in enumerate(elements):
+        end = pairs.get(place, index)
+        yield from _surplus(value, range(index, end), shown, at, note)
+        index = end
+        if place in pairs:
+            for miss in element.misses(value[index]):
+                yield prefixed(index, miss)
+            index += 1
+        else:
+            yield Miss((index,), element.at, "", element.source, NOTHING, note)
+    yield from _surplus(value, range(index, len(value)), shown, at, note)
+    if len(surplus) > _SURPLUS_MAX:
+        more = Phrase(f"{len(surplus) - _SURPLUS_MAX} more elements")
+        yield Miss((surplus[_SURPLUS_MAX],), at, "", NOTHING, more, note)
+
+
+def _surplus(
+    value: Sequence[Any], places: range, shown: Container[int], at: Path, note: str
+) -> Iterator[Miss]:
+    for index in places:
+        if index in shown:
+            yield Miss((index,), at, "", NOTHING, value[index], note)
+
+
+def _differs(element: Wanted, value: Any) -> bool:
+    return not fits(element.misses, value)
 
 
 def each(operand: Any, at: Path, build: Build) -> Misses:
@@ -181,16 +199,19 @@ def _why_not(element: Wanted, value: Sequence[Any]) -> Callable[[], str]:
     """Returns the words for the element that comes nearest to the one wanted."""
 
     def note() -> str:
-        best: tuple[int, list[Miss]] | None = None
+        best: tuple[float, int, list[Miss]] | None = None
         for index, inner in enumerate(islice(value, _NEAREST_MAX)):
             misses = list(element.misses(inner))
             if not misses:
                 return f"[{index}] fits, but is the match of another element"
-            if best is None or len(misses) < len(best[1]):
-                best = index, misses
+            far = distance(misses)
+            if best is None or far < best[0]:
+                best = far, index, misses
         if best is None:
             return "the list is empty"
-        index, misses = best
+        far, index, misses = best
+        if far >= len(misses) and len(value) > 1 and not any(miss.path for miss in misses):
+            return ""
         if len(misses) == 1 and not misses[0].path:
             return ""
         first = misses[0].rendered()

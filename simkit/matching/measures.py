@@ -64,8 +64,15 @@ def contains(operand: Any, at: Path, _: Build) -> Misses:
         searched = searched_text(value)
         if searched is None:
             return (Miss((), at, "$contains", operand, value),)
-        lacking = [needle for needle in needles if needle not in searched]
-        return [Miss((), at, "$contains", needle, value) for needle in lacking] if lacking else ()
+        lacking = [index for index, needle in enumerate(needles) if needle not in searched]
+        if not lacking:
+            return ()
+        if len(needles) == 1:
+            return (Miss((), at, "$contains", needles[0], value),)
+        note = f"{len(needles) - len(lacking)} of {len(needles)} parts are there"
+        return [
+            Miss((), (*at, index), "$contains", needles[index], value, note) for index in lacking
+        ]
 
     return misses
 

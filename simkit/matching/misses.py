@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.matching.rendering import Phrase, differing, line
-from simkit.matching.values import SPOKEN, source_text, text_of
+from simkit.matching.patterns import texts_in
+from simkit.matching.rendering import LINE_MAX, Phrase, differing, end_of, line, near
+from simkit.matching.values import SPOKEN, searched_text, source_text, text_of
 
+_SEARCHED: Final = ("$contains", "$regex", "$not", "$either", "$in")
+"""Operators for which a long text is shown where it is nearest to what they name."""
 Part: TypeAlias = str | int
 Path: TypeAlias = tuple[Part, ...]
 
@@ -46,7 +49,7 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
 
     def _words(self) -> tuple[str, str]:
         if self.operator:
-            return line(Phrase(f"{self.operator}: {line(self.operand)}")), line(self.found)
+            return line(Phrase(f"{self.operator}: {line(self.operand)}")), self._place()
         operand, found = self.operand, self.found
         if isinstance(found, SPOKEN) and not isinstance(operand, (dict, list)):
             operand = operand if isinstance(operand, Phrase) else source_text(operand)
@@ -55,6 +58,20 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         if plain and isinstance(operand, str) and isinstance(found, str):
             return differing(operand, found)
         return line(operand), line(found)
+
+    def _place(self) -> str:
+        """Returns what was found; of a long text the place that the operator speaks of."""
+        found = self.found
+        shown = line(found)
+        is_cut = len(shown) == LINE_MAX and shown.endswith("…")
+        text = None if isinstance(found, Phrase) or not is_cut else searched_text(found)
+        if text is None:
+            return shown
+        if self.operator == "$ends":
+            return end_of(text_of(found) or text)
+        if self.operator not in _SEARCHED:
+            return shown
+        return near(text, texts_in({self.operator: self.operand})) or shown
 
 
 Misses: TypeAlias = Callable[[Any], Iterable[Miss]]

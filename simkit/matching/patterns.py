@@ -20,16 +20,22 @@ def patterns_of(matcher: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_patterns(matcher)))
 
 
-def _patterns(matcher: Any) -> Iterator[str]:
+def texts_in(matcher: Any) -> tuple[str, ...]:
+    """Returns the same with every regular expression as it is written: most of it is text."""
+    return tuple(dict.fromkeys(_patterns(matcher, has_expressions=True)))
+
+
+def _patterns(matcher: Any, has_expressions: bool = False) -> Iterator[str]:
     if isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             if key == "$regex":
-                if isinstance(operand, str) and re.escape(operand) == operand:
+                is_text = isinstance(operand, str)
+                if is_text and (has_expressions or re.escape(operand) == operand):
                     yield operand
             elif key not in _TEXTLESS:
-                yield from _patterns(operand)
+                yield from _patterns(operand, has_expressions)
     elif isinstance(matcher, (list, tuple)):
         for inner in matcher:
-            yield from _patterns(inner)
+            yield from _patterns(inner, has_expressions)
     elif matcher is not None and not isinstance(matcher, bool):
         yield source_text(matcher)

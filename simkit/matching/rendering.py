@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
 
@@ -17,6 +18,10 @@ LINE_MAX: Final = 120
 _BEFORE: Final = 30
 """Characters shown before the place where two long texts part."""
 _ITEMS_MAX: Final = 12
+_SEARCHED_MAX: Final = 100_000
+"""Characters of a text in which the place nearest to another one is looked for."""
+_BLOCK_LEAST: Final = 3
+"""Characters in common below which no place is nearer than another."""
 
 
 class Phrase(str):
@@ -43,6 +48,28 @@ def differing(one: str, other: str) -> tuple[str, str]:
     )
     start = max(0, parted - _BEFORE)
     return _window(one, start), _window(other, start)
+
+
+def near(text: str, wanted: Sequence[str]) -> str:
+    """Returns a long text cut around the place nearest to one of those wanted; else nothing."""
+    blocks = [common_block(text, one) for one in wanted]
+    start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
+    if size < _BLOCK_LEAST:
+        return ""
+    end = min(len(text), max(0, start - _BEFORE) + LINE_MAX - _BEFORE)
+    return _window(text, max(0, end - LINE_MAX + _BEFORE))
+
+
+def end_of(text: str) -> str:
+    """Returns the end of a text, quoted."""
+    return _window(text, max(0, len(text) - LINE_MAX + _BEFORE))
+
+
+def common_block(text: str, wanted: str) -> tuple[int, int]:
+    """Returns where the longest part of another text occurs in a text, and its length."""
+    matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], wanted, autojunk=False)
+    block = matcher.find_longest_match()
+    return block.a, block.size
 
 
 def _window(text: str, start: int) -> str:

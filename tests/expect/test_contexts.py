@@ -375,14 +375,10 @@ def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
     assert found == text(r"""
         claim E [turn 2, nutrition, call 0]
         context.nutrition.dropped does not match
-        at `{kcal: 800}, what: message, by: tool_messages}`
-        [0].role: wanted "tool", found "assistant"
-          note: `tool` is the role here; the tool's name is `{role: tool, tool: …}`
-        [0].content.kcal: wanted 800, found absent
-        [0].by: wanted "tool_messages", found "intermediate_ai"
-        [1]: wanted nothing, found {assistant: "", agent: "nutrition", calls: [{log_meal: {food: "pizza"}}], what: "message", by: "intermediate_ai"}
+        at `- {tool: {kcal: 800}, what: message, by: tool_messages}`
+        [0]: wanted nothing, found {assistant: "{\"to\":\"nutrition\"}", agent: "router", what: "message", by: "intermediate_ai"}
           note: 1 wanted, 4 found
-        [2]: wanted nothing, found {tool: "{\"kcal\":800}", agent: "nutrition", what: "message", by: "tool_messages"}
+        [1]: wanted nothing, found {assistant: "", agent: "nutrition", calls: [{log_meal: {food: "pizza"}}], what: "message", by: "intermediate_ai"}
           note: 1 wanted, 4 found
         [3]: wanted nothing, found {assistant: "{\"to\":\"nutrition\"}", agent: "router", what: "message", by: "intermediate_ai"}
           note: 1 wanted, 4 found

@@ -215,6 +215,6 @@ def test_an_event_that_did_not_happen_is_reported_with_the_kinds_that_did() -> N
         events does not match
         at `{kind: HandoffMade}}`
         .: wanted $has: {kind: "HandoffMade"}, found [{kind: "TurnStarted", at: 0, session: "s1", turn: 1, message: 1}, {kind: "MessageAdded", at: 0, session: "s1", turn: 1…
-          note: nearest is [0]: at [0].kind wanted "HandoffMade", found "TurnStarted"
+          note: nearest is [1]: at [1].kind wanted "HandoffMade", found "MessageAdded"
         | kinds of events in turn 1: TurnStarted, MessageAdded, StateUpdated, AgentStarted, ContextBuilt, ModelCalled, ModelReplied, AgentFinished, RouteChosen, ToolCalled, ToolReturned, TurnFinished
     """)

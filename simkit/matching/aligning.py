@@ -1,0 +1,60 @@
+"""Which element of a list answers which one wanted: the longest way to lay one list on another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+W = TypeVar("W")
+
+PAIRS_MAX: Final = 40_000
+"""Pairs of elements up to which lists are laid against each other in the best way."""
+
+
+def aligned(
+    wanted: Sequence[W],
+    found: Sequence[Any],
+    differs: Callable[[W, Any], bool],
+    pairs_max: int = PAIRS_MAX,
+) -> list[tuple[int, int]]:
+    """Returns which element answers which: those that match first, then those between, in order."""
+    low = 0
+    while low < min(len(wanted), len(found)) and not differs(wanted[low], found[low]):
+        low += 1
+    left, right = len(wanted), len(found)
+    while left > low and right > low and not differs(wanted[left - 1], found[right - 1]):
+        left, right = left - 1, right - 1
+    middle = list(_matching(wanted[low:left], found[low:right], differs, pairs_max))
+    anchors = [*((low + a, low + b) for a, b in middle), (left, right)]
+    pairs = [(place, place) for place in range(low)]
+    a, b = low, low
+    for next_a, next_b in anchors:
+        pairs += zip(range(a, next_a), range(b, next_b), strict=False)
+        if next_a < left:
+            pairs.append((next_a, next_b))
+        a, b = next_a + 1, next_b + 1
+    return [*pairs, *zip(range(left, len(wanted)), range(right, len(found)), strict=True)]
+
+
+def _matching(
+    wanted: Sequence[W], found: Sequence[Any], differs: Callable[[W, Any], bool], pairs_max: int
+) -> Iterator[tuple[int, int]]:
+    """Yields the longest sequence of pairs that match, both rising."""
+    rows, columns = len(wanted), len(found)
+    if rows * columns > pairs_max:
+        return
+    fits = [[not differs(one, other) for other in found] for one in wanted]
+    best = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for a in reversed(range(rows)):
+        for b in reversed(range(columns)):
+            step = best[a + 1][b + 1] + 1 if fits[a][b] else 0
+            best[a][b] = max(step, best[a + 1][b], best[a][b + 1])
+    a = b = 0
+    while a < rows and b < columns:
+        if fits[a][b] and best[a][b] == best[a + 1][b + 1] + 1:
+            yield a, b
+            a, b = a + 1, b + 1
+        elif best[a + 1][b] >= best[a][b + 1]:
+            a += 1
+        else:
+            b += 1
