@@ -7,18 +7,20 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import zip_longest
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from types import ModuleType
 from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
 import yaml
 
+from simkit.adapters.gate import ModelGate
 from simkit.adapters.pilots import GROUP
 from simkit.adapters.surroundings import DUMMY_KEY
 from simkit.errors import SimkitError
@@ -32,14 +34,16 @@ from simkit.testing.rules import APPLICATIONS, Rule, prompts_of, rules
 from simkit.testing.silence import silenced
 from simkit.testing.telling import broken_text, missing_text, proves_nothing_text
 from simkit.trace import decoded
+from simkit.transports.gate import Decision
+from simkit.wire.http import HttpRequest
 from simkit.wire.protocols import PROTOCOLS
 
 RUNS: Final = 10
 """Runs whose traces must be the same, byte by byte."""
 AT_ONCE: Final = 8
 """Conversations that are led at once."""
-SWITCHES_EVERY: Final = 1e-5
-"""Seconds after which a thread gives way to another one meanwhile."""
+STEP_S: Final = 5.0
+"""Seconds of real time that a conversation waits for the others at a model call."""
 _each = pytest.mark.parametrize("rule", list(rules()))
 
 
@@ -251,27 +255,41 @@ def _installed(name: str) -> ModuleType:
 
 
 def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> list[bytes]:
-    """Returns what came of each, all led in threads that are interrupted wherever they can be.
+    """Run all conversations beside each other, in lock step, and return what came of each.
 
-    A conversation takes about as long as the interpreter lets a thread go on (5 ms): left alone,
-    they would as often run one after another as beside each other. Warnings are left to the tests
-    that lead one conversation: the filters are the process's, so a framework that means to silence
-    its own for a moment does so in the midst of the others.
+    At each model call, every conversation waits until all others have come as far. Left alone, they
+    would as often run one after another as beside each other: a conversation takes about as long as
+    the interpreter lets a thread go on. Warnings are left to the tests that run one conversation:
+    the filters are the process's, so a framework that means to silence its own for a moment does so
+    in the midst of the others.
     """
-    start = Barrier(len(many))
+    steps = Barrier(len(many))
+    take = ModelGate.take
 
-    def one(prepared: Prepared) -> bytes:
-        start.wait()
-        return work(prepared)
+    def take_in_step(gate: ModelGate, request: HttpRequest) -> Decision:
+        _wait_for_others(steps)
+        decision = take(gate, request)
+        _wait_for_others(steps)
+        return decision
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCHES_EVERY)
-    try:
-        with warnings.catch_warnings(), ThreadPoolExecutor(len(many)) as pool:
-            warnings.simplefilter("ignore")
-            return list(pool.map(one, many))
-    finally:
-        sys.setswitchinterval(before)
+    def run_in_step(prepared: Prepared) -> bytes:
+        _wait_for_others(steps)
+        try:
+            return work(prepared)
+        finally:
+            steps.abort()  # The others have no more to wait for.
+
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(ModelGate, "take", take_in_step)
+        with ThreadPoolExecutor(len(many)) as pool:
+            return list(pool.map(run_in_step, many))
+
+
+def _wait_for_others(steps: Barrier) -> None:
+    """Wait until all conversations are here, or one of them has ended or does not come."""
+    with suppress(BrokenBarrierError):
+        steps.wait(STEP_S)
 
 
 def _parting(one: bytes, other: bytes, *names: str) -> str:
