@@ -1,13 +1,16 @@
 """Set up property tests, which draw the same examples in every run, and report what is left out.
 
-`SIMKIT_NIGHTLY=1` draws more examples.
+`SIMKIT_NIGHTLY=1` draws more examples. A test that hangs ends its process with the stack of every
+thread, so that a run names it instead of never ending.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,12 +18,38 @@ from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("nightly", derandomize=True, deadline=None, max_examples=2_000)
-settings.load_profile("nightly" if os.environ.get("SIMKIT_NIGHTLY") == "1" else "ci")
+IS_NIGHTLY = os.environ.get("SIMKIT_NIGHTLY") == "1"
+settings.load_profile("nightly" if IS_NIGHTLY else "ci")
+TEST_LIMIT_S = 7_200 if IS_NIGHTLY else 600
+"""Seconds after which a test counts as hanging; the longest takes about 20 on two idle cores."""
+stderr = pytest.StashKey[int]()
+"""Where stacks are written: pytest replaces the original while a test runs."""
 
 # What a shell starts in the background ignores Ctrl-C, and so does all that it starts in turn:
 # tests that interrupt a process must mean the same there.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the standard error that pytest itself prints to."""
+    assert sys.__stderr__ is not None
+    config.stash[stderr] = os.dup(sys.__stderr__.fileno())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End the process of a test that hangs; pytest-xdist reports it and goes on in a new one."""
+    # Not by a thread or a signal: tests replace, count and watch those.
+    is_debugged = item.config.option.usepdb
+    if not is_debugged:
+        file = item.config.stash[stderr]
+        faulthandler.dump_traceback_later(TEST_LIMIT_S, exit=True, file=file)
+    try:
+        return (yield)
+    finally:
+        if not is_debugged:
+            faulthandler.cancel_dump_traceback_later()
 
 
 LEFT_OUT = "tests_left_out"
