@@ -78,11 +78,13 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     args: JsonValue
     to: str = ""
     """The agent to which it passes control, where the name does not say that."""
+    is_ordinary: bool = False
+    """It passes control to nobody, although its name begins as if it did."""
 
     @property
     def target(self) -> str:
         """The agent to which it passes control; empty for an ordinary call."""
-        if self.to or not self.name.startswith(HANDOFF_PREFIX):
+        if self.to or self.is_ordinary or not self.name.startswith(HANDOFF_PREFIX):
             return self.to
         return self.name.removeprefix(HANDOFF_PREFIX)
 
@@ -90,6 +92,15 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def is_handoff(self) -> bool:
         """Whether it passes control to another agent."""
         return bool(self.target)
+
+
+def call_of(identity: str, tool: str, args: JsonValue, target: str = "") -> ToolCall:
+    """Returns a call that passes control to ``target``, or, without one, an ordinary call."""
+    named = f"{HANDOFF_PREFIX}{target}"
+    return ToolCall(
+        identity, tool, args, "" if tool == named else target,
+        is_ordinary=not target and tool.startswith(HANDOFF_PREFIX),
+    )  # fmt: skip
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -86,6 +86,8 @@ class Script(msgspec.Struct, frozen=True):
     tools: Tools
     has_lines: Callable[[int, str], bool]
     """Whether the turn at a place (from 0) has reply lines for an agent."""
+    agents: Callable[[], Iterable[str]]
+    """Returns the agents that reply lines are for, or hand over to."""
     limits: Limits
     plan: FaultPlan
     """The model calls that fail, whatever would answer them."""
@@ -136,7 +138,7 @@ class CodeDriver:
         attribution = Attribution(app.agents)
         sink = self._names = RenamingSink(sink, attribution.has_matchers)
         self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
-        scribe.handoff_tools, scribe.routers = handoff_tools_of(app.agents)
+        scribe.handoff_tools = handoff_tools_of(app)
         self._turns = turns = ThreadTurns(
             self._clock.now, self._clock.advance_to, home_of(app.entry)
         )
@@ -171,6 +173,7 @@ class CodeDriver:
         if self._pilot.nodes() is None:
             refuse_nodes(app)
         scribe.conversation = facts.conversation
+        scribe.handoff_tools.know(facts.agents)
         sink.emit(
             e.RunStarted(
                 0, scenario=script.scenario, seed=script.seed, start=script.start,
@@ -225,6 +228,7 @@ class CodeDriver:
         self._turns_of[turn.session] += 1
         self._world.begin_turn(f"{turn.session}/{self._turns_of[turn.session]}", place)
         self._clock.advance_to(turn.not_before)
+        scribe.handoff_tools.know(script.agents())
         scribe.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )

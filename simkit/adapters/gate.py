@@ -407,7 +407,8 @@ class ScriptedAnswers:
 
     def _handoff(self, reply: m.Handoff, call: Call) -> ToolCall:
         """Returns the call by which the offered tools pass control to an agent."""
-        routers, target_of = self._scribe.routers, self._scribe.target_of
+        tools = self._scribe.handoff_tools
+        routers, target_of = tools.routers, tools.target_of
         offers = [
             offer
             for offer in call.asked.offers

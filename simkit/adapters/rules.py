@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from simkit.adapters.handoff_tools import HandoffTools
 from simkit.errors import ScriptBroken, ScriptMisfit
+from simkit.messages import HANDOFF_PREFIX
 from simkit.scenario.apps import AgentRule, App
 from simkit.source import near
 
 
-def handoff_tools_of(rules: Mapping[str, AgentRule]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return tools with the agent that gets control, and shared ones with their argument.
+def handoff_tools_of(app: App) -> HandoffTools:
+    """Return what the rules of a scenario say of the tools that pass control.
 
-    Raises ScriptBroken where two rules name one tool and no argument says which agent is meant.
+    A rule that names tools adds them to `transfer_to_<agent>`; one that names none, `handoff: []`,
+    says that no tool passes control to its agent. A tool whose function the scenario names is an
+    ordinary one. Raises ScriptBroken where two rules name one tool and no argument says which
+    agent is meant.
     """
     tools: dict[str, str] = {}
     shared: dict[str, str] = {}
     first: dict[str, str] = {}
-    for agent, rule in rules.items():
+    for agent, rule in app.agents.items():
         for one in rule.handoff:
             other = first.setdefault(one.tool, agent)
             if other != agent and not (one.target and one.target == shared.get(one.tool)):
@@ -31,7 +36,13 @@ def handoff_tools_of(rules: Mapping[str, AgentRule]) -> tuple[dict[str, str], di
                 shared[one.tool] = one.target
             else:
                 tools[one.tool] = agent
-    return tools, shared
+    found = HandoffTools(tools, shared)
+    found.know(app.agents)
+    found.keep_ordinary(app.options.tools)
+    for agent, rule in app.agents.items():
+        if "handoff" in rule.model_fields_set:
+            found.guess_only(agent, (HANDOFF_PREFIX,) if rule.handoff else ())
+    return found
 
 
 def refuse_nodes(app: App) -> None:

@@ -15,12 +15,13 @@ import msgspec
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run, Seen
 from simkit.adapters.filtering import cuts_between
-from simkit.adapters.handoff_calls import agents_named, told_by
+from simkit.adapters.handoff_calls import told_by
+from simkit.adapters.handoff_tools import HandoffTools
 from simkit.adapters.pen import Pen
 from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
-from simkit.messages import HANDOFF_PREFIX, JsonValue, Message, ToolCall, Usage
+from simkit.messages import JsonValue, Message, ToolCall, Usage, call_of
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink
 from simkit.reducers import DECLARED_RESET
@@ -44,10 +45,7 @@ class Scribe(Pen):
         """This turn's handoffs that were not made yet."""
         self.offered: dict[str, JsonValue] = {}
         """The tools that models were offered so far, with the latest schema of each."""
-        self.handoff_tools: Mapping[str, str] = {}
-        """Tool to the agent to which it passes control."""
-        self.routers: Mapping[str, str] = {}
-        """Tools that pass control to the agent that an argument names, with that argument."""
+        self.handoff_tools = HandoffTools()
         self.given: Mapping[str, JsonValue] = {}
         """What the scenario puts into the state of every session before its first message."""
         self.conversation = ""
@@ -134,6 +132,7 @@ class Scribe(Pen):
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
         run.seen = Seen(state, canonical(received), channels)
+        self._know(agent)
         asked = next((one for one in self.requested if one.to_agent == agent), None)
         handoff = source = ""
         if asked is not None:
@@ -159,6 +158,27 @@ class Scribe(Pen):
             )
         )  # fmt: skip
         return run
+
+    def _know(self, agent: str) -> None:
+        """Learns that an agent is there; what a tool was called for may be plain only now."""
+        tools = self.handoff_tools
+        version = tools.version
+        tools.know((agent,))
+        if tools.version == version:
+            return
+        waiting = [
+            one for one in self._session.asked.values()
+            if one.run in self.runs and not one.is_told and not one.call.is_handoff
+        ]  # fmt: skip
+        if waiting and tools.target_of(waiting[-1].call.name) == agent:
+            self._hand_over_by(waiting[-1].call, agent, waiting[-1].run)
+
+    def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
+        """Tells the handoff that a model asks for by a call."""
+        told = told_by(self.handoff_tools.passed_by(call.name, call.args))
+        self.hand_over(
+            run.agent, to, told.payload, type=told.type, query=told.query, run=run, call_id=call.id
+        )
 
     def begin_marked(self, agent: str, around: Run | None) -> Run:
         """Begin a run that user code names; it receives what the run ``around`` it did."""
@@ -238,7 +258,7 @@ class Scribe(Pen):
         """
         session = self._session
         reading = session.readings.of(
-            ("list", channel), messages, self._ours, self._words(), self.count
+            ("list", channel), messages, self._ours, self.handoff_tools.version, self.count
         )
         found = reading.references
         if reading.repeats != session.repeats:
@@ -285,7 +305,7 @@ class Scribe(Pen):
             e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
             for m in messages[:front]
         ]
-        words, count = self._words(), self.count
+        words, count = self.handoff_tools.version, self.count
         session.come_back(run.agent, run.id, messages)
         reading = session.readings.of(
             ("agent", run.agent), messages[front:],
@@ -310,34 +330,14 @@ class Scribe(Pen):
                 *self.at(run.agent, run), call, tuple(parts),
                 tools=tuple(offer.name for offer in offers),
                 settings=canonical(settings) or None, tokens=tokens,
-                budget=self.limits.context_tokens or 0, handoffs=self._targets_of(offers),
-                handoff_tools=tuple(self._handoff_tools_of(offers)),
+                budget=self.limits.context_tokens or 0,
+                handoffs=self.handoff_tools.targets_of(offers),
+                handoff_tools=tuple(self.handoff_tools.among(offers)),
                 hidden=hidden,
             )
         )  # fmt: skip
         self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
         return call
-
-    def _handoff_tools_of(self, offers: Sequence[Offer]) -> Iterator[tuple[str, str]]:
-        """Yield the offered tools that pass control, each with the agent that gets it."""
-        for offer in offers:
-            target = self.target_of(offer.name)
-            if target is not None:
-                yield offer.name, target
-
-    def _targets_of(self, offers: Sequence[Offer]) -> tuple[str, ...] | None:
-        """Returns the agents to which offered tools pass control; None where one does not say."""
-        found: dict[str, None] = {}
-        for offer in offers:
-            argument = self.routers.get(offer.name)
-            if argument is None:
-                target = self.target_of(offer.name)
-                found.update({target: None} if target else {})
-            elif not (named := agents_named(offer.schema, argument)):
-                return None
-            else:
-                found.update(dict.fromkeys(named))
-        return tuple(found)
 
     def filtered(
         self, run: Run, before: Sequence[Message], after: Sequence[Message], by: str, *,
@@ -360,10 +360,6 @@ class Scribe(Pen):
         else:
             run.cuts = (*run.cuts, *cuts)
 
-    def _words(self) -> object:
-        """Returns what `_ours` depends on, as it is now: adapters may add to either in place."""
-        return {**self.handoff_tools}, {**self.routers}
-
     def _ours(self, message: Message, agent: str = "") -> Message:
         """Returns a message with our ids, and with the agents to which its calls pass control."""
         if not message.calls and not message.call_id:
@@ -373,27 +369,9 @@ class Scribe(Pen):
         return msgspec.structs.replace(message, calls=calls, call_id=call_id)
 
     def _our_call(self, call: ToolCall, agent: str) -> ToolCall:
-        target = self.target_of(call.name, call.args) or ""
-        to = "" if call.name == f"{HANDOFF_PREFIX}{target}" else target
+        target = self.handoff_tools.target_of(call.name, call.args) or ""
         ours = self._session.known_again(call.id, call.name, call.args, agent)
-        return ToolCall(ours or self.call_id(call.id), call.name, call.args, to)
-
-    def passed_by(self, call: ToolCall) -> JsonValue:
-        """Returns what a call passes on: its arguments without the one that names the agent."""
-        argument = self.routers.get(call.name)
-        if argument is None or not isinstance(call.args, Mapping):
-            return call.args
-        return {name: value for name, value in call.args.items() if name != argument}
-
-    def target_of(self, tool: str, args: JsonValue = None) -> str | None:
-        """Returns the agent to which a tool passes control, if it does; empty where only the
-        arguments of a call say that."""
-        if tool in self.routers:
-            named = args.get(self.routers[tool]) if isinstance(args, Mapping) else None
-            return named if isinstance(named, str) else ""
-        if tool in self.handoff_tools:
-            return self.handoff_tools[tool]
-        return tool.removeprefix(HANDOFF_PREFIX) if tool.startswith(HANDOFF_PREFIX) else None
+        return call_of(ours or self.call_id(call.id), call.name, call.args, target)
 
     def _numbered(
         self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
@@ -457,11 +435,7 @@ class Scribe(Pen):
         for one in said.calls:
             self._session.ask(Asked(one, run.agent, run))
             if one.is_handoff:
-                told = told_by(self.passed_by(one))
-                self.hand_over(
-                    run.agent, one.target, told.payload, type=told.type, query=told.query,
-                    run=run, call_id=one.id,
-                )  # fmt: skip
+                self._hand_over_by(one, one.target, run)
         if not said.calls:
             run.final = said
         return said

@@ -73,7 +73,8 @@ class ServedRun:
         facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
         count = counter_named(facts.tokens)
         self._scribe = scribe = Scribe(sink, self._clock, count, script.limits)
-        scribe.handoff_tools, scribe.routers = handoff_tools_of(app.agents)
+        scribe.handoff_tools = handoff_tools_of(app)
+        scribe.handoff_tools.know((*facts.agents, *script.agents()))
         sink.emit(
             e.RunStarted(
                 0, scenario=script.scenario, seed=script.seed, start=script.start,

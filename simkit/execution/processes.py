@@ -13,7 +13,7 @@ from simkit.adapters.gate import Answerer
 from simkit.events import ErrorFacts
 from simkit.messages import JsonValue
 from simkit.models.faults import FaultPlan, FaultyModel
-from simkit.models.script import ScriptedModel, ScriptedTools, call_with
+from simkit.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.pipeline.model import Limits, Pipeline
 from simkit.ports import Driver, Sink, Store, UserTurn
 from simkit.runtime.compiled import compiled
@@ -117,6 +117,7 @@ class Here:
             # A tool without a result runs for real, where the pipeline itself calls it.
             ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
             lambda place, agent: agent in self._replies[place],
+            lambda: agents_in(self._replies),
             limits_of(Limits(), scenario), self._plan(scenario), given,
             stubs=lambda place: self._results[place], logs=scenario.claims_logs,
         )  # fmt: skip

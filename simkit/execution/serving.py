@@ -11,7 +11,7 @@ from simkit.adapters.served import ServedRun
 from simkit.execution.processes import limits_of, shared_of, user_turn
 from simkit.execution.recorded import REPLAY, traffic_of
 from simkit.models.faults import FaultPlan
-from simkit.models.script import ScriptedModel, ScriptedTools
+from simkit.models.script import ScriptedModel, ScriptedTools, agents_in
 from simkit.pipeline.model import Limits, Pipeline
 from simkit.ports import Sink
 from simkit.runtime.functions import function_named
@@ -32,7 +32,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         ScriptedModel(replies, {}, {}, function_named),
         # Served programs carry their tools out themselves.
         ScriptedTools([{} for _ in replies], {}, {}, lambda name, args: None),
-        lambda place, agent: agent in replies[place],
+        lambda place, agent: agent in replies[place], lambda: agents_in(replies),
         limits, FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
     )  # fmt: skip
     turns = [user_turn(turn) for turn in scenario.turns]

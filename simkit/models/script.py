@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +50,16 @@ class _Line:
         self.when: Matcher | None = (
             compile_matcher(line.when) if "when" in line.model_fields_set else None
         )
+
+
+def agents_in(
+    turns: Iterable[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
+) -> Iterator[str]:
+    """Yields the agents that reply lines are for, or hand over to."""
+    for turn in turns:
+        for agent, lines in turn.items():
+            yield agent
+            yield from (one.handoff.to for one in lines_of(lines) if one.handoff is not None)
 
 
 class ScriptedModel:

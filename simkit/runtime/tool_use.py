@@ -9,7 +9,7 @@ import msgspec
 
 from simkit import events as e
 from simkit.json_schema import place_text, schema_errors
-from simkit.messages import Calls, JsonValue, ToolCall
+from simkit.messages import Calls, JsonValue, ToolCall, call_of
 from simkit.models.script import refuse_unwrapped
 from simkit.ports import ToolReply
 from simkit.runtime.querying import looked_up
@@ -51,7 +51,7 @@ class ToolUse:
         calls = []
         for line in reply.calls:
             self._turn.numbers.calls += 1
-            calls.append(ToolCall(f"call{self._turn.numbers.calls}", line.tool, line.args))
+            calls.append(call_of(f"call{self._turn.numbers.calls}", line.tool, line.args))
         return tuple(calls)
 
     def called(self, calls: Sequence[ToolCall], where: Where, state: Mapping[str, Any]) -> Steps:

@@ -125,7 +125,8 @@ class AgentRule(Written):
     ] = ()
     """The tools that pass control to this agent, beside `transfer_to_<its name>`: by name, or
     `{tool: handoff, target: to}` for one that several agents share, with the argument that says
-    which of them."""
+    which of them. Without it, `to_<its name>` and `handoff_to_<its name>` are guessed as well;
+    `[]` says that none does."""
 
     sees: tuple[str, ...] | None = None
     """The agents whose messages are its business; a context that holds many others is noted."""

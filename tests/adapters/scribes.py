@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from simkit import events as e
 from simkit.adapters.activations import Run
+from simkit.adapters.handoff_tools import HandoffTools
 from simkit.adapters.scribe import Scribe
 from simkit.context.tokens import counter_named
 from simkit.messages import Message, ToolCall
@@ -26,7 +27,7 @@ class Desk:
         self.scribe = Scribe(
             self.trace, VirtualClock(START), counter_named("chars/4"), Limits(**limits)
         )
-        self.scribe.handoff_tools = handoffs or {}
+        self.scribe.handoff_tools = HandoffTools(handoffs)
         facts = e.PipelineFacts(name="app", agents={}, observes=("runs", "handoffs"))
         self.trace.emit(e.RunStarted(0, scenario="s", driver="python", pipeline=facts))
         self.turns = 0

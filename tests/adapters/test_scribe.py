@@ -47,12 +47,11 @@ def test_a_context_that_grows_is_told_as_what_is_new() -> None:
 
 
 def test_a_tool_that_is_found_to_pass_control_later_is_read_as_such_from_then_on() -> None:
-    tools = {"ask_boss": "boss"}
-    desk = Desk(tools)
+    desk = Desk({"ask_boss": "boss"})
     desk.turn("one")
     history = [user("one"), assistant("", ToolCall("toolu_1", "pass_on", {}))]
     desk.asks(history)
-    tools["pass_on"] = "expert"
+    desk.scribe.handoff_tools |= {"pass_on": "expert"}
     desk.asks(history)
 
     names = [
@@ -177,8 +176,9 @@ def test_foreign_ids_are_counted_anew_and_stay_the_same_call() -> None:
 
 def test_a_tool_that_passes_control_is_a_handoff_and_keeps_its_name() -> None:
     desk = Desk({"to_billing": "billing"})
+    desk.scribe.handoff_tools.know(["b"])
     desk.turn("pay")
-    run, offered = desk.run(), ("look", "to_billing", "transfer_to_b")
+    run, offered = desk.run(), ("look", "to_billing", "transfer_to_b", "transfer_to_c")
     call = desk.scribe.sent(run, [user("pay")], [*map(Offer, offered)], {})
     desk.answers(call, "", ToolCall("x", "to_billing", {"order": 7}))
     desk.scribe.begin_run("billing")
@@ -207,7 +207,7 @@ def test_a_tool_that_is_told_the_agent_offers_those_that_its_schema_names(
     schema: JsonValue, known: tuple[str, ...] | None
 ) -> None:
     desk = Desk()
-    desk.scribe.routers = {"pass_on": "to"}
+    desk.scribe.handoff_tools.learn({}, {"pass_on": "to"})
     desk.turn("pay")
     args = {"to": "b", "order": 7}
     call = desk.scribe.sent(desk.run(), [user("pay")], [Offer("pass_on", schema)], {})
@@ -349,7 +349,7 @@ def test_a_trace_grows_with_what_is_said_and_not_with_what_is_sent() -> None:
 
 def test_a_tool_that_is_told_to_whom_control_passes_asks_for_a_handoff_to_that_agent() -> None:
     desk = Desk()
-    desk.scribe.routers = {"transfer_to_agent": "agent_name"}
+    desk.scribe.handoff_tools.learn({}, {"transfer_to_agent": "agent_name"})
     desk.turn("one")
     call = desk.asks([user("one")])
 
@@ -357,7 +357,7 @@ def test_a_tool_that_is_told_to_whom_control_passes_asks_for_a_handoff_to_that_a
 
     (asked,) = events_of(desk.trace, e.HandoffRequested)
     assert (asked.to_agent, asked.payload) == ("b", {"why": "age"})
-    assert desk.scribe.target_of("transfer_to_agent") == ""
+    assert desk.scribe.handoff_tools.target_of("transfer_to_agent") == ""
 
 
 def test_a_tool_whose_message_tells_a_failure_has_failed() -> None:

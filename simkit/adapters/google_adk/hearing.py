@@ -135,7 +135,8 @@ def _asked(before: Made) -> Made:
         if heard is not None:
             log, run = heard
             keep_in_step()
-            log.scribe.routers = {**log.scribe.routers, **ROUTERS}
+            log.scribe.handoff_tools.learn({}, ROUTERS)
+            log.scribe.handoff_tools.see(llm_request.tools_dict)
             run.output_tools = OUTPUT_TOOLS
             await shortened(log, run, callback_context.get_invocation_context())
             installation.replace(heard_plugins(self.plugins, _compares))

@@ -199,7 +199,9 @@ class AdkLog:
         which one did."""
         answers = event.get_function_responses()
         asked = self.scribe.asked(answers[0].id or "") if len(answers) == 1 else None
-        return (self.scribe.passed_by(asked.call) or None) if asked is not None else None
+        if asked is None:
+            return None
+        return self.scribe.handoff_tools.passed_by(asked.call.name, asked.call.args) or None
 
     def _note_waiting(self, place: Place, event: Any) -> None:
         waiting = place.flight.waiting

@@ -11,7 +11,7 @@ from langgraph.pregel import Pregel
 from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.callbacks import Callbacks
 from simkit.adapters.langgraph.messages import as_message, text_of
-from simkit.adapters.langgraph.names import graphs_in, handoff_tools_in, tools_in
+from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
 from simkit.adapters.langgraph.stores import tell
 from simkit.adapters.langgraph.taps import End, Hear, installation, namespace_now
@@ -55,8 +55,10 @@ class Work:
         """Learns which of a graph's tools pass control."""
         if not any(one is graph for one in self._looked_at):
             self._looked_at.append(graph)
-            scribe = self._scribe
-            scribe.handoff_tools = {**handoff_tools_in(graph), **scribe.handoff_tools}
+            tools = self._scribe.handoff_tools
+            tools.know(agents_in(graph).values())
+            tools.see(tool.name for tool in tools_in(graph))
+            tools.learn_new(handoff_tools_in(graph))
 
     def heed(self, rules: Mapping[str, AgentRule]) -> None:
         """Learns which agents nodes are, and whose commands are routes."""
@@ -78,7 +80,7 @@ class Work:
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
         """Returns what comes of a tool's call, or an awaitable of it."""
-        if self._scribe.target_of(tool.name) is not None:
+        if self._scribe.handoff_tools.target_of(tool.name) is not None:
             return real()
         foreign = args.get("tool_call_id") or calling.get()
         asked = self._scribe.asked(foreign) if isinstance(foreign, str) else None

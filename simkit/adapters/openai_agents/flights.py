@@ -63,9 +63,8 @@ class FlightLog:
 
     def __init__(self, cockpit: Cockpit) -> None:
         self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
-        self._ruled = dict(self.scribe.handoff_tools)
         """The tools of which the scenario says to whom they pass control."""
-        self.names, self.loops = Names(self._ruled), Loops()
+        self.names, self.loops = Names(self.scribe.handoff_tools.ruled), Loops()
         self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
         self.next_number = itertools.count(1).__next__
         """Returns what stands for something that is drawn anew each time."""
@@ -150,9 +149,8 @@ class FlightLog:
         with self.writing():
             if flight.run is None or flight.run.is_over:
                 self._start(flight, agent)
-            self.scribe.handoff_tools = {
-                **self.scribe.handoff_tools, **self.names.handoffs_of(agent), **self._ruled
-            }  # fmt: skip
+            self.scribe.handoff_tools.see(tool.name for tool in agent.tools)
+            self.scribe.handoff_tools.learn(self.names.handoffs_of(agent))
 
     def agent_ended(self, flight: Flight, output: Any) -> None:
         """An agent has put out what the flight ends with."""

@@ -111,7 +111,7 @@ class AgentPilot(Pilot):
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
         """Adds the agents that can be handed to, and that their context is seen."""
-        names = Names(self._cockpit.scribe.handoff_tools)
+        names = Names(self._cockpit.scribe.handoff_tools.ruled)
         names.meet(self._agent)
         found = {names.of(one): _facts_of(one, names) for one in reachable(self._agent)}
         return msgspec.structs.replace(

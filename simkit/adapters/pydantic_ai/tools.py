@@ -27,6 +27,13 @@ _RAISED: Final[dict[str, Callable[[str], Exception]]] = {
 class HeardToolset(WrapperToolset[Any]):
     """All of an agent's tools but those for its output, as a scenario sees and answers them."""
 
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        """Returns the tools by their names."""
+        tools, log = await super().get_tools(ctx), current_log()
+        if log is not None:
+            log.scribe.handoff_tools.see(tools)
+        return tools
+
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
     ) -> Any:  # fmt: skip
@@ -36,7 +43,7 @@ class HeardToolset(WrapperToolset[Any]):
         if log is None or flight is None:
             return await real(name, tool_args, ctx, tool)
         try:
-            if log.scribe.target_of(name) is not None:
+            if log.scribe.handoff_tools.target_of(name) is not None:
                 return await real(name, tool_args, ctx, tool)
             return await _carried_out(
                 log, tool.tool_def, tool_args, ctx, lambda: real(name, tool_args, ctx, tool)
