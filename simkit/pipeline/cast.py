@@ -111,8 +111,17 @@ def startable(pipeline: Pipeline) -> frozenset[str]:
     return frozenset(found)
 
 
+def hands_over(pipeline: Pipeline, definition: str) -> bool:
+    """Whether an agent's model may pass control at all; `handoffs: []`, if written, says no."""
+    is_written = "handoffs" in pipeline.agents[definition].model_fields_set
+    is_written = is_written or pipeline.defaults.handoffs is not None
+    return bool(pipeline.of_agent(definition, "handoffs")) or not is_written
+
+
 def _targets(pipeline: Pipeline, source: str) -> Iterator[str]:
     yield from (name for name in pipeline.of_agent(source, "handoffs") if name in pipeline.agents)
+    if not hands_over(pipeline, source):
+        return
     for contract in pipeline.contracts:
         if source in contract.from_ or "*" in contract.from_:
             yield contract.to

@@ -12,7 +12,7 @@ from simkit.context.filters import TECHNICAL
 from simkit.context.history import HistoryReader
 from simkit.context.tokens import Counter, counter_named
 from simkit.matching import Matcher, compile_matcher
-from simkit.pipeline.cast import members_of, ways_of
+from simkit.pipeline.cast import hands_over, members_of, ways_of
 from simkit.pipeline.model import Contract, Limits, Pipeline, Rule
 from simkit.pipeline.recipe import Filter, items_of
 from simkit.references import Template
@@ -44,7 +44,7 @@ class CompiledAgent:
     """One agent made ready to run."""
 
     __slots__ = (
-        "after", "assembly", "before", "definition", "function", "handoffs", "input",
+        "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
         "instructions", "name", "output", "parse", "passes_to", "reads_input", "returns",
         "settings", "tools", "writes",
     )  # fmt: skip
@@ -62,7 +62,9 @@ class CompiledAgent:
         self.name, self.definition, self.instructions = name, definition, agent.instructions
         self.tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
         self.handoffs: tuple[str, ...] = pipeline.of_agent(definition, "handoffs")
-        self.passes_to = _passes_to(name, self.handoffs, pipeline)
+        self.hands_over = hands_over(pipeline, definition)
+        """Whether its model may pass control at all."""
+        self.passes_to = _passes_to(name, self, pipeline)
         """The agents that its model may pass control to: declared, or by contract."""
         self.input = canonical(schema_of(agent.input, pipeline.schemas))
         self.output = canonical(schema_of(agent.output, pipeline.schemas))
@@ -88,8 +90,11 @@ class CompiledAgent:
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
 
 
-def _passes_to(name: str, declared: tuple[str, ...], pipeline: Pipeline) -> tuple[str, ...]:
+def _passes_to(name: str, agent: CompiledAgent, pipeline: Pipeline) -> tuple[str, ...]:
     """Returns the targets of an agent's handoffs; along edges and steps the flow makes them."""
+    declared = agent.handoffs
+    if not agent.hands_over:
+        return ()
     if pipeline.flow.graph is not None or pipeline.flow.supervisor is not None:
         return declared
     by_contract = (c.to for c in pipeline.contracts if name in c.from_ or "*" in c.from_)

@@ -10,6 +10,7 @@ from simkit import events as e
 from simkit.errors import HandoffInvalid
 from simkit.messages import HANDOFF_PREFIX, Handoff, Message, ToolCall, Usage
 from simkit.runtime.branch import Branch
+from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.scheduler import Steps, TimedOut, within
 from simkit.runtime.turn import Start, Turn
@@ -52,6 +53,13 @@ class Source(Protocol):
         """Says what the model answered."""
 
 
+def _refusal(compiled: CompiledPipeline, request: Request) -> str:
+    """Says that an agent's model passes control to nobody, whatever contracts there are."""
+    if compiled.agents[request.source].hands_over:
+        return ""
+    return f"{request.source!r} says `handoffs: []`: its model passes control to nobody"
+
+
 class Passing:
     """The handoffs of one run."""
 
@@ -82,7 +90,7 @@ class Passing:
         if call:
             source.replied(call, message, "handoff", usage)
         turn.sink.emit(told_of(source, e.HandoffRequested, request, call_id=asked.id))
-        reason = reason_against(turn.compiled, request)
+        reason = _refusal(turn.compiled, request) or reason_against(turn.compiled, request)
         if reason:
             turn.sink.emit(told_of(source, e.HandoffRejected, request, reason=reason))
             self._rejected(request, asked, reason)

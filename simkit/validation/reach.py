@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simkit.pipeline.cast import members_of, startable, summarisers_of
+from simkit.pipeline.cast import hands_over, members_of, startable, summarisers_of
 from simkit.pipeline.model import Pipeline
 from simkit.validation.problems import Flaw
 
@@ -34,7 +34,8 @@ def _started(pipeline: Pipeline) -> frozenset[str]:
         if name in members and name not in found:
             found.add(name)
             waiting += pipeline.of_agent(members[name], "handoffs")
-            waiting += (one.to for one in pipeline.contracts if {name, "*"} & set(one.from_))
+            if hands_over(pipeline, members[name]):
+                waiting += (one.to for one in pipeline.contracts if {name, "*"} & set(one.from_))
     return frozenset(found)
 
 

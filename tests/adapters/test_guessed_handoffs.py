@@ -74,7 +74,8 @@ SAVINGS = """
           tool_calls: [{{tool: transfer_to_savings, result: Done.}}]
           context:
             triage[0]: {{tools: [transfer_to_savings], handoffs: []}}
-            triage[1]: {{includes: [{{calls: [{{tool: transfer_to_savings, to: {{$absent: true}}}}]}}]}}
+            triage[1]:
+              includes: [{{calls: [{{tool: transfer_to_savings, to: {{$absent: true}}}}]}}]
 """
 
 
