@@ -108,6 +108,17 @@ def scenarios(twin: str) -> tuple[Item, ...]:
         return tuple(scenarios_of(subject).values())
 
 
+def claims_in(item: Item) -> int:
+    """Return how many claims a scenario makes; each one on a context or a run counts."""
+    data = library().documents(item.file)[item.index].data
+    expects = [data.get("expect") or {}, *(turn.get("expect") or {} for turn in data["turns"])]
+    return sum(
+        sum(len(said) for said in claims.values()) if name in ("context", "runs") else 1
+        for expect in expects
+        for name, claims in expect.items()
+    )
+
+
 def reason_left_out(twin: str, item: Item) -> str:
     """Returns why a twin leaves a scenario out; empty if it does not."""
     named = named_for(item.file, twin)

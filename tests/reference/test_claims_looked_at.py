@@ -1,0 +1,70 @@
+"""A claim asserts something only where it was looked at: of rows, and on code that implements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mutations import item, unmutated
+from tests.test_reference_systems import INDEX, TABLES, lines_of_table, page
+from tests.twins import ROOT, claims_in, lacks, on_twin, reason_left_out, scenarios, twins
+
+VACUOUS = "RUN-03"
+ROWS = {
+    "scenarios/fitness_coach/langgraph.pipeline.yaml": "1",
+    "scenarios/research_assistant/assistant.pipeline.yaml": "4",
+    "scenarios/handoff_pattern/openai_agents.pipeline.yaml": "5",
+}
+"""The system of each twin."""
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(ROOT)
+    return
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", TABLES)
+def test_every_claim_that_a_row_names_was_looked_at_and_could_be_broken(table: str) -> None:
+    folder, _ = TABLES[table]
+    named = {scenario for row in page(table) for scenario, _ in row.claims}
+
+    for scenario in sorted(named):
+        missing = lacks(item(folder, scenario))
+        if missing:
+            pytest.skip(missing)
+        judgement = unmutated(folder, scenario).judgement
+        assert judgement.passed_over == (), scenario
+        assert [one.what for one in judgement.warnings if one.id == VACUOUS] == [], scenario
+    assert named
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", twins())
+def test_the_index_counts_the_claims_that_were_looked_at_on_code(twin: str) -> None:
+    said = {
+        re.findall(r"\]\(\.\./([^)]+)\)", line[1])[0]: line
+        for line in lines_of_table(INDEX.read_text(encoding="utf-8"), "of system")
+    }
+    asked = [one for one in scenarios(twin) if not reason_left_out(twin, one)]
+    missing = {lacks(one) for one in asked} - {""}
+    if missing:
+        pytest.skip(", ".join(sorted(missing)))
+
+    over = [finding for one in asked for finding in on_twin(twin, one).judgement.passed_over]
+
+    reasons = dict.fromkeys(one.what.partition(" was not looked at: ")[2] for one in over)
+    counted = [
+        ROWS[twin],
+        f"[{Path(twin).name.partition('.')[0]}](../{twin})",
+        str(len(asked)),
+        str(len(scenarios(twin)) - len(asked)),
+        str(sum(claims_in(one) for one in asked) - len(over)),
+        str(len(over)),
+        "; ".join(reasons) or "–",
+    ]
+    assert said[twin] == counted, " | ".join(counted)
