@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.errors import MatcherError
-from simkit.matching import Matcher
+from simkit.matching import Matcher, check
 from simkit.matching.mappings import MESSAGE_FIELDS
 from simkit.messages import ROLE_ALIASES, Message
 from simkit.source import near, path_text
@@ -50,6 +50,7 @@ class Expected:
         self._written, self._shown = written, shown
         self._compared: Any = _UNCOMPARED
         try:
+            check(self.source)
             self._matcher = Matcher(self.source)
         except MatcherError as problem:
             raise _as_value_error(problem, written) from None

@@ -9,7 +9,10 @@ from typing import Any, Final, TypeAlias
 
 from simkit.context.ranges import Growing, Range, Ranges, ranges_of, without
 from simkit.context.rendering import moment, text_form
+from simkit.errors import MatcherError, WriteInvalid
+from simkit.json_schema import is_number
 from simkit.matching import holds
+from simkit.matching.rendering import line
 from simkit.messages import Message
 
 Spans: TypeAlias = Sequence[tuple[float, float]]
@@ -33,7 +36,7 @@ class Item:
         self.score: float | None = None
         """Its score; None if it has none, or one that depends on the query."""
         if score is not None and not is_judged(score):
-            self.score = float(score)
+            self.score = _number(score)
         self.size = -1
         """Its tokens, once they have been counted."""
 
@@ -53,11 +56,31 @@ def is_judged(score: Any) -> bool:
 def score_for(score: Any, query: str) -> float | None:
     """Returns a score: the number, or the first rule's that holds of the query; None if none."""
     if not is_judged(score):
-        return None if score is None else float(score)
+        return None if score is None else _number(score)
     for rule in score:
-        if rule.get("when") is None or holds(rule["when"], query):
-            return float(rule["score"])
+        if not isinstance(rule, Mapping):
+            raise _no_score(rule)
+        try:
+            is_met = rule.get("when") is None or holds(rule["when"], query)
+        except MatcherError as problem:
+            raise WriteInvalid(f"the `when` of an item's score: {problem}") from None
+        if is_met:
+            return _number(rule.get("score"))
     return None
+
+
+def _number(score: Any) -> float:
+    """Returns a score that is a number; what an agent has written may be anything."""
+    if not is_number(score):
+        raise _no_score(score)
+    return float(score)
+
+
+def _no_score(score: Any) -> WriteInvalid:
+    return WriteInvalid(
+        f"an item that is recalled has the score {line(score)}: a score is a number, or a list of "
+        "`{when: …, score: …}`"
+    )
 
 
 class Times:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from simkit.matching.compiling import build
+from simkit.matching.contradictions import check_possible
 from simkit.matching.editor_schema import matcher_json_schema
 from simkit.matching.misses import Mismatch, fits
 from simkit.matching.nearness import FAR, distance
@@ -59,8 +60,9 @@ def compile_matcher(matcher: Any) -> Matcher:
 
 
 def check(matcher: Any) -> None:
-    """Raises MatcherError for a value that is no matcher."""
+    """Raises MatcherError for a value that is no matcher, or that can hold of nothing."""
     build(matcher, ())
+    check_possible(matcher)
 
 
 def holds(matcher: Any, value: Any) -> bool:

@@ -15,13 +15,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from simkit.matching import kinds
 from simkit.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
 from simkit.shape import (
+    AS_MATCHER,
     FUNCTION_SCHEMA,
     Choice,
     Flag,
     FunctionName,
-    MatcherValue,
     Number,
     Positive,
     SchemaValue,
@@ -29,6 +30,7 @@ from simkit.shape import (
     TextValue,
     Written,
     is_function_name,
+    matcher_of,
     one_key,
     refuse,
 )
@@ -107,7 +109,7 @@ class Channel(Written):
 class Rule(Written):
     """Writes that happen if something holds."""
 
-    when: MatcherValue = None
+    when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
     """Matched against the root; without it the rule always holds."""
     writes: dict[str, Template]
     """Channel to what is written."""
@@ -133,7 +135,7 @@ class Agent(Written):
     """`tool_output`: the tool's result is the output, without another model call."""
     function: FunctionName | None = None
     """A Python function that is the agent, instead of a model."""
-    requires: tuple[MatcherValue, ...] = ()
+    requires: tuple[Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER], ...] = ()
     """Facts that must be in each of its contexts."""
     private: tuple[str, ...] = ()
     """Channels that only this agent may see."""
@@ -225,7 +227,7 @@ class Contract(Written):
     """delegate comes back to the source; replace and transfer do not."""
     payload: SchemaValue = None
     """JSON Schema of the payload."""
-    rules: tuple[MatcherValue, ...] = ()
+    rules: tuple[Annotated[Any, matcher_of(kinds.HANDOFF), AS_MATCHER], ...] = ()
     """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
     query: Query | None = None
     """What the query may be."""

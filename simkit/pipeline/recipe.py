@@ -14,18 +14,20 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from simkit.matching import kinds
 from simkit.shape import (
+    AS_MATCHER,
     FUNCTION_SCHEMA,
     Count,
     Flag,
     FunctionName,
-    MatcherValue,
     Number,
     Positive,
     Template,
     TextValue,
     Written,
     is_function_name,
+    matcher_of,
     refuse,
 )
 
@@ -53,7 +55,7 @@ class Section(Written):
     """A text with `${…}` that is shown instead of the built-in form."""
     after: TextValue | None = None
     """A text below the content."""
-    when: MatcherValue = None
+    when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
     """The section is made only if this holds of the root (state, run, handoff, user, agent)."""
     preview: dict[str, Positive] | None = None
     """Path to the number of characters of it that are shown."""

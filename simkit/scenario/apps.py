@@ -8,16 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from simkit.matching import kinds
 from simkit.pipeline.model import Version
 from simkit.redact import Redactor
 from simkit.shape import (
+    AS_MATCHER,
     Flag,
     FunctionName,
-    MatcherValue,
     OrText,
     Positive,
     TextValue,
     Written,
+    matcher_of,
 )
 
 
@@ -104,17 +106,17 @@ class AgentRule(Written):
     """Which model calls are an agent's: all that is said here must hold of the request."""
 
     noun: ClassVar[str] = "key of an attribution rule"
-    system: MatcherValue = None
+    system: Annotated[Any, matcher_of(kinds.SYSTEM), AS_MATCHER] = None
     """Matched against the system instructions, as one text."""
-    messages: MatcherValue = None
+    messages: Annotated[Any, matcher_of(kinds.MESSAGES), AS_MATCHER] = None
     """Matched against the context's messages."""
-    tools: MatcherValue = None
+    tools: Annotated[Any, matcher_of(kinds.NAMES), AS_MATCHER] = None
     """Matched against the names of the tools offered."""
-    model: MatcherValue = None
+    model: Annotated[Any, matcher_of(kinds.MODEL), AS_MATCHER] = None
     """Matched against the model's name."""
-    settings: MatcherValue = None
+    settings: Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER] = None
     """Matched against what else the request says (temperature, …)."""
-    header: MatcherValue = None
+    header: Annotated[Any, matcher_of(kinds.HEADERS), AS_MATCHER] = None
     """Matched against the request's headers, by their names in small letters."""
     node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
     """The nodes of a graph whose work is this agent's, where they have other names."""
@@ -130,7 +132,7 @@ class AgentRule(Written):
 
     sees: tuple[str, ...] | None = None
     """The agents whose messages are its business; a context that holds many others is noted."""
-    sections: dict[str, MatcherValue] | None = None
+    sections: dict[str, Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER]] | None = None
     """Which messages of its contexts are of which section: the first whose matcher fits. Of the
     rest, what it said and heard itself is `run`, system messages at the front are `instructions`,
     the last user message that the turn brought is `current_message`, all others are `history`."""

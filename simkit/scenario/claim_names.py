@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from simkit.errors import MatcherError
 from simkit.events import KINDS, AnyEvent
 from simkit.lint_catalogue import LINTS
+from simkit.matching.kinds import check_kind
 from simkit.paths import head_of
 from simkit.pipeline.recipe import FILTERS
 from simkit.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
@@ -74,6 +76,7 @@ class ClaimNames:
             written = {name: getattr(run, name) for name in run.model_fields_set}
             self._says_which(key, written, (*at, "runs", key))
         self._state(expect.state, (*at, "state"))
+        self._values(expect.state, (*at, "state"))
         self._entries(expect.handoffs, (*at, "handoffs"), "field of a handoff", HANDOFF_KEYS, {
             "from": agent, "to": agent, "mode": ("mode", MODES), "outcome": ("outcome", OUTCOMES),
         })  # fmt: skip
@@ -189,6 +192,7 @@ class ClaimNames:
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
         self._sections(key, at)
         self._state(run.received, (*at, "received"))
+        self._values(run.received, (*at, "received"))
         self._state(run.update, (*at, "update"))
 
     def _state(self, matcher: Any, at: SourcePath) -> None:
@@ -199,6 +203,17 @@ class ClaimNames:
             if not leads_to(key, self._channels):
                 word = head_of(key)
                 require(self._document, path, "channel", word, self._channels, key=True)
+
+    def _values(self, matcher: Any, at: SourcePath) -> None:
+        """Checks whether channels can hold what a claim on the state says of them."""
+        if matcher is None:
+            return
+        try:
+            check_kind(matcher, self._known.state)
+        except MatcherError as problem:
+            raise self._document.error(
+                (*at, *problem.path), problem.what, advice=problem.advice
+            ) from None
 
     # Matchers
 

@@ -31,6 +31,10 @@ ToolCallsMatcher = Annotated[Any, matcher_of(kinds.TOOL_CALLS), AS_MATCHER]
 LogsMatcher = Annotated[Any, matcher_of(kinds.LOGS), AS_MATCHER]
 ErrorMatcher = Annotated[Any, matcher_of(kinds.ERROR, alone=str), AS_MATCHER]
 EventsMatcher = Annotated[Any, matcher_of(kinds.EVENTS), AS_MATCHER]
+StateMatcher = Annotated[Any, matcher_of(kinds.STATE), AS_MATCHER]
+UpdateMatcher = Annotated[Any, matcher_of(kinds.UPDATE), AS_MATCHER]
+LeftOutMatcher = Annotated[Any, matcher_of(kinds.LEFT_OUT), AS_MATCHER]
+FindingMatcher = Annotated[Any, matcher_of(kinds.FINDING), AS_MATCHER]
 
 CONTEXT_CLAIMS: Final = RESERVED
 """What is claimed of a context beside its sections."""
@@ -56,7 +60,7 @@ class ContextClaims(Written):
     """None matches any message of any call, instructions and arguments too."""
     dropped: DropsMatcher = None
     """What the history sections read and left out, in the order of the log."""
-    left_out: MatcherValue = None
+    left_out: LeftOutMatcher = None
     """What other sections read and left out: items by channel and place, and what was cut."""
     tools: NamesMatcher = None
     """The tools that every call offers; of code under the names that the model was sent."""
@@ -93,13 +97,13 @@ class RunClaims(Written):
 
     noun: ClassVar[str] = "claim on a run"
 
-    received: MatcherValue = None
+    received: StateMatcher = None
     """The state it got."""
     input: MatcherValue = None
     """Its input."""
     output: MatcherValue = None
     """Its output."""
-    update: MatcherValue = None
+    update: UpdateMatcher = None
     """What it wrote."""
     reply: MatcherValue = None
     """Its final message's text, or value."""
@@ -118,7 +122,7 @@ def _finding(value: Any) -> Any:
 
 
 FindingClaim = Annotated[
-    MatcherValue,
+    FindingMatcher,
     BeforeValidator(_finding),
     WithJsonSchema(
         {
@@ -159,7 +163,7 @@ class Expect(Written):
     runs: dict[str, RunClaims] = Field(default_factory=dict)
     """What an agent's activations got and gave: `agent`, `agent[k]`, `agent[*]`, `agent[any]`,
     `*`."""
-    state: MatcherValue = None
+    state: StateMatcher = None
     """The channels after the turn."""
     handoffs: HandoffsMatcher = None
     """Requests to pass control, in order."""

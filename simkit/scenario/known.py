@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
+from simkit.matching import kinds
+from simkit.matching.kinds import Kind
 from simkit.pipeline.cast import channels_of, members_of, sections_of, tools_of
 from simkit.pipeline.model import Pipeline
-from simkit.pipeline.recipe import KINDS, items_of
+from simkit.pipeline.recipe import KINDS, Recall, items_of
 from simkit.scenario.apps import App
 from simkit.shape import ANYTHING
 
@@ -32,6 +34,10 @@ class Known(msgspec.Struct, frozen=True):
     """The sections that some recipe has, and those that any may have."""
     sections_of: Callable[[str], Sequence[str]]
     tools_of: Callable[[str], Sequence[str]]
+    state: Kind
+    """What the channels hold, as far as their reducers say it."""
+    recalled: frozenset[str] = frozenset()
+    """The channels of items that may have scores."""
 
 
 def known_in(subject: Subject) -> Known:
@@ -39,7 +45,7 @@ def known_in(subject: Subject) -> Known:
     if isinstance(subject, App):
         return Known(
             ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
-            lambda agent: ANYTHING, lambda agent: ANYTHING,
+            lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE,
         )  # fmt: skip
     members = members_of(subject)
     definitions = dict.fromkeys(members.values())
@@ -59,7 +65,35 @@ def known_in(subject: Subject) -> Known:
         frozenset((*sections, *KINDS)),
         lambda agent: sections_of(subject, members[agent]),
         lambda agent: tools_of(subject, members[agent]),
+        kinds.STATE._replace(fields=dict(_kinds_of_channels(subject))),
+        frozenset(_recalled(subject)),
     )
+
+
+_HELD: Final[Mapping[str, Kind]] = {
+    "append": kinds.list_of(None, "a channel that is a list"),
+    "union": kinds.list_of(None, "a channel that is a list"),
+    "by_id": kinds.list_of(None, "a channel that is a list"),
+    "add": kinds.NUMBER._replace(noun="a channel that is a number"),
+    "merge": kinds.mapping_of(None, "a channel that is a mapping"),
+    "merge_deep": kinds.mapping_of(None, "a channel that is a mapping"),
+}
+"""Reducer to what its channel holds, whatever is written."""
+
+
+def _kinds_of_channels(pipeline: Pipeline) -> Iterator[tuple[str, Kind]]:
+    for name in channels_of(pipeline):
+        channel = pipeline.channels.get(name)
+        reducer = "append" if channel is None else channel.reducer_name
+        if reducer in _HELD:
+            yield name, _HELD[reducer]
+
+
+def _recalled(pipeline: Pipeline) -> Iterator[str]:
+    for name in pipeline.agents:
+        for item in items_of(pipeline.recipe_of(name)):
+            if isinstance(item.options, Recall):
+                yield from item.options.from_ or (item.kind,)
 
 
 def _own_filters(pipeline: Pipeline) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from simkit.scenario.faults import Fault
 from simkit.scenario.known import Known, Subject, known_in
 from simkit.scenario.model import LATER, Scenario, Shared, Turn
 from simkit.scenario.replies import lines_of
+from simkit.scenario.scores import check_scores
 from simkit.scenario.wire_only import check_shown
 from simkit.shape import ANYTHING, require
 from simkit.source import Document, SourcePath
@@ -105,10 +106,12 @@ def _unsupported(document: Document, path: SourcePath, what: str) -> SourceError
     return document.error(path, f"{what} is not supported by this version of simkit", key=True)
 
 
-def _check_given(state: Iterable[str], document: Document, known: Known) -> None:
-    for channel in state:
+def _check_given(state: Mapping[str, Any], document: Document, known: Known) -> None:
+    for channel, value in state.items():
         path = ("given", "state", channel)
         require(document, path, "channel", channel, known.channels, key=True)
+        if channel in known.recalled:
+            check_scores(value, document, path)
 
 
 def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:

@@ -17,14 +17,16 @@ from pydantic import (
 
 from simkit import messages as m
 from simkit.failures import FAILURES, Failure
+from simkit.matching import kinds
 from simkit.shape import (
+    AS_MATCHER,
     Count,
     FunctionName,
-    MatcherValue,
     Number,
     Positive,
     TextValue,
     Written,
+    matcher_of,
     one_key,
     refuse,
     validated_inside,
@@ -34,6 +36,8 @@ from simkit.trace import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
 AROUND: Final = ("when", "usage", "latency_ms", "chunks")
+ContextMatcher = Annotated[Any, matcher_of(kinds.CONTEXT), AS_MATCHER]
+ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
 
 
 class UsageLine(Written):
@@ -144,7 +148,7 @@ class ReplyLine(Written):
     """The provider fails: a name, or `{status, type, message, retry_after}`."""
     function: FunctionName | None = None
     """The user's function of the messages answers."""
-    when: MatcherValue = None
+    when: ContextMatcher = None
     """The line is served only if this holds for the context."""
     usage: UsageLine | None = None
     """Tokens that the provider reports."""
@@ -283,7 +287,7 @@ class ToolLine(Written):
     """The tool fails with these words, instead."""
     latency_ms: Count = 0
     """Virtual milliseconds that the answer takes."""
-    when: MatcherValue = None
+    when: ArgumentsMatcher = None
     """The answer is given only if this holds of the arguments."""
 
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from simkit.errors import SourceError
 from simkit.events import AnyEvent, ErrorFacts, LogRecorded
 from simkit.expect.findings import Finding
 from simkit.expect.runs import groups_of
 from simkit.expect.scope import log_fields
-from simkit.messages import Dropped, JsonValue, Message
+from simkit.messages import JsonValue
+from simkit.simulation.listed import (
+    Agents,
+    Drops,
+    Handoffs,
+    LeftOut,
+    Listed,
+    LogRecords,
+    Messages,
+    Names,
+    ToolCalls,
+)
 from simkit.simulation.places import Place
 from simkit.source import near
 from simkit.views import CallView, ContextView, TurnView, View
 from simkit.words import counted
 
-Item = TypeVar("Item")
 __tracebackhide__ = True
 """pytest shows the line of the test, not what is beneath it."""
 
@@ -41,23 +51,7 @@ class Told(Protocol):
         """Where the user spoke in a turn."""
 
 
-class Listed(list[Item]):
-    """A list that is compared as a whole, so that every matcher in the other one was asked."""
-
-    __hash__ = None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (list, tuple)):
-            return NotImplemented
-        same = [one == two for one, two in zip(self, other, strict=False)]
-        return len(self) == len(other) and all(same)
-
-    def __ne__(self, other: object) -> bool:
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
-
-
-class SeenContext(Listed[Message]):
+class SeenContext(Messages):
     """Exactly what one model call received: its messages, in order."""
 
     def __init__(self, view: ContextView) -> None:
@@ -65,33 +59,33 @@ class SeenContext(Listed[Message]):
         self._view = view
 
     @property
-    def sections(self) -> Listed[str]:
+    def sections(self) -> Names:
         """The sections that made something, in order, each once."""
-        return Listed(self._view.sections)
+        return Names(self._view.sections)
 
-    def section(self, name: str) -> Listed[Message]:
+    def section(self, name: str) -> Messages:
         """The messages that a section made; none if it made nothing."""
-        return Listed(self._view.section(name))
+        return Messages(self._view.section(name))
 
     @property
-    def dropped(self) -> Listed[Dropped]:
+    def dropped(self) -> Drops:
         """What histories read and left out, each with the filter (``by``)."""
-        return Listed(self._view.dropped())
+        return Drops(self._view.dropped())
 
     @property
-    def left_out(self) -> Listed[dict[str, Any]]:
+    def left_out(self) -> LeftOut:
         """What other sections read and left out, each with the reason (``by``)."""
-        return Listed(self._view.left_out())
+        return LeftOut(self._view.left_out())
 
     @property
-    def tools(self) -> Listed[str]:
+    def tools(self) -> Names:
         """The tools offered."""
-        return Listed(self._view.tools)
+        return Names(self._view.tools)
 
     @property
-    def handoffs(self) -> Listed[str] | None:
+    def handoffs(self) -> Names | None:
         """The agents that control may be passed to; None where a tool offered names none."""
-        return None if self._view.handoffs is None else Listed(self._view.handoffs)
+        return None if self._view.handoffs is None else Names(self._view.handoffs)
 
     @property
     def tokens(self) -> int:
@@ -148,9 +142,9 @@ class TurnOutcome:
         return self._turn.interrupt
 
     @property
-    def agents(self) -> Listed[Any]:
+    def agents(self) -> Agents:
         """The agents that ran, in the order in which they started; parallel ones as a list."""
-        return Listed(groups_of(self._turn.runs))
+        return Agents(groups_of(self._turn.runs))
 
     def context(self, agent: str, call: int | None = None) -> SeenContext:
         """What an agent's model call of this turn received; ``0`` is the first, ``-1`` the last.
@@ -188,24 +182,24 @@ class TurnOutcome:
         return {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
 
     @property
-    def handoffs(self) -> Listed[dict[str, JsonValue]]:
+    def handoffs(self) -> Handoffs:
         """Requests to pass control, in order: ``from to type mode query payload outcome``."""
-        return Listed(one.fields() for one in self._turn.handoffs)
+        return Handoffs(one.fields() for one in self._turn.handoffs)
 
     @property
-    def tool_calls(self) -> Listed[dict[str, JsonValue]]:
+    def tool_calls(self) -> ToolCalls:
         """Tool calls in order: ``agent tool args result error``."""
-        return Listed(one.fields() for one in self._turn.tools)
+        return ToolCalls(one.fields() for one in self._turn.tools)
 
     @property
-    def logs(self) -> Listed[dict[str, JsonValue]]:
+    def logs(self) -> LogRecords:
         """Log records of the code's own loggers, in order: ``level logger message error agent``.
 
         Of a pipeline that is code, with ``app={"logs": True}``; else none is seen.
         """
         if "logs" not in self._simulation.view.pipeline.observes:
             raise self._error(': log records are not seen; say `app={"logs": True}`')
-        return Listed(log_fields(one) for one in self.events if isinstance(one, LogRecorded))
+        return LogRecords(log_fields(one) for one in self.events if isinstance(one, LogRecorded))
 
     @property
     def state(self) -> dict[str, Any]:

@@ -72,6 +72,6 @@ def test_code_that_is_cancelled_fails_its_turn_and_no_other(name: str, tmp_path:
 
 def test_a_line_for_a_part_that_no_context_has_is_told_with_those_there_are() -> None:
     with pytest.raises(SourceError) as caught:
-        run_app("anywhere:run", "turns: [{user: Hi, replies: {a: [{when: {foo: x}, text: Y}]}}]")
+        run_app("anywhere:run", "turns: [{user: Hi, replies: {a: [{when: {foo: [x]}, text: Y}]}}]")
 
     assert "known: sections, messages, tools, agent, turn" in str(caught.value)

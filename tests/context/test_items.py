@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from simkit.context.items import UNDATED, Item, Times, score_for
+from simkit.errors import SourceError, WriteInvalid
 from simkit.messages import Message
+from tests.building import prepared
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,38 @@ def test_places_are_found_by_their_times(
     inside = [place for lo, hi in within for place in range(lo, hi)]
     assert list(found.oldest_first([(1.5, 2.5)])) == inside
     assert list(found.newest_first([(1.5, 2.5)])) == inside[::-1]
+
+
+@pytest.mark.parametrize(
+    ("score", "place", "what"),
+    [
+        ("high", "score", "a score must be a number"),
+        ("[{wen: x, score: 1}]", "score[0].wen", "unknown key of a score's rule `wen`"),
+        ("[{when: x}]", "score[0]", "needs `score`"),
+        ("[{when: {$bad: x}, score: 1}]", "score[0].when.$bad", "no operator is named `$bad`"),
+        ("[{when: {$gt: 3}, score: 1}]", "score[0].when.$gt", "can never match the query"),
+    ],
+)
+def test_a_score_that_is_none_is_refused_with_its_place(score: str, place: str, what: str) -> None:
+    recipe = "[instructions, {memories: {top: 2, threshold: 0.5}}, current_message]"
+    pipeline = f"""
+    channels: {{memories: {{reducer: append, scope: project}}}}
+    agents: {{a: {{context: {recipe}}}}}
+    flow: {{handoffs: {{start: a}}}}
+    """
+    scenario = f"""
+    given: {{state: {{memories: [{{text: likes tea, score: {score}}}]}}}}
+    turns: [{{user: hi, replies: {{a: ok}}}}]
+    """
+
+    with pytest.raises(SourceError) as problem:
+        prepared(pipeline, scenario)
+
+    assert problem.value.at == f"given.state.memories[0].{place}"
+    assert what in problem.value.what
+
+
+def test_a_score_that_an_agent_wrote_and_that_is_none_is_an_error_of_the_run() -> None:
+    for score in ("high", [{"when": {"$bad": 1}, "score": 1}], [7], [{"score": "x"}]):
+        with pytest.raises(WriteInvalid, match="score"):
+            score_for(score, "tea")

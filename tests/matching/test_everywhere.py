@@ -1,0 +1,457 @@
+"""Every place of a file at which a matcher may stand refuses one that can never hold.
+
+The places are those of the JSON Schemas, so a new one fails here until it is in the table below.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from simkit.bdd.claiming import WHOLE
+from simkit.bdd.places import Places
+from simkit.bdd.telling import Story
+from simkit.errors import SourceError
+from simkit.matchers import (
+    absent,
+    all_of,
+    contains,
+    gt,
+    has,
+    length,
+    message,
+    not_,
+    partial,
+    starts,
+)
+from simkit.scenario.apps import CodePipeline
+from simkit.scenario.claims import Expect
+from simkit.scenario.files import Library, items_in
+from simkit.scenario.model import Shared
+from simkit.scenario.schema import schemas
+from simkit.shape import json_schema_of
+from simkit.simulation import Simulation
+from simkit.source import path_text
+
+FILE: Final = "t.scenario.yaml"
+Template = tuple[str | int, ...]
+"""A place: ``*`` stands for any key, 0 for any element."""
+
+IMPOSSIBLE: Final[dict[str, Any]] = {
+    "a bound beyond the other": {"$gt": 5, "$lt": 3},
+    "two values at once": {"$all": ["a", "b"]},
+    "a value without a part of it": {"$all": ["a", {"$contains": "b"}]},
+    "what is absent and is not": {"$absent": True, "$contains": "x"},
+    "a length below nothing": {"$len": {"$lt": 0}},
+    "a length that is a text": {"$len": {"$starts": "a"}},
+    "a key beside all that there may be": {"$exact": {"a": 1}, "b": 2},
+    "denied": {"$not": {"$all": ["a", "b"]}},
+    "in a choice": {"$either": [{"$any": True}, {"$all": ["a", "b"]}]},
+}
+"""What no value can be, whatever the place."""
+
+_LIST: Final = [[{"$contains": "x"}]]
+_RECORD: Final = ["x", ["x"], 7, {"$starts": "x"}, {"$not": "x"}, {"$has": "x"}, {"$gt": 1}]
+_MESSAGE: Final = [
+    [{"$contains": "x"}], {"$not": ["x"]}, {"role": "robot"}, {"rôle": "user"}, {"$gt": 1},
+    {"$has": "x"}, {"user": "a", "assistant": "b"}, {"role": "user", "assistant": "b"},
+]  # fmt: skip
+_MESSAGES: Final = [
+    "x", {"user": "x"}, [["x"]], {"$starts": "x"}, {"$not": {"$has": [["x"]]}},
+    *([one] for one in _MESSAGE), *({"$not": {"$has": [one]}} for one in _MESSAGE),
+]  # fmt: skip
+_NAMES: Final = ["x", [{"name": "x"}], {"$gt": 1}, {"$not": {"$has": [["x"]]}}, {"$not": "x"}]
+_NUMBER: Final = ["many", {"$len": 3}, [1], {"a": 1}, {"$not": "many"}, {"$starts": "1"}]
+_TEXT: Final = [None, 7, ["x"], {"a": "x"}, {"$gt": 1}, {"$has": "x"}, {"$not": ["x"]}]
+_MAPPING: Final = ["x", ["x"], 7, {"$starts": "x"}, {"$not": ["x"]}, {"$gt": 1}, {"$has": "x"}]
+_ENTRIES: Final = [
+    "x", {"tool": "x"}, {"$starts": "x"}, {"$not": {"$has": "x"}}, {"$not": {"$has": [["x"]]}},
+    {"$has": 7}, {"$each": {"$starts": "x"}},
+]  # fmt: skip
+
+_CONTEXT: Final[dict[str, list[Any]]] = {
+    "sections": _NAMES,
+    "messages": _MESSAGES,
+    "includes.0": _MESSAGE,
+    "excludes.0": _MESSAGE,
+    "dropped": [*_MESSAGES, [{"why": "window"}]],
+    "left_out": _ENTRIES,
+    "tools": _NAMES,
+    "handoffs": _NAMES,
+    "tokens": _NUMBER,
+    "share": [*_MAPPING, {"user": "many"}, {"user": {"$starts": "x"}}],
+    "settings": _MAPPING,
+    "*": _MESSAGES,
+}
+_RUNS: Final[dict[str, list[Any]]] = {
+    "received": [*_MAPPING, {"messages": "x"}, {"$not": {"messages": "x"}}, {"total": "x"}],
+    "input": [],
+    "output": [],
+    "update": _MAPPING,
+    "reply": [],
+    "messages": _MESSAGES,
+}
+_CLAIMS: Final[dict[str, list[Any]]] = {
+    "agents": ["x", [3], [["a"]], [[]], {"$not": {"$has": [["a"]]}}, [{"$unordered": ["a"]}],
+               {"$not": {"$has": [{"name": "a"}]}}, ["a", [["b", "c"], "a"]]],
+    "reply": [],
+    "state": [*_MAPPING, {"messages": "x"}, {"$not": {"messages": "x"}}, {"total": "x"},
+              {"total": {"$not": {"$contains": "x"}}}, {"messages": {"a": 1}}],
+    "handoffs": _ENTRIES,
+    "tool_calls": _ENTRIES,
+    "logs": _ENTRIES,
+    "events": _ENTRIES,
+    "findings.0.*": [],
+    "error": [["x"], 7, {"$not": "rate_limit"}, {"kind": "x"}, {"$in": ["a", "b"]}],
+    "interrupt": [],
+    **{f"context.*.{name}": nevers for name, nevers in _CONTEXT.items()},
+    **{f"runs.*.{name}": nevers for name, nevers in _RUNS.items()},
+}  # fmt: skip
+_RULES: Final[dict[str, list[Any]]] = {
+    "system": _TEXT,
+    "messages": _MESSAGES,
+    "tools": _NAMES,
+    "model": _TEXT,
+    "settings": _MAPPING,
+    "header": [*_MAPPING, {"X-Agent": "a"}, {"x-agent": ["a"]}, {"x-agent": 7}],
+    "sections.*": _MESSAGE,
+}
+_ROOT: Final = [
+    *_MAPPING, {"state": "x"}, {"agent": ["x"]}, {"handoff": "x"}, {"run": {"messages": "x"}},
+    {"$not": {"state": ["x"]}},
+]  # fmt: skip
+_WHEN: Final = [
+    *_MAPPING, {"history": "x"}, {"messages": {"user": "x"}}, {"tools": "x"}, {"turn": "two"},
+    {"agent": ["x"]}, {"$not": {"history": "x"}}, {"history": {"$not": {"$has": [["x"]]}}},
+]  # fmt: skip
+
+PLACES: Final[dict[str, dict[str, list[Any]]]] = {
+    "scenario": {
+        **{f"turns.0.expect.{name}": nevers for name, nevers in _CLAIMS.items()},
+        **{f"expect.{name}": nevers for name, nevers in _CLAIMS.items()},
+        "turns.0.replies.*.when": _WHEN,
+        "turns.0.replies.*.0.when": _WHEN,
+        **{f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
+    },
+    "pipeline": {
+        "agents.*.requires.0": _MESSAGE,
+        "contracts.0.rules.0": [*_RECORD, {"to": ["x"]}, {"type": {"$gt": 1}}],
+        **{
+            f"{whose}.{place}.when": _ROOT
+            for whose in ("agents.*", "defaults")
+            for place in ("before.0", "after.0", "context.0.section", "context.0.0.section")
+        },
+    },
+    "code": {f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
+    "use": {f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
+}
+"""For each place, what can never hold there beside what can hold nowhere."""
+
+NOT_IN_A_SCHEMA: Final[dict[str, dict[str, list[Any]]]] = {
+    "scenario": {
+        "turns.0.tool_results.*.when": _MAPPING,
+        "turns.0.tool_results.*.0.when": _MAPPING,
+        "given.state.memories.0.score.0.when": _TEXT[1:],
+    },
+    "use": {"tool_results.*.when": _MAPPING, "tool_results.*.0.when": _MAPPING},
+}
+"""Places in values that may be anything else, too."""
+
+
+def test_the_table_knows_every_place() -> None:
+    found = {kind: {_named(place) for place in _places(one)} for kind, one in _schemas().items()}
+
+    assert found == {kind: set(places) for kind, places in PLACES.items()}
+
+
+def _schemas() -> dict[str, Any]:
+    return {**schemas(), "use": json_schema_of(Shared, "use")}
+
+
+def _places(schema: Any) -> Iterator[Template]:
+    """Yields the places of matchers in a schema; of one that holds itself, only the outermost."""
+    definitions = schema["$defs"]
+
+    def walk(node: Any, path: Template, seen: frozenset[str]) -> Iterator[Template]:
+        if isinstance(node, list):
+            for one in node:
+                yield from walk(one, path, seen)
+        if not isinstance(node, dict):
+            return
+        name = node.get("$ref", "").rpartition("/")[2]
+        if name == "matcher":
+            yield path
+        elif name and name not in seen:
+            yield from walk(definitions[name], path, seen | {name})
+        for key in ("anyOf", "oneOf", "allOf"):
+            yield from walk(node.get(key), path, seen)
+        for key, inner in node.get("properties", {}).items():
+            yield from walk(inner, (*path, key), seen)
+        for inner in (
+            node.get("additionalProperties"),
+            *node.get("patternProperties", {}).values(),
+        ):
+            yield from walk(inner, (*path, "*"), seen)
+        for inner in (node.get("items"), node.get("prefixItems")):
+            yield from walk(inner, (*path, 0), seen)
+
+    yield from walk(schema, (), frozenset())
+
+
+def _named(place: Template) -> str:
+    """The place as the table names it; all kinds of sections are one."""
+    steps = list(place)
+    if "context" in steps and steps[-1] == "when":
+        steps[-2] = "section"
+    return ".".join(map(str, steps))
+
+
+PIPELINE: Final[dict[str, Any]] = {
+    "version": 1,
+    "pipeline": "p",
+    "channels": {
+        "messages": {"reducer": "append"}, "total": {"reducer": "add"},
+        "memories": {"reducer": "append", "scope": "project"},
+    },
+    "agents": {
+        "a": {"tools": ["t"], "context": ["history", "memories", "current_message"]},
+        "b": {}, "c": {},
+    },
+    "tools": {"t": {}},
+    "contracts": [{"from": "a", "to": "b", "rules": []}],
+    "flow": {"handoffs": {"start": "a"}},
+}  # fmt: skip
+SCENARIO: Final[dict[str, Any]] = {
+    "version": 1, "scenario": "s", "pipeline": "p",
+    "turns": [{"user": "Hi", "replies": {"a": [{"text": "Yes"}]}}],
+}  # fmt: skip
+CODE: Final = {"version": 1, "pipeline": "k", "code": "m:f"}
+_KEYS: Final = {"context": "a[0]", "runs": "a[0]", "sections": "mine", "tool_results": "t"}
+"""What stands for any key below one; elsewhere an agent."""
+
+
+def _cases(table: dict[str, dict[str, list[Any]]]) -> Iterator[Any]:
+    for document, places in table.items():
+        for place, nevers in places.items():
+            all_ = [*IMPOSSIBLE.values(), *nevers]
+            if place.endswith("findings.0.*"):
+                all_ = [*({"what": one} for one in all_), {"turn": "x"}, {"agent": ["x"]}]
+            yield pytest.param(document, place, all_, id=f"{document} {place}")
+
+
+def _path_of(document: str, place: str) -> Template:
+    path: list[str | int] = []
+    for step in place.split("."):
+        if step == "*":
+            above = str(path[-1])
+            step = "id" if above == "0" and "findings" in path else _KEYS.get(above, "a")
+            if place.endswith(("context.*.*",)) and len(path) and path[-1] == "a[0]":
+                step = "history"
+        path.append(0 if step == "0" else "history" if step == "section" else step)
+    return tuple(path)
+
+
+def _written(document: str, path: Template, matcher: Any) -> dict[str, str]:
+    """Returns files, by name, that hold a matcher at a place."""
+    pipeline, scenario = copy.deepcopy(PIPELINE), copy.deepcopy(SCENARIO)
+    code, shared = copy.deepcopy(CODE), {"version": 1}
+    target: Any = {"scenario": scenario, "pipeline": pipeline, "code": code, "use": shared}[
+        document
+    ]
+    if path[0] == "agents" and document in ("scenario", "use"):
+        scenario["pipeline"] = "m:f"
+    elif document == "code":
+        scenario["pipeline"] = "k.pipeline.yaml"
+    if document == "use":
+        scenario["use"] = ["u.yaml"]
+    _put(target, path, matcher)
+    for rule in ("before", "after"):
+        for agent in (*pipeline["agents"].values(), pipeline.get("defaults", {})):
+            for one in agent.get(rule, ()):
+                one["writes"] = {"total": 1}
+    if "replies" in path:
+        lines = scenario["turns"][0]["replies"]["a"]
+        (lines[0] if isinstance(lines, list) else lines)["text"] = "Yes"
+    if "score" in path:
+        scenario["given"]["state"]["memories"][0] |= {"text": "x"}
+        scenario["given"]["state"]["memories"][0]["score"][0]["score"] = 1
+    own = [pipeline, scenario] if scenario["pipeline"] == "p" else [scenario]
+    files = {FILE: "\n---\n".join(_yaml(one) for one in own), "u.yaml": _yaml(shared)}
+    return {**files, "k.pipeline.yaml": _yaml(code)}
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+
+
+def _put(target: Any, path: Template, matcher: Any) -> None:
+    *way, last = path
+    for step, following in zip(way, path[1:], strict=True):
+        new: Any = [] if following == 0 else {}
+        if isinstance(target, list):
+            if not target:
+                target.append(new)
+            elif not isinstance(target[0], type(new)):
+                target[0] = new
+            target = target[0]
+        else:
+            if not isinstance(target.get(step), type(new)):
+                target[step] = new
+            target = target[step]
+    if isinstance(target, list):
+        target[:] = [matcher]
+    else:
+        target[last] = matcher
+
+
+def _refusal(files: dict[str, str]) -> SourceError | None:
+    for name, text in files.items():
+        Path(name).write_text(text, encoding="utf-8")
+    try:
+        library = Library()
+        for item in items_in(FILE):
+            library.prepared(item)
+    except SourceError as problem:
+        return problem
+    return None
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "nevers"), [*_cases(PLACES), *_cases(NOT_IN_A_SCHEMA)]
+)
+def test_what_can_never_hold_is_refused_with_its_place(
+    document: str, place: str, nevers: list[Any]
+) -> None:
+    path = _path_of(document, place)
+    finding = place.endswith("findings.0.*")
+    if finding:
+        path = path[:-1]
+
+    for never in nevers:
+        files = _written(document, path, {"id": "CTX-01", **never} if finding else never)
+        problem = _refusal(files)
+
+        assert problem is not None, f"{place}: {never}"
+        assert problem.at.startswith(path_text(path)), f"{place}: {never}: {problem}"
+
+
+@pytest.mark.parametrize(("document", "place", "nevers"), [*_cases(PLACES)])
+def test_the_file_without_it_is_taken(document: str, place: str, nevers: list[Any]) -> None:
+    """What is refused above is refused for the matcher alone."""
+    path = _path_of(document, place)
+    if place.endswith("findings.0.*"):
+        files = _written(document, path[:-1], {"id": "CTX-01", "what": {"$any": True}})
+    else:
+        files = _written(document, path, {"$not": {"$eq": None}})
+
+    assert _refusal(files) is None
+
+
+# In features
+
+
+@pytest.mark.parametrize("name", [*_CLAIMS])
+@pytest.mark.parametrize("turn", [0, WHOLE])
+def test_a_story_refuses_it_too(name: str, turn: int) -> None:
+    Path("p.pipeline.yaml").write_text(_yaml(PIPELINE), encoding="utf-8")
+    path = _path_of("scenario", f"turns.0.expect.{name}")[3:]
+    claimed = tuple(str(step) for step in path if step != 0)
+    nevers = [*IMPOSSIBLE.values(), *_CLAIMS[name]]
+    if name == "findings.0.*":
+        claimed = ("findings",)
+        nevers = [{"id": "CTX-01", "what": one} for one in IMPOSSIBLE.values()]
+
+    for never in nevers:
+        story = Story(Library(), root=Path(), folders=[Path()])
+        story.begin(Places("t.feature", "Feature: f\n  Scenario: s\n    Then x\n", (2, 2)), "s")
+        story.lines = (3, 3)
+        story.pipeline("p")
+        story.say("Hi")
+        story.reply("a", "Yes")
+        story.whose = turn
+        with pytest.raises(SourceError) as problem:
+            story.claim(claimed, never)
+        assert problem.value.where.startswith("t.feature:3"), f"{name}: {never}: {problem.value}"
+
+
+# In Python
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: all_of("a", "b"),
+        lambda: all_of(gt(5), {"$lt": 3}),
+        lambda: not_(all_of("a", contains("b"))),
+        lambda: partial({"a": {"$gt": 5, "$lt": 3}}),
+        lambda: all_of(absent(), contains("x")),
+        lambda: length({"$lt": 0}),
+        lambda: message(user=all_of("a", "b")),
+        lambda: has(all_of(1, 2)),
+    ],
+)
+def test_a_matcher_in_python_that_no_value_can_be_is_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"never hold of one value|can never match"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("of", "wanted"),
+    [
+        (lambda run: run.context("a"), "x"),
+        (lambda run: run.context("a"), {"user": "x"}),
+        (lambda run: run.context("a"), ["x"]),
+        (lambda run: run.context("a"), has("x")),
+        (lambda run: run.context("a"), message(role="robot")),
+        (lambda run: run.context("a").section("history"), "x"),
+        (lambda run: run.context("a").dropped, "x"),
+        (lambda run: run.context("a").sections, has("x")),
+        (lambda run: run.context("a").tools, 7),
+        (lambda run: run.context("a").handoffs, {"to": "b"}),
+        (lambda run: run.context("a").left_out, "x"),
+        (lambda run: run.agents, ["a"]),
+        (lambda run: run.agents, {"name": "a"}),
+        (lambda run: run.handoffs, "b"),
+        (lambda run: run.handoffs, starts("b")),
+        (lambda run: run.tool_calls, "t"),
+    ],
+)
+def test_what_can_be_in_no_list_of_a_turn_is_refused(of: Any, wanted: Any) -> None:
+    Path("p.pipeline.yaml").write_text(_yaml(PIPELINE), encoding="utf-8")
+    with Simulation("p.pipeline.yaml") as desk:
+        run = desk.say("Hi", replies={"a": "Yes"})
+
+        with pytest.raises(ValueError, match="never"):
+            assert wanted not in of(run)
+
+
+def test_what_may_be_in_a_list_of_a_turn_is_looked_for() -> None:
+    Path("p.pipeline.yaml").write_text(_yaml(PIPELINE), encoding="utf-8")
+    with Simulation("p.pipeline.yaml") as desk:
+        run = desk.say("Hi", replies={"a": "Yes"})
+
+        assert message(user="Hi") in run.context("a")
+        assert contains("Bye") not in run.context("a")
+        assert run.context("a")[0] in run.context("a")
+        assert "a" in run.agents
+        assert ["a", "b"] not in run.agents
+        assert "t" in run.context("a").tools
+        assert partial({"tool": "t"}) not in run.tool_calls
+
+
+def test_claims_are_those_of_the_models() -> None:
+    """The table of claims has each one that takes a matcher."""
+    plain = {"context", "runs", "model_calls", "satisfies", "findings"}
+
+    assert {*Expect.model_fields} - plain <= {name.partition(".")[0] for name in _CLAIMS}
+    assert CodePipeline.model_fields["agents"]
