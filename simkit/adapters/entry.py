@@ -18,6 +18,7 @@ from simkit.runtime.functions import object_named
 from simkit.scenario.modules import it_has, names_in
 from simkit.source import near
 from simkit.transports.places import raised_at
+from simkit.words import short
 
 METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
 """What an object may call the method that takes the user's message."""
@@ -26,6 +27,8 @@ CLIENTS: Final = frozenset(
     ("aiohttp", "anthropic", "google", "httpx", "httpx2", "litellm", "openai", "requests")
 )
 """The top-level packages of client libraries."""
+_SHOWN: Final = 60
+"""Characters of a value that an error shows."""
 GRACE_S: Final = 1.0
 """How long code that cannot go on may take to end by itself."""
 Talk = Callable[..., Any]
@@ -98,16 +101,30 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
         where = raised_at(problem, home_of(entry))
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it was called to make the pipeline, and raised "
-            f"{type(problem).__name__}: {problem}{' at ' if where else ''}{where}.",
+            f"{type(problem).__name__}: {problem}{' at ' if where else ''}{where}."
+            f"{'' if inspect.isclass(factory) else instead_of(entry)}",
             entry,
         ) from problem
-    if made is None:
+    if made is None or isinstance(made, _VALUES):
+        what = (
+            "nothing" if made is None else f"{short(repr(made), _SHOWN)}, a `{type(made).__name__}`"
+        )
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it must return the pipeline: a function of the "
-            "user's message, or an object. It returned nothing.",
+            f"user's message, or an object. It returned {what}.{instead_of(entry)}",
             entry,
         )
     return made
+
+
+def instead_of(entry: str) -> str:
+    """Says what to write where a function without parameters is a program, not a factory."""
+    module = entry.partition(":")[0]
+    return (
+        "\nIf it is a program that asks for messages itself, write beside it a function that takes "
+        "one message and returns the reply, `def answer(text): …`, and name that: "
+        f"`{module}:answer`."
+    )
 
 
 def home_of(entry: str) -> str:
@@ -130,7 +147,9 @@ def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) ->
         )
     if not parameters and _is_python(talk):
         raise FunctionMissing(
-            f"{called} takes no argument, and is to be called with the user's message.", entry
+            f"{called} takes no argument, and is to be called with the user's message.\n"
+            "Name a function or method that takes it: `def answer(text): …`.",
+            entry,
         )
 
 
@@ -153,8 +172,9 @@ def _method_of(entry: str, found: Any, method: str | None) -> Talk:
             entry,
         )
     usual = [name for name in METHODS if callable(getattr(found, name, None))]
-    if len(usual) == 1:
-        return getattr(found, usual[0])  # type: ignore[no-any-return]
+    only = usual if len(usual) == 1 else public if len(public) == 1 else []
+    if only and not isinstance(found, _VALUES):
+        return getattr(found, only[0])  # type: ignore[no-any-return]
     if not (usual or public) or isinstance(found, _VALUES):
         raise FunctionMissing(
             f"`{entry}` is {what}, not a function of the user's message, nor an object with such a "
@@ -164,9 +184,14 @@ def _method_of(entry: str, found: Any, method: str | None) -> Talk:
     raise FunctionMissing(
         f"`{entry}` is or makes {what}, and which method takes the user's message is not plain: "
         f"{', '.join(usual or public)}.\n"
-        f"Name it: `app: {{call: {(usual or public)[0]}}}`.",
+        f"Name it: `app: {{call: {_likeliest(found, usual or public)}}}`.",
         entry,
     )
+
+
+def _likeliest(found: Any, methods: list[str]) -> str:
+    """Returns the first method that can be called with one message, else the first."""
+    return next((one for one in methods if _takes_something(getattr(found, one))), methods[0])
 
 
 _VALUES: Final = (str, bytes, int, float, list, tuple, dict, set, frozenset)

@@ -148,7 +148,9 @@ class ModelGate:
         if not self._scribe.turn:
             raise CallUnattributed(
                 f"the pipeline calls a model while it is built: {request.method} {request.url}"
-                f"{sent_at()}.\nCall models only when the user says something."
+                f"{sent_at()}.\nCall models only when the user says something: a function without "
+                "parameters is called to make the pipeline, one of the message, "
+                "`def answer(text): …`, to answer it."
             )
         try:
             asked = self._chains.followed(protocol.asked(request))

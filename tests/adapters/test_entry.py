@@ -85,6 +85,38 @@ def empty_factory() -> None:
     return None
 
 
+def program() -> str:
+    return "Bye."
+
+
+PROGRAM = (
+    "\nIf it is a program that asks for messages itself, write beside it a function that takes one "
+    "message and returns the reply, `def answer(text): …`, and name that: `app:answer`."
+)
+
+
+class Single:
+    """Has one public method, of a name that nobody knows."""
+
+    greeting = "said"
+
+    def reply_to(self, text: str) -> str:
+        return f"{self.greeting} {self._words(text)}"
+
+    def _words(self, text: str) -> str:
+        return text
+
+
+class Unusual(Single):
+    """Has two."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def close(self) -> None:
+        return None
+
+
 def said(found: Any, method: str | None = None) -> Any:
     caller = Caller()
     try:
@@ -111,6 +143,8 @@ def said(found: Any, method: str | None = None) -> Any:
         (Object, "other", "other said hi"),
         (Both, "run", "hi"),
         (factory, None, "said hi"),
+        (Single, None, "said hi"),
+        (Single(), None, "said hi"),
         (factory, "other", "other said hi"),
         (factory_of_a_function, None, "said hi"),
         (Object().other, None, "other said hi"),
@@ -149,7 +183,19 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
         (
             empty_factory, None,
             "`app:it` takes no parameter, so it must return the pipeline: a function of the "
-            "user's message, or an object. It returned nothing.",
+            "user's message, or an object. It returned nothing."
+            + PROGRAM,
+        ),
+        (
+            program, None,
+            "`app:it` takes no parameter, so it must return the pipeline: a function of the "
+            "user's message, or an object. It returned 'Bye.', a `str`." + PROGRAM,
+        ),
+        (
+            Unusual(2), None,
+            "`app:it` is or makes an object of class `Unusual`, and which method takes the user's "
+            "message is not plain: close, reply_to.\n"
+            "Name it: `app: {call: reply_to}`.",
         ),
         (
             Object, "chat",
@@ -168,7 +214,7 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
             "object with such a method.",
         ),
     ],
-    ids=["nothing made", "no such method", "several methods", "no pipeline"],
+    ids=["nothing made", "a program", "which is likeliest", "no such method", "several methods", "no pipeline"],
 )  # fmt: skip
 def test_what_cannot_be_called_is_an_error_that_says_what_to_do(
     found: Any, method: str | None, text: str

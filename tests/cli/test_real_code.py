@@ -71,10 +71,6 @@ def told(
 NO_PIPELINE = {
     "shop_desk:Neds": "3:11: `shop_desk:Neds`: module 'shop_desk' has no 'Neds'. "
     "Did you mean `shop_desk:Needs`?",
-    "shop_desk:Desk": "3:11: `shop_desk:Desk` is or makes an object of class `Desk`, and which "
-    "method takes the user's message is not plain: answer.\nName it: `app: {call: answer}`.",
-    "shop_desk:desk": "3:11: `shop_desk:desk` is or makes an object of class `Desk`, and which "
-    "method takes the user's message is not plain: answer.\nName it: `app: {call: answer}`.",
     "shop_desk:Many": "3:11: `shop_desk:Many` is or makes an object of class `Many`, and which "
     "method takes the user's message is not plain: run, ask.\nName it: `app: {call: run}`.",
     "shop_desk:Needs": "3:11: `shop_desk:Needs` is a class whose objects are not made without "
@@ -88,9 +84,13 @@ NO_PIPELINE = {
     "and needs `user_id` as well.\n"
     "Name a function that takes the message and adds the rest: `def run(text): …`.",
     "shop_desk:empty": "3:11: `shop_desk:empty` takes no parameter, so it must return the "
-    "pipeline: a function of the user's message, or an object. It returned nothing.",
+    "pipeline: a function of the user's message, or an object. It returned nothing.\n"
+    "If it is a program that asks for messages itself, write beside it a function that takes one "
+    "message and returns the reply, `def answer(text): …`, and name that: `shop_desk:answer`.",
     "shop_desk:failing": "3:11: `shop_desk:failing` takes no parameter, so it was called to make "
-    "the pipeline, and raised KeyError: 'client' at shop_desk.py:30 in failing.",
+    "the pipeline, and raised KeyError: 'client' at shop_desk.py:30 in failing.\n"
+    "If it is a program that asks for messages itself, write beside it a function that takes one "
+    "message and returns the reply, `def answer(text): …`, and name that: `shop_desk:answer`.",
     "shop_desk.py:Desk": "3:11: `shop_desk.py:Desk` names a file. Name its module: "
     "`shop_desk:Desk`.",
     "code/shop_desk.py::Desk": "3:11: `code/shop_desk.py::Desk` is no `module:function`\n"
