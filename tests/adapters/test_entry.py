@@ -214,7 +214,8 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
             "object with such a method.",
         ),
     ],
-    ids=["nothing made", "a program", "which is likeliest", "no such method", "several methods", "no pipeline"],
+    ids=["nothing made", "a program", "which is likeliest", "no such method", "several methods",
+         "no pipeline"],
 )  # fmt: skip
 def test_what_cannot_be_called_is_an_error_that_says_what_to_do(
     found: Any, method: str | None, text: str
