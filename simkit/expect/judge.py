@@ -125,7 +125,7 @@ def judge_seen(
     ranked += [(_rank(finding, True), finding) for finding in causes]
     in_order = [finding for _, finding in sorted(ranked, key=lambda row: row[0])]
     return Judgement(
-        tuple(with_causes(in_order, view)),
+        tuple(with_causes(in_order, scopes, view)),
         tuple(as_finding(hit, writer) for hit in sorted_.warnings),
         tuple(as_finding(hit, writer) for hit in sorted_.noted),
         tuple(scenario.lints.items()),

@@ -8,9 +8,9 @@ from itertools import chain
 from posixpath import join, normpath
 from typing import Final, Literal, TypeAlias
 
-from simkit.expect.findings import Finding
+from simkit.report.grouping import Group, grouped
 from simkit.report.results import Result
-from simkit.report.text import detail_lines, headline, passed_over_words
+from simkit.report.text import detail_lines, following_lines, headline, passed_over_words
 
 Level: TypeAlias = Literal["error", "warning", "notice"]
 PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTALL)
@@ -65,16 +65,17 @@ def _found(result: Result) -> Iterator[tuple[Level, str, str, str]]:
         placed = PLACED.match(result.error)
         where = placed["where"] if placed else f"{result.file}:{result.line}"
         yield "error", where, placed["what"] if placed else result.error, title
-    for finding in (*result.findings, *result.warnings):
-        level: Level = "warning" if finding.severity == "W" else "error"
-        yield level, finding.where, _message(finding), title
+    for group in (*grouped(result.findings), *grouped(result.warnings)):
+        level: Level = "warning" if group.cause.severity == "W" else "error"
+        yield level, group.cause.where, _message(group), title
     if result.passed_over:
         where = f"{result.file}:{result.line}"
         yield "notice", where, passed_over_words(result.passed_over), title
 
 
-def _message(finding: Finding) -> str:
-    return "\n".join((headline(finding), *detail_lines(finding)))
+def _message(group: Group) -> str:
+    lines = (headline(group.cause), *detail_lines(group.cause), *following_lines(group))
+    return "\n".join(lines)
 
 
 def _from_root(file: str, folder: str) -> str:

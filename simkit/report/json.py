@@ -20,11 +20,11 @@
                  "exit_code", "passed_over"}}
 
 A finding is ``{"id", "severity", "what", "where", "path", "turn", "agent", "call", "differences",
-"context", "excerpt", "fix", "breaks", "follows"}``: ``follows`` is the place and headline of what
-kept the claim from being reached (else empty), ``turn`` counts from 1 (0: the whole run), ``call``
-from 0 (null: no single call), a difference is ``{"at", "wanted", "found", "note"}``. All keys are
-always there. Keys may be added; none changes its meaning within one version of the trace format.
-Nothing in it depends on the clock: equal runs give equal bytes.
+"context", "excerpt", "fix", "breaks", "following"}``: ``following`` holds the findings that follow
+from this one, such as claims that were not reached, as findings; ``turn`` counts from 1 (0: the
+whole run), ``call`` from 0 (null: no single call), a difference is ``{"at", "wanted", "found",
+"note"}``. All keys are always there. Keys may be added; none changes its meaning within one version
+of the trace format. Nothing in it depends on the clock: equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from typing import Any
 
 import msgspec
 
+from simkit.expect.findings import Finding
+from simkit.report.grouping import Group, grouped
 from simkit.report.results import Result, lints_off, summary_of
 
 
@@ -55,7 +57,22 @@ def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, s
 def scenario_object(result: Result) -> dict[str, Any]:
     """Returns what is said of one scenario."""
     said: dict[str, Any] = msgspec.to_builtins(result)
+    for name in ("findings", "warnings", "noted", "passed_over"):
+        said[name] = [_group_object(group) for group in grouped(getattr(result, name))]
     said["lints_off"] = [{"id": lint, "reason": reason} for lint, reason in result.lints_off]
     said["reproduce"] = result.reproduce
     del said["on"], said["strict"]  # The command says both.
     return said
+
+
+def _group_object(group: Group) -> dict[str, Any]:
+    return {
+        **_finding_object(group.cause),
+        "following": [{**_finding_object(one), "following": []} for one in group.following],
+    }
+
+
+def _finding_object(finding: Finding) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(finding)
+    del fields["follows"]  # Where it stands says it.
+    return fields

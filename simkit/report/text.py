@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from simkit.expect.findings import CLAIM, Difference, Finding
+from simkit.report.grouping import Group, grouped
 from simkit.report.results import OutcomeName, Result, Summary
 from simkit.report.wording import WIDTH, Paint, Tone, plain, wrapped
 from simkit.words import counted, short
@@ -28,33 +29,28 @@ WARNING_LINES_MAX: Final = 3
 """Warnings shown of a scenario that held, among others."""
 
 
-def findings_text(findings: Sequence[Finding], paint: Paint = plain) -> str:
+def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int = 0) -> str:
     """Returns findings as text, an empty line between two.
 
-    Claims that were not reached are listed under what kept them from it.
+    What follows from another finding is listed under it. With ``most``, only the first are shown.
     """
-    following: dict[str, list[Finding]] = {}
-    named = {finding.place_and_what for finding in findings if not finding.follows}
-    for finding in findings:
-        if finding.follows in named:
-            following.setdefault(finding.follows, []).append(finding)
-    blocks = []
-    for finding in findings:
-        if finding.follows not in named:
-            lines = [*finding_lines(finding, paint)]
-            # Two findings may read alike: the first of them lists what follows.
-            lines += _unreached_lines(following.pop(finding.place_and_what, []))
-            blocks.append("\n".join(lines))
-    return "\n\n".join(blocks)
+    groups = grouped(findings)
+    shown = groups[:most] if most else groups
+    return "\n\n".join("\n".join(group_lines(group, paint)) for group in shown)
 
 
-def _unreached_lines(claims: Sequence[Finding]) -> Iterator[str]:
-    """Yields the claims that were not reached, under the finding that says why."""
-    if claims:
-        were = "was" if len(claims) == 1 else "were"
-        yield f"  {counted(len(claims), 'claim')} {were} not reached:"
-    for claim in claims:
-        yield from wrapped(headline(claim), f"    {claim.where}: ", "      ")
+def group_lines(group: Group, paint: Paint = plain) -> Iterator[str]:
+    """Yields a finding's lines, and those of what follows from it."""
+    yield from finding_lines(group.cause, paint)
+    yield from following_lines(group)
+
+
+def following_lines(group: Group) -> Iterator[str]:
+    """Yields what follows from a finding, a line each, under their number."""
+    if group.following:
+        yield f"  {group.headline}:"
+    for finding in group.following:
+        yield from wrapped(headline(finding), f"    {finding.where}: ", "      ")
 
 
 def finding_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
@@ -138,9 +134,9 @@ def result_text(result: Result, paint: Paint = plain) -> str:
     """
     blocks = [
         result.error,
-        findings_text(result.findings[:FINDINGS_MAX], paint),
-        _more(result.findings, FINDINGS_MAX, "finding"),
-        findings_text(result.warnings[:WARNINGS_MAX], paint),
+        findings_text(result.findings, paint, FINDINGS_MAX),
+        _more(grouped(result.findings), FINDINGS_MAX, "finding"),
+        findings_text(result.warnings, paint, WARNINGS_MAX),
         _more(result.warnings, WARNINGS_MAX, "warning"),
         "\n".join(
             line
@@ -153,7 +149,7 @@ def result_text(result: Result, paint: Paint = plain) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def _more(findings: Sequence[Finding], most: int, noun: str) -> str:
+def _more(findings: Sequence[object], most: int, noun: str) -> str:
     rest = len(findings) - most
     return f"… and {counted(rest, f'more {noun}')}; --format json lists all" if rest > 0 else ""
 

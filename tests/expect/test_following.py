@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simkit.report.grouping import grouped
 from simkit.report.text import findings_text
 from tests.building import Ran, run_yaml
 
@@ -54,6 +55,69 @@ def test_claims_that_were_not_reached_are_listed_under_their_cause(
     assert text.count("not reached:") == 1
     assert all(one.where in text for one in following)
     assert len(text.split("\n\n")) == len(findings) - len(following)
+
+
+EVERY_CLAIM = """
+    expect:
+      agents: [router, shopper]
+      handoffs: [{to: shopper}]
+      reply: bought
+      model_calls: {shopper: 1}
+      tool_calls: [{tool: buy, agent: shopper}]
+      context: {shopper: {history: []}}
+      runs: {shopper: {output: x}}
+      state: {basket: full}
+"""
+BUYING = PIPELINE.replace("limits:", "channels: {basket: {}}\ntools: {buy: {}}\nlimits:")
+BUYING = BUYING.replace("{instructions: Shop.}", "{instructions: Shop., tools: [buy]}")
+
+
+@pytest.mark.parametrize(
+    ("replies", "cause"),
+    [
+        ("router: {json: {to: cook}}, cook: a", "agents does not match"),
+        ("router: {json: {to: cook}}, cook: a, shopper: b", "agents does not match"),
+        ("router: {error: rate_limit}", "turn 1 ended with error"),
+    ],
+)
+def test_one_cause_is_one_finding_whatever_is_claimed(replies: str, cause: str) -> None:
+    text = f"turns:\n  - user: Hi\n    replies: {{{replies}}}{EVERY_CLAIM}"
+
+    findings = run_yaml(BUYING, text, fits=False).judgement.findings
+
+    (group,) = grouped(findings)
+    assert cause in group.cause.what
+    claims = {one.path[3] for one in (group.cause, *group.following) if len(one.path) > 3}
+    assert {"handoffs", "reply", "model_calls", "tool_calls", "context", "runs"} <= claims
+    assert "state" in claims
+
+
+def test_claims_on_the_whole_run_follow_from_what_a_turn_says() -> None:
+    text = "turns:\n  - user: Hi\n    replies: {router: {json: {to: cook}}, cook: a}\n    expect: "
+    text += "{agents: [router, shopper]}\nexpect: {context: {'shopper[0]': {history: []}}}"
+
+    (group,) = grouped(run_yaml(PIPELINE, text, fits=False).judgement.findings)
+
+    assert group.headline == "1 claim was not reached"
+
+
+@pytest.mark.parametrize(
+    ("claims", "count"),
+    [
+        # The agent named did run: what it said is a fact of its own.
+        ("{agents: [router, shopper, cook], reply: b}", 2),
+        ("{agents: [router, shopper], context: {cook: {includes: [Nothing]}}}", 2),
+        # More handoffs than wanted are no lack.
+        ("{agents: [router, shopper], handoffs: [{to: shopper}], reply: {$not: a}}", 1),
+        ("{model_calls: {cook: 2}, reply: b}", 2),
+    ],
+)
+def test_what_has_another_reason_stands_for_itself(claims: str, count: int) -> None:
+    text = "turns:\n  - user: Hi\n    replies: {router: {json: {to: cook}}, cook: a}\n"
+
+    findings = run_yaml(PIPELINE, f"{text}    expect: {claims}", fits=False).judgement.findings
+
+    assert len(grouped(findings)) == count
 
 
 def test_a_claim_that_nothing_explains_stands_for_itself() -> None:

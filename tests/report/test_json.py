@@ -64,7 +64,7 @@ def test_results_are_one_object_with_every_key() -> None:
           "excerpt": "reply: 1",
           "fix": "",
           "breaks": false,
-          "follows": ""
+          "following": []
         }
       ],
       "warnings": [],
