@@ -32,6 +32,7 @@ from simkit.expect.twins import reached_by_others, resumed_differs, session_diff
 from simkit.garbage import collected_later
 from simkit.messages import ABSENT
 from simkit.paths import follow
+from simkit.pipeline.waivers import is_off
 from simkit.runtime.functions import function_named
 from simkit.scenario.files import Prepared
 from simkit.source import Document, SourcePath
@@ -233,9 +234,9 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     scenario = prepared.scenario
     restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
     sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
-    if restarts and "STA-06" not in scenario.lints:
+    if restarts and not is_off(scenario.lints, "STA-06"):
         yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
-    if len(sessions) > 1 and "STA-08" not in scenario.lints:
+    if len(sessions) > 1 and not is_off(scenario.lints, "STA-08"):
         starts = [turn.at for turn in view.turns]
         reached = reached_by_others(view)
         for session in sessions:

@@ -101,6 +101,10 @@ FINDINGS: Final[Mapping[str, Entry]] = {
         "Name it `….scenario.yaml` or `….pipeline.yaml`: files named otherwise are never looked "
         "at.",
     ),
+    "VAL-33": Entry(
+        "W", "unused-waiver", "each place under `lints` is one where the finding is",
+        "Remove the entry, or name the place as the finding does.",
+    ),
 }  # fmt: skip
 """What is odd about files that could run. A file turns one off with a reason, under ``lints``."""
 

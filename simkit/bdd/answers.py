@@ -41,7 +41,9 @@ def _state_of(story: Story, said: Said) -> None:
 
 
 def _lint_off(story: Story, said: Said) -> None:
-    story.give(("lints", said["lint"]), said["text"])
+    place = said.get("place")
+    path = ("lints", said["lint"], place) if place else ("lints", said["lint"])
+    story.give(path, said["text"])
 
 
 def _uses(story: Story, said: Said) -> None:
@@ -75,7 +77,7 @@ BACKGROUND: Final = (
         "at most {count} {limit}",
         lambda story, said: story.give(("limits", said["limit"]), said["count"]),
     ),
-    Step("the lint {lint} is off because {text}", _lint_off),
+    Step("the lint {lint} is off[ at {place:text}] because {text}", _lint_off),
 )  # fmt: skip
 """What is so before the user speaks."""
 

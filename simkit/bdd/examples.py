@@ -25,7 +25,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "the state has these {channel}:": f"the state has these notes:{_NOTES}",
     "the state has this {channel}:": f"the state has this last meal:{_PAIRS}",
     "the state has the {channel} {list}": 'the state has the errors "timeout" and "no answer"',
-    "the lint {lint} is off because {text}": 'the lint CTX-11 is off because "coaches chat"',
+    "the lint {lint} is off[ at {place:text}] because {text}": (
+        'the lint CTX-11 is off because "coaches chat"'
+    ),
     "the user says {text}[ in session {session:text}][ in project {project:text}]": (
         'the user says "I had pizza" in session "phone" in project "Ada"'
     ),

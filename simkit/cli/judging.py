@@ -22,6 +22,7 @@ from simkit.expect.findings import Finding
 from simkit.expect.judge import judge
 from simkit.ledger import FOLDER
 from simkit.output import echo, echo_commands, echo_json
+from simkit.pipeline.waivers import is_off
 from simkit.report.github import result_annotations
 from simkit.report.json import json_text
 from simkit.report.outcomes import result_of
@@ -179,7 +180,7 @@ def _unjudged(scenario: Scenario) -> tuple[str, ...]:
         found.append("STA-06")
     if len({turn.session for turn in scenario.turns}) > 1:
         found.append("STA-08")
-    return tuple(lint for lint in found if lint not in scenario.lints)
+    return tuple(lint for lint in found if not is_off(scenario.lints, lint))
 
 
 def _unjudged_counts(results: Sequence[Result]) -> dict[str, int]:

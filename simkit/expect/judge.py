@@ -29,6 +29,8 @@ from simkit.expect.runs import (
 )
 from simkit.expect.scope import Scope, scope_of_run, scope_of_turn
 from simkit.expect.vacuous import vacuous_claims
+from simkit.expect.waiving import check_waivers
+from simkit.pipeline.waivers import reasons
 from simkit.scenario.model import Scenario
 from simkit.source import Document
 from simkit.trace import Trace
@@ -117,6 +119,8 @@ def judge_seen(
         findings += _checked(scope, writer)
         findings += check_satisfies(scope, writer, view, find)
     findings += check_lint_claims(scopes, by_turn, writer)
+    if len(places) == len(scenario.turns) == len(view.turns):
+        findings += check_waivers(scenario.lints, hits, writer)
     left = turns_left(scenario, view)
     ends = [hit for hit in sorted_.failing if ended_by(hit, view)]
     causes = [as_finding(hit, writer, [left] if left else []) for hit in ends]
@@ -128,7 +132,7 @@ def judge_seen(
         tuple(with_causes(in_order, scopes, view)),
         tuple(as_finding(hit, writer) for hit in sorted_.warnings),
         tuple(as_finding(hit, writer) for hit in sorted_.noted),
-        tuple(scenario.lints.items()),
+        tuple(reasons(scenario.lints)),
         tuple(writer.passed_over),
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.expect.claims import LINES_MAX, Writer, listed
 from simkit.expect.findings import Finding, Hit
 from simkit.expect.scope import Path, Scope
+from simkit.expect.waiving import is_waived
 from simkit.lint_catalogue import LINTS
 
 ERRORS: Final[Mapping[str, str]] = {
@@ -79,11 +80,11 @@ def _found_instead(here: Sequence[Hit], scope: Scope) -> str:
     return f"lints found {scope.words}: {listed(sorted({hit.id for hit in here}))}"
 
 
-def sorted_hits(hits: HitsByTurn, off: Collection[str], writer: Writer) -> Sorted:
+def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
     """Sorts hits: where a scope claims findings, others may be found too and do not fail."""
     sorted_ = Sorted()
     for hit in hits.all:
-        if hit.id in off:
+        if is_waived(hit, off, writer):
             continue
         scopes = hits.scopes_of(hit)
         claimed = any(_claims(scope, hit, writer) for scope in scopes)

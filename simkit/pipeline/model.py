@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from simkit.matching import kinds
 from simkit.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
+from simkit.pipeline.waivers import Waivers
 from simkit.shape import (
     AS_MATCHER,
     FUNCTION_SCHEMA,
@@ -420,8 +421,9 @@ class Pipeline(Written):
     """The channel that gets the user's message when a turn starts."""
     tokens: Tokens = Field(default_factory=Tokens)
     """How budgets and claims count tokens."""
-    lints: dict[str, TextValue] = Field(default_factory=dict)
-    """Findings of `simkit validate` that are turned off for this document, each with the reason."""
+    lints: Waivers = Field(default_factory=dict)
+    """Findings of `simkit validate` that are turned off for this document, each with the reason:
+    altogether, or by place."""
     store: Literal["memory", "sqlite"] | None = None
     """Where checkpoints are saved after every agent run and turn; without it, only where a scenario
     restarts (then in SQLite)."""

@@ -11,11 +11,11 @@
         "pipeline", "turns", "model_calls", "tokens", "virtual_ms",
         "findings", "warnings", "noted",
         "passed_over",               claims that were not looked at, as findings
-        "lints_off": [{"id", "reason"}],
+        "lints_off": [{"id", "at", "reason"}],  `at`: the place where alone; "" if everywhere
         "error", "reason",           why it is broken; why it is skipped or expected to fail
         "trace",                     the file that holds the trace; "" if none was kept
         "reproduce"}],               the command that runs it again
-     "lints_off": [{"id", "reason", "scenarios"}],
+     "lints_off": [{"id", "at", "reason", "scenarios"}],
      "summary": {"scenarios", "held", "failed", "broken", "skipped", "xfailed", "warnings",
                  "exit_code", "passed_over"}}
 
@@ -46,8 +46,7 @@ def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, s
         "libraries": dict(libraries),
         "scenarios": [scenario_object(result) for result in results],
         "lints_off": [
-            {"id": lint, "reason": reason, "scenarios": count}
-            for lint, reason, count in lints_off(results)
+            {**_off(lint, reason), "scenarios": count} for lint, reason, count in lints_off(results)
         ],
         "summary": msgspec.to_builtins(summary_of(results)),
     }
@@ -59,10 +58,15 @@ def scenario_object(result: Result) -> dict[str, Any]:
     said: dict[str, Any] = msgspec.to_builtins(result)
     for name in ("findings", "warnings", "noted", "passed_over"):
         said[name] = [_group_object(group) for group in grouped(getattr(result, name))]
-    said["lints_off"] = [{"id": lint, "reason": reason} for lint, reason in result.lints_off]
+    said["lints_off"] = [_off(lint, reason) for lint, reason in result.lints_off]
     said["reproduce"] = result.reproduce
     del said["on"], said["strict"]  # The command says both.
     return said
+
+
+def _off(lint: str, reason: str) -> dict[str, Any]:
+    code, _, place = lint.partition(" at ")
+    return {"id": code, "at": place, "reason": reason}
 
 
 def _group_object(group: Group) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
 from simkit.pipeline.model import Version
+from simkit.pipeline.waivers import Waivers
 from simkit.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.scenario.claims import Expect
 from simkit.scenario.faults import Faults
@@ -176,8 +177,9 @@ class Scenario(Written):
     """It is known to fail."""
     limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
     """The limits that differ from the pipeline's."""
-    lints: dict[str, TextValue] = Field(default_factory=dict)
-    """Lints, and findings of `simkit validate`, that are turned off, each with the reason."""
+    lints: Waivers = Field(default_factory=dict)
+    """Lints, and findings of `simkit validate`, that are turned off, each with the reason:
+    altogether (`CTX-07: why`), or by place or effect (`RUN-02: {"app.py:265": why}`)."""
     faults: Faults = ()
     """Planned misbehaviour, in every turn."""
     schedule: Any = None
@@ -212,7 +214,8 @@ class Shared(Written):
     """What tools answer in turns that do not say otherwise."""
     needs: tuple[Need, ...] = ()
     """Distributions without which scenarios that use the file are skipped."""
-    lints: dict[str, TextValue] = Field(default_factory=dict)
-    """Findings of `simkit validate` that are turned off for this file, each with the reason."""
+    lints: Waivers = Field(default_factory=dict)
+    """Findings of `simkit validate` that are turned off for this file, each with the reason:
+    altogether, or by place."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules for pipelines that are code."""

@@ -66,7 +66,7 @@ class Simulation:
         seed: int = 0,
         start: str = DEFAULT_START,
         limits: Mapping[str, Any] | None = None,
-        lints: Mapping[str, str] | None = None,
+        lints: Mapping[str, str | Mapping[str, str]] | None = None,
         app: Mapping[str, Any] | None = None,
         agents: Mapping[str, Any] | None = None,
         allow_hosts: Sequence[str] = (),

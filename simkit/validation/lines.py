@@ -11,6 +11,7 @@ from simkit.errors import MatcherError, OutputInvalid
 from simkit.json_schema import place_text, schema_errors
 from simkit.pipeline.cast import members_of, summarisers_of, tools_of
 from simkit.pipeline.model import Pipeline
+from simkit.pipeline.waivers import is_off
 from simkit.scenario.claims import Expect
 from simkit.scenario.model import Scenario, Turn
 from simkit.scenario.replies import HandoffLine, ReplyLine, lines_of
@@ -29,7 +30,7 @@ UNREGISTERED = "HND-11"
 def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[Flaw]:
     """VAL-20 to VAL-23: what can be said of lines and results without running them."""
     lines = _Lines(pipeline, read)
-    speaks = UNREGISTERED in scenario.lints or _speaks_of_refusals(scenario.expect)
+    speaks = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
         for agent, written in turn.replies.items():

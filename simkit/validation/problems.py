@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from simkit.errors import SourceError
+from simkit.pipeline.waivers import WHOLE, names_place, places_off
 from simkit.source import Document, SourcePath, path_text
-from simkit.validation_catalogue import CODES
+from simkit.validation_catalogue import CODES, PREFIX
+
+_OF_FOLDERS: Final = ("VAL-14", "VAL-25", "VAL-30", "VAL-31", "VAL-32")
+"""Findings that are only told of a folder that is checked whole."""
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -71,6 +76,9 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
         self._off: set[tuple[str, int, str, SourcePath]] = set()
+        self._seen: dict[tuple[str, int], Document] = {}
+        self._used: set[tuple[str, int, str, str]] = set()
+        """Document, code and place of each entry under ``lints`` that turned something off."""
 
     def refuse(self, code: str, problem: SourceError) -> None:
         """Adds what keeps a file from running."""
@@ -79,18 +87,35 @@ class Problems:
 
     def add(self, document: Document, flaws: Iterable[Flaw]) -> None:
         """Adds what is odd about a document."""
-        off = turned_off(document)
+        waivers = waivers_of(document)
+        key = document.file, document.index
+        self._seen[key] = document
         for flaw in flaws:
-            if flaw.code in off:
-                self._off.add((document.file, document.index, flaw.code, flaw.path))
-                continue
             where = document.position(flaw.path, flaw.key)
-            at, advice = path_text(flaw.path), flaw.advice or CODES[flaw.code].fix
-            self._found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
+            places = [
+                place for place in waivers.get(flaw.code, ())
+                if place == WHOLE or names_place((where, flaw.what, path_text(flaw.path)), place)
+            ]  # fmt: skip
+            if places:
+                self._off.add((*key, flaw.code, flaw.path))
+                self._used.update((*key, flaw.code, place) for place in places)
+                continue
+            self._tell(document, flaw)
+
+    def _tell(self, document: Document, flaw: Flaw) -> None:
+        where = document.position(flaw.path, flaw.key)
+        at, advice = path_text(flaw.path), flaw.advice or CODES[flaw.code].fix
+        self._found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
 
     def report(self, files: Iterable[str], scenarios: int) -> Report:
         """Returns what was found, in the order of the files; other files come last."""
         order = {file: place for place, file in enumerate(files)}
+        for key, document in self._seen.items():
+            for code, named in places_off(waivers_of(document)):
+                is_told = code.startswith(PREFIX) and code not in _OF_FOLDERS
+                if is_told and (*key, code, named) not in self._used:
+                    what = f"`{code}` was not found at `{named}`, so nothing is turned off there"
+                    self._tell(document, Flaw("VAL-33", ("lints", code, named), what, key=True))
 
         def place(problem: Problem) -> tuple[int, str, int, int]:
             file, line, column = place_of(problem.where)
@@ -99,10 +124,15 @@ class Problems:
         return Report(len(order), scenarios, tuple(sorted(self._found, key=place)), len(self._off))
 
 
-def turned_off(document: Document) -> frozenset[str]:
-    """Returns the codes that a document turns off."""
+def waivers_of(document: Document) -> dict[str, dict[str, str]]:
+    """Returns what a document turns off, by code and place."""
     lints = document.data.get("lints") if isinstance(document.data, Mapping) else None
-    return frozenset(lints) if isinstance(lints, Mapping) else frozenset()
+    if not isinstance(lints, Mapping):
+        return {}
+    return {
+        str(code): dict(off) if isinstance(off, Mapping) else {WHOLE: str(off)}
+        for code, off in lints.items()
+    }
 
 
 def place_of(where: str) -> tuple[str, int, int]:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simkit.expect.findings import Hit
 from simkit.expect.lint_claims import HitsByTurn
 from tests.expect.judging import as_code, judged, text, told
@@ -161,6 +163,25 @@ def test_a_lint_that_is_turned_off_is_no_finding_and_is_listed_with_its_reason()
     assert judgement.findings == ()
     assert judgement.noted == ()
     assert judgement.lints_off == (("CTX-10", "the limit is old"),)
+
+
+@pytest.mark.parametrize("place", ["nutrition", "turn 1"])
+def test_a_lint_is_turned_off_at_a_place_alone(place: str) -> None:
+    _, judgement = judged(f"lints: {{CTX-10: {{{place}: old}}}}\n" + CROWDED.strip() + " {}")
+
+    left = {finding.agent for finding in judgement.findings}
+    assert left == ({"router"} if place == "nutrition" else set())
+    assert judgement.lints_off == ((f"CTX-10 at {place}", "old"),)
+
+
+@pytest.mark.parametrize("place", ["nutri", "turn 2", "kitchen", "CTX-1"])
+def test_a_place_where_nothing_was_turned_off_is_a_finding(place: str) -> None:
+    _, judgement = judged(f"lints: {{CTX-10: {{{place}: old}}}}\n" + CROWDED.strip() + " {}")
+
+    last = judgement.findings[-1]
+    assert last.what == f"`CTX-10` was not found at `{place}`, so nothing is turned off there"
+    assert last.path == ("lints", "CTX-10", place)
+    assert last.context[0].startswith("found: ")
 
 
 def test_a_warning_fails_nothing() -> None:

@@ -72,6 +72,7 @@ def test_results_are_one_object_with_every_key() -> None:
       "lints_off": [
         {
           "id": "CTX-07",
+          "at": "",
           "reason": "meant"
         }
       ],
@@ -85,6 +86,7 @@ def test_results_are_one_object_with_every_key() -> None:
   "lints_off": [
     {
       "id": "CTX-07",
+      "at": "",
       "reason": "meant",
       "scenarios": 1
     }

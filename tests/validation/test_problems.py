@@ -43,6 +43,30 @@ def test_what_a_document_turns_off_is_counted_and_not_told() -> None:
     assert report.turned_off == 1
 
 
+def test_a_finding_is_turned_off_at_one_place_and_an_entry_that_does_nothing_is_told() -> None:
+    (document,) = load_text(
+        "lints:\n  VAL-10: {archive: later, cellar: gone}\n  VAL-24: {x: why}\n"
+        "  VAL-14: {y: told of folders alone}\n  CTX-07: {z: a lint}\n", "b.yaml",
+    )  # fmt: skip
+    problems = Problems()
+
+    problems.add(
+        document,
+        [
+            Flaw("VAL-10", ("agents", "archive"), "nothing can start agent `archive`"),
+            Flaw("VAL-10", ("agents", "archives"), "nothing can start agent `archives`"),
+        ],
+    )
+
+    report = problems.report(["b.yaml"], 0)
+    assert [(problem.code, problem.at) for problem in report.problems] == [
+        ("VAL-10", "agents.archives"),
+        ("VAL-33", "lints.VAL-10.cellar"),
+        ("VAL-33", "lints.VAL-24.x"),
+    ]
+    assert report.turned_off == 1
+
+
 def test_an_error_keeps_all_that_it_said() -> None:
     problems = Problems()
     error = SourceError("a.yaml:1:1", "unknown word `a`", "x.y", "b", ("b", "c"), "Write b.")
