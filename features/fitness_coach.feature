@@ -32,6 +32,7 @@ Feature: The fitness coach
     And the workout analyst replies "12 % faster."
     Then these agents ran in order: router, workout coach and workout analyst
     And the workout coach handed off to the workout analyst with distance_km 8
+    And what the workout analyst received has handoff_context that has from "workout_coach" and payload that has distance_km 8
     And the context of the workout analyst has the sections instructions, handoff and current_message
     And the context of the workout analyst includes "distance_km"
     And the reply is "12 % faster."
@@ -60,3 +61,36 @@ Feature: The fitness coach
     And the router decides primary_agent "workout_coach" and complexity "simple"
     And the workout coach replies "Great run!"
     Then the lint CTX-11 is found at the workout coach
+
+  Scenario: A long conversation is known from its first word
+    Given the state has these messages:
+      | role      | content                      | agent     |
+      | user      | I had porridge for breakfast |           |
+      | assistant | A good start.                | nutrition |
+      | user      | I had apple number 2         |           |
+      | assistant | That makes 2.                | nutrition |
+      | user      | I had apple number 3         |           |
+      | assistant | That makes 3.                | nutrition |
+      | user      | I had apple number 4         |           |
+      | assistant | That makes 4.                | nutrition |
+      | user      | I had apple number 5         |           |
+      | assistant | That makes 5.                | nutrition |
+      | user      | I had apple number 6         |           |
+      | assistant | That makes 6.                | nutrition |
+      | user      | I had apple number 7         |           |
+      | assistant | That makes 7.                | nutrition |
+      | user      | I had apple number 8         |           |
+      | assistant | That makes 8.                | nutrition |
+      | user      | I had apple number 9         |           |
+      | assistant | That makes 9.                | nutrition |
+      | user      | I had apple number 10        |           |
+      | assistant | That makes 10.               | nutrition |
+      | user      | I had apple number 11        |           |
+      | assistant | That makes 11.               | nutrition |
+      | user      | I had apple number 12        |           |
+      | assistant | That makes 12.               | nutrition |
+    When the user says "What did I have first?"
+    And the router decides primary_agent "nutrition" and complexity "simple"
+    And nutrition replies "Porridge."
+    Then the history of nutrition has 24 items
+    And the history of nutrition contains "porridge" and "A good start."

@@ -1,6 +1,6 @@
 Feature: How much of the past a coach reads
   Coaches read what was said, and not how it came about. One reads everything, one reads what was said
-  on the way, and one reads the last round alone.
+  on the way, and two read the last rounds alone.
 
   Background:
     Given the pipeline "history_options"
@@ -45,3 +45,25 @@ Feature: How much of the past a coach reads
       | user      | I ate pizza, then ran 5 miles |
       | assistant | Logged your pizza.            |
       | assistant | Great run!                    |
+
+  Scenario: One coach reads the last two rounds of four
+    When the user says "I had porridge for breakfast"
+    And the router decides primary_agent "nutrition"
+    And nutrition replies "A good start."
+    And the user says "I had soup for lunch"
+    And the router decides primary_agent "nutrition"
+    And nutrition replies "Warm."
+    And the user says "I had tea"
+    And the router decides primary_agent "nutrition"
+    And nutrition replies "Noted."
+    And the user says "I ran 5 miles"
+    And the router decides primary_agent "workout_coach"
+    And the workout coach replies "Great run!"
+    And the user says "What next?"
+    And the router decides primary_agent "two_rounds_coach"
+    And the two rounds coach replies "Rest."
+    Then the history of the two rounds coach is:
+      | user      | I had tea     |
+      | assistant | Noted.        |
+      | user      | I ran 5 miles |
+      | assistant | Great run!    |

@@ -132,3 +132,30 @@ Feature: What a coach is reminded of
       Then the context of the workout coach includes a system message that matches /memory A\s.*memory B\s/
       And the memories of the workout coach contain "memory A" and "memory T"
       And the context of the workout coach excludes "memory U"
+
+    Scenario: Every question has the time that it asks for
+      Given the state has these memories:
+        | id    | text                | score | at                   |
+        | mem-1 | Ran 4 miles in May  | 0.91  | 2025-05-02T10:00:00Z |
+        | mem-2 | Ran 9 miles in July | 0.95  | 2025-07-02T10:00:00Z |
+      When the user says "How did I run in May?"
+      And the router decides:
+        | primary_agent | workout_coach                                |
+        | complexity    | simple                                       |
+        | time_ranges   | [{"from": "2025-05-01", "to": "2025-05-31"}] |
+      And the workout coach replies "You ran 4 miles."
+      Then the context of the workout coach excludes "miles in July"
+
+      When the user says "And in July?"
+      And the router decides:
+        | primary_agent | workout_coach                                |
+        | complexity    | simple                                       |
+        | time_ranges   | [{"from": "2025-07-01", "to": "2025-07-31"}] |
+      And the workout coach replies "You ran 9 miles."
+      Then the memories of the workout coach contain "miles in July"
+      And the context of the workout coach excludes "miles in May"
+
+      When the user says "And on the whole?"
+      And the router decides primary_agent "workout_coach" and complexity "simple"
+      And the workout coach replies "You ran 13 miles."
+      Then the memories of the workout coach contain "miles in May" and "miles in July"

@@ -32,6 +32,17 @@ Feature: A supervisor works off a list of steps
       | reporting agent | generate_report      |              | "[up]"      |
     And the input of the analysis agent is "Analyze the product data"
 
+  Scenario: A report that is a number is passed on as a number
+    Given fetch_product_data returns:
+      | data | [{"sales": 3}] |
+    And analyze_product_data returns insights "up"
+    And generate_report returns "42"
+    When the user says "Run the data pipeline"
+    And the database agent calls fetch_product_data
+    And the analysis agent calls analyze_product_data with product_json "[3]"
+    And the reporting agent calls generate_report with report_json "[up]"
+    Then the state's agent results have reporting_agent_output 42
+
   Scenario: The prompt says where the data is
     Given fetch_product_data returns:
       | data | [{"sales": 3}] |
