@@ -67,13 +67,22 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_right_application_holds(name: str) -> None:
-    held(f"langgraph_templates:{name}", CASES[name])
+def test_a_right_application_holds_and_every_claim_on_it_was_looked_at(name: str) -> None:
+    judgement = held(f"langgraph_templates:{name}", CASES[name]).judgement
+
+    assert judgement.passed_over == ()
+    assert [one.what for one in judgement.warnings] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_not_so_of_it_is_found(name: str) -> None:
-    ran = run_app(f"langgraph_templates:{name}", CASES[name].replace(*BREAKS[name]))
+    said, wrong = BREAKS[name]
+    assert CASES[name].count(said) == 1
+    ran = run_app(f"langgraph_templates:{name}", CASES[name].replace(said, wrong))
 
     assert [one.id for one in ran.judgement.findings] == ["claim"]
+
+
+def test_every_application_has_a_claim_that_is_wrong_of_it() -> None:
+    assert BREAKS.keys() == CASES.keys()

@@ -1,0 +1,1 @@
+"""A supervisor that passes context, with the log records of its document."""
