@@ -15,7 +15,7 @@ class _Collector:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # Finalizers may come back here.
         self._pauses = 0
         self._user_calls = 0
         self._is_paused = False

@@ -64,6 +64,7 @@ from simkit.ports import Sink, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
 from simkit.scenario.apps import App
 from simkit.trace import canonical
+from simkit.transports.belonging import Owner, owned_by
 from simkit.transports.gate import passing_through
 from simkit.transports.guards import guarded
 from simkit.transports.hosts import AllowedHosts
@@ -120,6 +121,8 @@ class CodeDriver:
             zone=app.options.env.get("TZ", ""), real=app.options.real,
             anew=home_of(app.entry) if app.options.fresh else "",
         )  # fmt: skip
+        self._turns = ThreadTurns(self._clock.now, self._clock.advance_to, home_of(app.entry))
+        self._owner = Owner()
         self._turns_of: Counter[str] = Counter()
         """How many turns a session has taken."""
 
@@ -127,7 +130,7 @@ class CodeDriver:
         """Imports the pipeline in its surroundings, and begins."""
         try:
             self._zone.enter_context(self._world.in_its_zone())
-            with collected_meanwhile(), self._world.at_work():
+            with owned_by(self._owner), collected_meanwhile(), self._world.at_work():
                 self._start(sink)
         except BaseException:
             self.close()
@@ -139,10 +142,7 @@ class CodeDriver:
         sink = self._names = RenamingSink(sink, attribution.has_matchers)
         self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
         scribe.handoff_tools = handoff_tools_of(app)
-        self._turns = turns = ThreadTurns(
-            self._clock.now, self._clock.advance_to, home_of(app.entry)
-        )
-        self._stack.callback(turns.end)
+        turns = self._turns
         enter = self._stack.enter_context
         scribe.given = script.given if app.options.given is not None else {}
         keeps_keys = self._others is not None and self._others.is_live
@@ -276,9 +276,11 @@ class CodeDriver:
         """Builds the pipeline anew from what outlives a process; raises ScriptMisfit."""
         try:
             with (
+                owned_by(self._owner),
                 collected_meanwhile(),
                 self._world.at_work(),
                 passing_through(self._gate, self._app.allow_hosts),
+                self._turns.led(),  # What is built anew may wait for what was there before.
             ):
                 self._pilot.restart()
         except RunHalted as halted:
@@ -295,6 +297,7 @@ class CodeDriver:
         home = home_of(app.entry)
         try:
             with (
+                owned_by(self._owner),
                 self._world.at_work(),
                 passing_through(gate, app.allow_hosts),
                 heard_by(gate),
@@ -330,6 +333,9 @@ class CodeDriver:
             self._uncontrolled(
                 f"a thread that did not come to rest within {thread_turns.LIMIT_S:g} s", where
             )
+        if self._turns.is_endless:
+            self._turns.is_endless = False
+            self._uncontrolled("threads that go on and on after the turn's reply", "")
 
     def _failure(self, problem: BaseException) -> PipelineError:
         """Returns what the pipeline failed with: the provider's failure, where it is that one."""
@@ -393,10 +399,15 @@ class CodeDriver:
 
     def close(self) -> None:
         """Ends the event loop, and takes the surroundings away."""
-        with self._zone, collected_meanwhile(), self._world.at_work():
+        # First of all: an event loop that is closed waits for its threads, which may have stopped.
+        self._turns.end()
+        with (
+            self._zone, owned_by(self._owner), collected_meanwhile(), self._world.at_work(),
+        ):  # fmt: skip
             try:
                 self._caller.close()
             finally:
+                self._owner.is_over = True
                 self._stack.close()
 
 

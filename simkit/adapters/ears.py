@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
 from simkit.adapters.here import Here
+from simkit.transports.belonging import Owner, current_owner, may_belong_to
 
 Listener = TypeVar("Listener")
 
@@ -27,30 +28,35 @@ class Ears(Generic[Listener]):
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
         self._here = Here[Listener](name)
-        self._working: tuple[tuple[Listener, object | None], ...] = ()
-        """Each with the turn in which it began to listen."""
-        self._lock = threading.Lock()
+        self._working: tuple[tuple[Listener, object | None, Owner | None], ...] = ()
+        """Each with the turn in which it began to listen, and the scenario."""
+        self._lock = threading.RLock()
 
     def current(self) -> Listener | None:
         """Returns who hears this code.
 
         Who began to listen in the middle of a turn is not in the context of code that ran already:
         that code is heard by the listener of its turn. Code whose context has nobody who still
-        listens, as in a thread without one, is heard by the only one there is.
+        listens, as in a thread without one, is heard by the only one there is, unless it belongs
+        to another scenario that has not ended.
         """
         found, working = self._here.now(), self._working
-        if any(one is found for one, _ in working):
-            return found
+        for one, _, _ in working:
+            if one is found:
+                return found
         turn = _turn.now()
-        for one, its_turn in reversed(working):
+        for one, its_turn, _ in reversed(working):
             if its_turn is turn is not None:
                 return one
-        return working[0][0] if len(working) == 1 else None
+        if len(working) != 1:
+            return None
+        only, _, owner = working[0]
+        return only if may_belong_to(owner) else None
 
     @contextmanager
     def lent_to(self, listener: Listener) -> Iterator[None]:
         """Lets one hear what is done in this context, and in what that starts."""
-        entry = (listener, _turn.now())
+        entry = (listener, _turn.now(), current_owner())
         with self._lock:
             self._working = (*self._working, entry)
         try:

@@ -7,11 +7,13 @@ that agent, or to no scenario at all (`simkit.transports.gate`).
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import pool as process_pool
 from queue import SimpleQueue
 from typing import Any, Final
@@ -69,7 +71,7 @@ def _start(before: Made) -> Made:
                 before(self)
             return
         rank = turns.submitted()
-        turns.starts(rank)
+        turns.starts(rank, self)
         context, run = contextvars.copy_context(), _in_turn(turns, rank, self.run)
         self.run = lambda: context.run(run)  # type: ignore[method-assign]
         try:
@@ -79,6 +81,26 @@ def _start(before: Made) -> Made:
             raise
 
     return start
+
+
+def _start_raw(before: Made) -> Made:
+    def start_new_thread(work: Any, args: Any, /, *kwargs: Any) -> int:
+        ident: int
+        turns = _turns.current()
+        if turns is None or not callable(work):
+            ident = before(work, args, *kwargs)
+            return ident
+        rank = turns.submitted()
+        context, run = contextvars.copy_context(), _in_turn(turns, rank, work)
+        turns.starts(rank)
+        try:
+            ident = before(partial(context.run, run), args, *kwargs)
+            return ident
+        except BaseException:
+            turns.failed_to_start(rank)
+            raise
+
+    return start_new_thread
 
 
 class _Inbox:
@@ -118,6 +140,8 @@ _locks: Final[WeakKeyDictionary[SimpleQueue[Any], threading.Lock]] = WeakKeyDict
 _REPLACED: Final[tuple[Row, ...]] = (
     (ThreadPoolExecutor, "submit", _submit),
     (threading.Thread, "start", _start),
+    (_thread, "start_new_thread", _start_raw),
+    (_thread, "start_new", _start_raw),
     (process_pool, "worker", _Worker),
 )
 carrying_contexts: Final = Installation(lambda: _REPLACED)

@@ -7,8 +7,13 @@ when nobody else can, in the order of virtual time.
 
 A thread is at rest when it has ended, has stopped here, or waits for another one
 (`simkit.adapters.waiting_threads`). All are looked at one after the other, so what is seen counts
-only if nobody has moved meanwhile. One that works is waited for, but no longer than `LIMIT_S` of
-real time: then it is told, and nobody waits for it until it stops here by itself.
+only if nobody has moved meanwhile.
+
+Every wait here ends. Whoever is not at rest is waited for, whatever the reason (it works, it moves
+each time it is looked at, it was started and never begins), but no longer than `LIMIT_S`: then it
+is reported, and nobody waits for it until it stops here by itself. So those that have stopped go on
+after a bounded number of looks; a turn whose threads go on asking after its reply ends after
+`AFTER_REPLY` of them; and at the end of a run (`end`) nobody is held any longer.
 """
 
 from __future__ import annotations
@@ -22,19 +27,18 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any, Final, Literal
 
-from simkit.adapters.waiting_threads import idle_worker, movement, waiting
+from simkit.adapters.waiting_threads import idle_worker, waiting
+from simkit.adapters.watched_threads import StartingThread, WatchedThread
 from simkit.transports.places import place, user_frame
 
 LIMIT_S: Final = 10.0
-"""How long threads that have stopped wait for one that works."""
-SETTLE_S: Final = 0.02
-"""How long a thread must not move that waits for something unknown.
-
-A thread that only waits for the interpreter is run several times meanwhile.
-"""
+"""How long threads that have stopped wait for one that does not come to rest."""
+AFTER_REPLY: Final = 200
+"""How often threads may go on after a turn's reply before the turn ends without them."""
 _POLLS_S: Final = (0.0002, 0.0002, 0.0005, 0.001, 0.002, 0.005)
 
 Rest = Literal["no", "yes", "perhaps"]
+"""``perhaps`` is said of a thread that has not been seen for long enough."""
 
 
 class _Stopped:
@@ -47,19 +51,6 @@ class _Stopped:
         self.goes_on = False
         self.lock = threading.Lock()
         self.lock.acquire()
-
-
-class _Watched:
-    """A thread of the run."""
-
-    __slots__ = ("is_left", "thread", "worked_s")
-
-    def __init__(self, thread: threading.Thread | None) -> None:
-        self.thread = thread
-        self.worked_s = 0.0
-        """How long the others have waited for it."""
-        self.is_left = False
-        """Whether nobody waits for it any longer."""
 
 
 class ThreadTurns:
@@ -75,25 +66,27 @@ class ThreadTurns:
         self._now, self._advance_to, self._home = now, advance_to, home
         self.left: list[str] = []
         """Where threads were that the others no longer waited for."""
-        self._lock = threading.Lock()
+        self.is_endless = False
+        """Whether a turn has ended though its threads went on asking."""
+        # Finalizers run wherever the collector does, here too: they must not wait for themselves.
+        self._lock = threading.RLock()
         self._submitted = 0
         self._ranks: dict[int, int] = {}
         """Thread to the rank of what it does."""
-        self._watched: dict[int, _Watched] = {}
+        self._watched: dict[int, WatchedThread] = {}
         self._begun: set[int] = set()
         """The ranks of what began before its pool had said that it took it in."""
-        self._starting: set[object] = set()
-        """The ranks of threads that were started and have not begun; of pools' workers, they."""
+        self._starting: dict[object, StartingThread] = {}
+        """Threads that were started and have not begun, by their ranks; a pool's worker by itself.
+        """
         self._pending: dict[int, tuple[object, Future[Any]]] = {}
         """Rank to a pool's queue, and what becomes of what was submitted and has not begun."""
         self._stopped: dict[int, _Stopped] = {}
         """By thread."""
         self._next: list[_Stopped] = []
         """Those that stopped before anybody of them went on."""
-        self._settling: tuple[object, ...] = ()
-        self._settled_s = 0.0
-        self._moves = 0
-        """How often anybody has begun or ended something, or has stopped or gone on."""
+        self._after_reply = 0
+        """How often anybody has gone on since the turn has its reply."""
         self.is_led = False
         """Whether a turn is being taken; between turns nobody goes on."""
         self._is_over = False
@@ -106,27 +99,27 @@ class ThreadTurns:
             self._submitted += 1
             return self._submitted
 
-    def starts(self, rank: int) -> None:
+    def starts(self, rank: int, thread: threading.Thread | None = None) -> None:
         """Note that a thread is being started, which goes through `working`."""
         with self._lock:
-            self._starting.add(rank)
+            self._starting[rank] = StartingThread(thread)
 
     def failed_to_start(self, rank: int) -> None:
         """Note that a thread could not be started."""
         with self._lock:
-            self._starting.discard(rank)
+            self._starting.pop(rank, None)
 
     @contextmanager
     def starting(self, worker: threading.Thread) -> Iterator[None]:
         """Start a pool's worker: who starts it waits for it, though it is not watched yet."""
         with self._lock:
-            self._starting.add(worker)
+            self._starting[worker] = StartingThread(worker)
         try:
             yield
             self.watch([worker])
         finally:
             with self._lock:
-                self._starting.discard(worker)
+                self._starting.pop(worker, None)
 
     def pending(self, rank: int, queue: object, future: Future[Any]) -> None:
         """Note that a pool has taken in what goes through `working`, by its queue."""
@@ -142,11 +135,11 @@ class ThreadTurns:
                 if thread.ident is not None:
                     self._watch(thread.ident, thread)
 
-    def _watch(self, ident: int, thread: threading.Thread) -> None:
+    def _watch(self, ident: int, thread: threading.Thread | None) -> None:
         # The system gives the identifier of a thread that has ended to the next one that starts.
         watched = self._watched.get(ident)
         if watched is None or watched.thread is not thread:
-            self._watched[ident] = _Watched(thread)
+            self._watched[ident] = WatchedThread(thread, threading.get_native_id())
 
     @contextmanager
     def working(self, rank: int) -> Iterator[None]:
@@ -155,9 +148,9 @@ class ThreadTurns:
         with self._lock:
             before = self._ranks.get(me)
             self._ranks[me] = rank
-            self._moves += 1
-            self._watch(me, threading.current_thread())
-            self._starting.discard(rank)
+            thread = _thread_of(me)
+            self._watch(me, thread)
+            self._starting.pop(rank, None)
             if self._pending.pop(rank, None) is None:
                 self._begun.add(rank)
         try:
@@ -165,9 +158,10 @@ class ThreadTurns:
             yield
         finally:
             with self._lock:
-                self._moves += 1
                 if before is None:
                     self._ranks.pop(me, None)
+                    if thread is None:  # Nothing else would tell that it has ended.
+                        self._watched.pop(me, None)
                 else:
                     self._ranks[me] = before
 
@@ -177,7 +171,7 @@ class ThreadTurns:
         me = threading.get_ident()
         with self._lock:
             before = self._watched.get(me)
-            self._watched[me] = _Watched(threading.current_thread())
+            self._watched[me] = WatchedThread(_thread_of(me), threading.get_native_id())
             self._ranks[me] = 0
             self.is_led = True
         try:
@@ -202,7 +196,6 @@ class ThreadTurns:
                 self._go_on(stopped)
             self._stopped.clear()
             self._next.clear()
-            self._settling = ()
 
     @property
     def is_over(self) -> bool:
@@ -221,8 +214,9 @@ class ThreadTurns:
 
     def _stop(self, wakes: int | None) -> None:
         me = threading.get_ident()
+        if self._lock._is_owned():  # type: ignore[attr-defined]
+            return  # A finalizer, which was called in the midst of this.
         with self._lock:
-            self._moves += 1
             self._come_back(me)
             if self._is_over or self._goes_at_once(me):
                 if wakes is not None:
@@ -252,7 +246,7 @@ class ThreadTurns:
         if self._stopped or self._next:
             return False
         is_alone = not self._starting and all(ident == me for ident in self._watched)
-        return is_alone or self._rest({me}) == "yes"
+        return is_alone or self._rest({me})
 
     def _wait(self, stopped: _Stopped) -> None:
         polls = 0
@@ -276,6 +270,8 @@ class ThreadTurns:
         wait = threading.Lock()
         wait.acquire()
         polls = 0
+        with self._lock:
+            self._after_reply = 0
         while True:
             wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
             with self._lock:
@@ -284,6 +280,8 @@ class ThreadTurns:
                     and not self._next
                     and all(one.wakes is not None for one in self._stopped.values())
                 )
+                if not is_resting and self._after_reply > AFTER_REPLY:
+                    self.is_endless = is_resting = True
             if is_resting:
                 return
             polls += 1
@@ -295,11 +293,7 @@ class ThreadTurns:
         self, waited_s: float, resting: frozenset[int] = frozenset(), *, wakes: bool = True
     ) -> bool:
         """Let the next one go on where all rest; return whether all rest and nobody goes on."""
-        rest = self._rest(resting, waited_s) if self.is_led else "no"
-        if rest == "perhaps":
-            self._settled_s += waited_s
-        settle_s = max(SETTLE_S, 3 * sys.getswitchinterval())
-        if rest == "no" or (rest == "perhaps" and self._settled_s < settle_s):
+        if not self.is_led or not self._rest(resting, waited_s):
             return False
         if not self._next:
             ready = [one for one in self._stopped.values() if one.wakes is None]
@@ -312,63 +306,72 @@ class ThreadTurns:
             return True
         chosen = self._next.pop(0)
         self._stopped = {k: one for k, one in self._stopped.items() if one is not chosen}
-        self._settling, self._settled_s = (), 0.0
         for watched in self._watched.values():
-            watched.worked_s = 0.0
+            watched.begin_anew()
+        self._after_reply += 1
         self._go_on(chosen)
         return False
 
     def _go_on(self, stopped: _Stopped) -> None:
-        self._moves += 1
         stopped.goes_on = True
         stopped.lock.release()
 
-    def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> Rest:
+    def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
         """Return whether all rest but those that are named, who wait for that."""
-        if self._starting:
-            return "no"
-        moves = self._moves
         frames = sys._current_frames()
+        if self._starting and self._are_starting(frames, waited_s):
+            return False
         seen = _instructions_of(frames)
-        perhaps: list[object] = []
-        is_working = is_moving = False
+        unknown: list[tuple[WatchedThread, FrameType]] = []
+        is_resting = True
         for ident, watched in [*self._watched.items()]:
+            if watched.is_gone(ident):
+                del self._watched[ident]
+                continue
             if ident in resting or ident in self._stopped or watched.is_left:
                 continue
             frame = frames.get(ident)
-            if frame is None:
-                if watched.thread is not None and watched.thread.is_alive():
-                    is_working = True  # It is about to end, and to wake who waits for that.
-                else:
-                    del self._watched[ident]
-                continue
-            found = self._waiting(frame, ident, frames)
-            if found == "perhaps":
-                moved = movement(watched.thread)
-                perhaps += (ident, frame, frame.f_lasti, moved)
-                is_moving = is_moving or moved is None
-            elif found == "no":
-                is_working = is_working or self._is_waited_for(watched, frame, waited_s)
-        if is_moving or tuple(perhaps) != self._settling:
-            # What was waited until now was waited before that.
-            self._settling, self._settled_s = tuple(perhaps), -waited_s
-        if is_working or moves != self._moves or not self._is_as_seen(frames, seen):
-            return "no"
-        return "perhaps" if perhaps else "yes"
+            # Without a frame it is about to end, and to wake who waits for that.
+            found = "no" if frame is None else self._waiting(frame, ident, frames)
+            if found == "perhaps" and frame is not None:
+                unknown.append((watched, frame))
+            elif found == "no" and self._is_waited_for(watched, frame, waited_s):
+                is_resting = False
+        if not self._is_as_seen(frames, seen, waited_s):
+            is_resting = False
+        # Who was woken by somebody who rests by now has moved, or is about to: they are asked last.
+        waited_s = waited_s if is_resting else 0.0
+        for watched, frame in unknown:
+            if not watched.has_settled(frame, waited_s):
+                is_resting &= not self._is_waited_for(watched, frame, waited_s)
+        return is_resting
 
-    def _is_as_seen(self, frames: dict[int, FrameType], seen: dict[int, int]) -> bool:
-        """Return whether each thread of the run is where it was.
+    def _are_starting(self, alive: dict[int, FrameType], waited_s: float) -> bool:
+        """Whether a thread that was started is still expected to begin."""
+        for rank, starting in [*self._starting.items()]:
+            starting.waited_s += waited_s
+            if starting.has_died(alive):
+                del self._starting[rank]
+            elif starting.waited_s >= LIMIT_S:
+                del self._starting[rank]
+                self.left.append("")
+        return bool(self._starting)
 
-        Who does the same thing again in a loop is seen by `_moves`, or waits for something unknown.
-        """
+    def _is_as_seen(
+        self, frames: dict[int, FrameType], seen: dict[int, int], waited_s: float
+    ) -> bool:
+        """Return whether each thread of the run is where it was, or nobody waits for it."""
         frames_now = sys._current_frames()
         now = _instructions_of(frames_now)
         me = threading.get_ident()
-        return all(
-            frames_now.get(ident) is frames.get(ident) and now.get(ident) == seen.get(ident)
-            for ident, watched in self._watched.items()
-            if ident != me and ident not in self._stopped and not watched.is_left
-        )
+        is_as_seen = True
+        for ident, watched in [*self._watched.items()]:
+            if ident == me or ident in self._stopped or watched.is_left:
+                continue
+            frame = frames_now.get(ident)
+            if frame is not frames.get(ident) or now.get(ident) != seen.get(ident):
+                is_as_seen &= not self._is_waited_for(watched, frame, waited_s)
+        return is_as_seen
 
     def _waiting(self, frame: FrameType, ident: int, frames: dict[int, FrameType]) -> Rest:
         queue = idle_worker(frame)
@@ -384,14 +387,21 @@ class ThreadTurns:
         self._pending = {k: one for k, one in self._pending.items() if not one[1].done()}
         return any(one[0] is queue for one in self._pending.values())
 
-    def _is_waited_for(self, watched: _Watched, frame: FrameType, waited_s: float) -> bool:
-        watched.worked_s += waited_s
-        if watched.worked_s < LIMIT_S:
+    def _is_waited_for(
+        self, watched: WatchedThread, frame: FrameType | None, waited_s: float
+    ) -> bool:
+        if watched.is_waited_for(waited_s, LIMIT_S):
             return True
-        watched.is_left = True
         user = user_frame(frame, self._home, nearest=True)
-        self.left.append(place(user if user is not None else frame))
+        near = user if user is not None else frame
+        self.left.append(place(near) if near is not None else "")
         return False
+
+
+def _thread_of(ident: int) -> threading.Thread | None:
+    """Return a thread as `threading` knows it; asking it for the current one would make one up."""
+    active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+    return active.get(ident)
 
 
 def _owner(frame: FrameType) -> Any:

@@ -226,12 +226,12 @@ def _object(names: tuple[str, ...], frame: FrameType) -> Any:
     return found
 
 
-def movement(thread: threading.Thread | None) -> str | None:
+def movement(native: int | None) -> str | None:
     """Return what differs once a thread has been run; None if it runs or is about to.
 
-    It is the same text every time where the system does not tell.
+    It is the same text every time where the system does not tell. ``native`` is the system's
+    identifier.
     """
-    native = thread.native_id if thread is not None else None
     try:
         with open(f"/proc/self/task/{native}/schedstat", "rb", buffering=0) as file:
             ran = file.read(128)

@@ -60,7 +60,7 @@ class Player:
         self._played = bytearray(len(cassette.interactions))
         self._drifts: list[Drift] = []
         self._rewriting: dict[str, Rewriting] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # Finalizers may come back here.
 
     def take(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> HttpResponse:
         """Returns the recorded response; raises CassetteMissed where none answers."""

@@ -28,7 +28,7 @@ class Recorder:
         self._begun: list[Interaction] = []
         self._ended: dict[int, Interaction] = {}
         self._calls: Counter[Lane] = Counter()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # Finalizers may come back here.
 
     def begin(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> int:
         """Takes in a request that is about to be sent, and returns its number."""

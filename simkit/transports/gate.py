@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Final, Protocol, TypeAlias
 
 from simkit.errors import CallUnattributed, RunHalted
+from simkit.transports.belonging import current_owner, may_belong_to
 from simkit.transports.hosts import AllowedHosts
 from simkit.wire.http import Headers, HttpAnswer, HttpRequest
 
@@ -58,16 +59,17 @@ class Gate(Protocol):
 class _Opening:
     """One use of a gate, from its opening to its end."""
 
-    __slots__ = ("allowed", "gate")
+    __slots__ = ("allowed", "gate", "owner")
 
     def __init__(self, gate: Gate, allowed: AllowedHosts) -> None:
         self.gate, self.allowed = gate, allowed
+        self.owner = current_owner()
 
 
 _current: Final = contextvars.ContextVar[_Opening | None]("simkit_gate", default=None)
 _forwarding: Final = contextvars.ContextVar[bool]("simkit_forwarding", default=False)
 _open: Final[set[_Opening]] = set()
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()
 
 
 @contextmanager
@@ -90,12 +92,13 @@ def passing_through(gate: Gate, allow_hosts: Iterable[str] = ()) -> Iterator[Non
 
 
 def _openings() -> list[_Opening]:
-    """Returns what this context belongs to, if that is still open, else all that are open."""
+    """Returns what this context belongs to, if that is still open, else all that are open and may
+    be meant."""
     mine = _current.get()
     if mine in _open:
         return [mine]
     with _lock:
-        return list(_open)
+        return [one for one in _open if may_belong_to(one.owner)]
 
 
 def is_gated() -> bool:
@@ -114,7 +117,9 @@ def current_gate(request: HttpRequest) -> Gate | None:
     if len(found) == 1:
         return found[0].gate
     if not found:
-        belongs = "a task or thread of a scenario that is over.\nWait for it inside the run."
+        owner = current_owner()
+        state = "is over" if owner is None or owner.is_over else "has no turn now"
+        belongs = f"a task or thread of a scenario that {state}.\nWait for it inside the run."
     else:
         belongs = (
             f"a thread that belongs to none of the {len(found)} scenarios that run now.\n"

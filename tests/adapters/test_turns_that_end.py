@@ -1,0 +1,145 @@
+"""Every turn ends: threads that never come to rest are named, and hold up nobody."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from simkit.adapters import pools, thread_turns
+from simkit.adapters.thread_turns import ThreadTurns
+from simkit.events import MessageAdded, UncontrolledEffect
+from simkit.transports.belonging import Owner, owned_by
+from tests.adapters.running import run_app
+from tests.building import Ran
+
+SCENARIO = """
+    app: {path: [.]}
+    agents: {answerer: {system: You answer.}}
+    lints: {RUN-01: of no matter here}
+    turns:
+      - user: Hello
+        replies:
+          answerer: [One., Two., Three., Four., Five., Six., Seven., Eight., Nine.]
+"""
+
+
+def ran(way: str) -> Ran:
+    return run_app(f"stubborn:{way}", SCENARIO)
+
+
+def effects(one: Ran) -> list[str]:
+    return [event.effect for event in one.events(UncontrolledEffect)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["left_in_loop", "tries_a_lock"])
+def test_a_thread_that_waits_in_an_unusual_way_holds_up_nobody(way: str) -> None:
+    one = ran(way)
+
+    assert one.view.turns[0].error is None
+    assert effects(one) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["never_begins", "changes_its_place"])
+def test_a_thread_that_never_rests_is_reported(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_turns, "LIMIT_S", 0.1)
+
+    one = ran(way)
+
+    assert one.view.turns[0].error is None
+    assert set(effects(one)) <= {"a thread that did not come to rest within 0.1 s"}
+
+
+@pytest.mark.slow
+def test_a_turn_ends_though_a_thread_goes_on_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_turns, "AFTER_REPLY", 20)
+
+    assert "threads that go on and on after the turn's reply" in effects(ran("asks_for_ever"))
+
+
+@pytest.mark.slow
+def test_threads_that_are_started_below_threading_have_their_turns() -> None:
+    one = ran("raw")
+
+    said = [event.message for event in one.events(MessageAdded) if event.message.role == "user"]
+    assert [message.content for message in said][1:] == [
+        *("Hello ann", "Hello ben", "Hello cy", "Hello dot", "Hello: 4"),
+    ]
+    assert effects(one) == []
+
+
+def turns() -> ThreadTurns:
+    return ThreadTurns(lambda: 0, lambda at: None)
+
+
+def beside(other: ThreadTurns, work: Callable[[], object]) -> list[object]:
+    """Returns what comes of work while another scenario takes a turn in another thread."""
+    began, over, found = threading.Event(), threading.Event(), list[object]()
+
+    def take() -> None:
+        with owned_by(Owner()), pools.taking_turns(other):
+            began.set()
+            over.wait()
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    began.wait()
+    try:
+        found.append(work())
+    finally:
+        over.set()
+        thread.join()
+    return found
+
+
+def test_a_scenario_between_its_turns_has_no_part_in_anothers() -> None:
+    other, mine = turns(), Owner()
+
+    def started() -> ThreadTurns | None:
+        with owned_by(mine):
+            return pools._turns.current()
+
+    def ended() -> ThreadTurns | None:
+        mine.is_over = True
+        return started()
+
+    assert beside(other, started) == [None]
+    # As code without a scenario of its own, it is that of the only one there is.
+    assert beside(other, ended) == [other]
+    assert beside(other, pools._turns.current) == [other]
+
+
+def test_a_thread_that_ended_is_not_taken_for_the_next_with_its_identifier() -> None:
+    one = turns()
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool, one.led():
+        (worker,) = {pool.submit(threading.current_thread).result()}
+        gone = threading.Thread(target=bool)
+        gone.start()
+        gone.join()
+        busy = pool.submit(lambda: [None for _ in iter(over.is_set, True)])
+        gone._ident = worker.ident  # type: ignore[attr-defined]
+        one.watch([gone])
+
+        one.stop()
+
+        over.set()
+        busy.result()
+    assert one.left == []
+
+
+def test_what_is_called_in_the_midst_of_a_look_does_not_wait_for_itself() -> None:
+    def advance_to(at: int) -> None:
+        """Stands for a finalizer, which the collector may call anywhere."""
+        one.stop()
+
+    one = ThreadTurns(lambda: 0, advance_to)
+
+    with one.led():
+        one.sleep(1)
+
+    assert one.left == []

@@ -1,0 +1,101 @@
+"""Desks whose threads do not come to rest by themselves, each in a way of its own."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import contextlib
+import threading
+import time
+
+from tests.apps.threaded import asked
+
+
+def _aside(text: str) -> None:
+    """Asks in a thread, and waits for that."""
+    other = threading.Thread(target=asked, args=(text,))
+    other.start()
+    other.join()
+
+
+async def left_in_loop(text: str) -> str:
+    """A thread of the event loop still sleeps when the loop is closed, which waits for it."""
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 3_600)
+    return await asyncio.to_thread(asked, text)
+
+
+def tries_a_lock(text: str) -> str:
+    """A thread tries to get a lock, again and again."""
+    lock = threading.Lock()
+    lock.acquire()
+
+    def try_again() -> None:
+        while not lock.acquire(timeout=0.01):
+            pass
+
+    thread = threading.Thread(target=try_again, daemon=True)
+    thread.start()
+    _aside(text)
+    reply = asked(text)
+    lock.release()
+    thread.join()
+    return reply
+
+
+def asks_for_ever(text: str) -> str:
+    """A thread asks again, whatever it is answered, after the reply too."""
+
+    def ask_again() -> None:
+        for _ in range(500):
+            with contextlib.suppress(BaseException):
+                asked("again")
+
+    threading.Thread(target=ask_again, daemon=True).start()
+    return asked(text)
+
+
+def never_begins(text: str) -> str:
+    """A thread that was started ends before anything of it is called."""
+
+    class Stillborn(threading.Thread):
+        def _bootstrap_inner(self) -> None:
+            self._started.set()  # type: ignore[attr-defined]
+
+    Stillborn(target=print).start()
+    _aside(text)
+    return asked(text)
+
+
+def changes_its_place(text: str) -> str:
+    """A thread waits a little here and a little there, and is never twice at one place."""
+    one, other = threading.Lock(), threading.Lock()
+    over = []
+    one.acquire()
+    other.acquire()
+
+    def wait_about() -> None:
+        while not over:
+            one.acquire(timeout=0.004)
+            other.acquire(timeout=0.004)
+
+    thread = threading.Thread(target=wait_about, daemon=True)
+    thread.start()
+    _aside(text)
+    reply = asked(text)
+    over.append(True)
+    thread.join()
+    return reply
+
+
+def raw(text: str) -> str:
+    """Threads that `threading` knows nothing of."""
+    found: list[str] = []
+
+    def work(name: str, *, greeting: str) -> None:
+        threading.current_thread()  # From now on it knows a stand-in, which never ends.
+        found.append(asked(f"{greeting} {name}"))
+
+    for name in ("ann", "ben", "cy", "dot"):
+        _thread.start_new_thread(work, (name,), {"greeting": text})
+    time.sleep(1)
+    return asked(f"{text}: {len(found)}")
