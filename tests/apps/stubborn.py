@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import contextlib
 import threading
 import time
 
@@ -46,9 +45,12 @@ def asks_for_ever(text: str) -> str:
     """A thread asks again, whatever it is answered, after the reply too."""
 
     def ask_again() -> None:
-        for _ in range(500):
-            with contextlib.suppress(BaseException):
+        is_over = False
+        while not is_over:
+            try:
                 asked("again")
+            except BaseException as problem:
+                is_over = "scenario that is over" in str(problem)
 
     threading.Thread(target=ask_again, daemon=True).start()
     return asked(text)
