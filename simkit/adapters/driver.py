@@ -142,7 +142,6 @@ class CodeDriver:
         sink = self._names = RenamingSink(sink, attribution.has_matchers)
         self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
         scribe.handoff_tools = handoff_tools_of(app)
-        turns = self._turns
         enter = self._stack.enter_context
         scribe.given = script.given if app.options.given is not None else {}
         keeps_keys = self._others is not None and self._others.is_live
@@ -159,7 +158,7 @@ class CodeDriver:
         )
         self._gate = ModelGate(
             scribe, attribution, answers, self._others, self._is_allowed,
-            script.plan, lambda: self._pilot.run_now(), self._caller.give_up, turns.stop,
+            script.plan, lambda: self._pilot.run_now(), self._caller.give_up, self._wait_turn,
             self._names.rename, lambda: self._pilot.run_around(),
         )  # fmt: skip
         self._use = use = ToolUse(scribe, self._gate, script.tools, self._others)
@@ -371,6 +370,17 @@ class CodeDriver:
                 "simkit sees this process only; point the other to `simkit serve`."
             )
         )
+
+    def _wait_turn(self) -> None:
+        """Wait until this thread has its turn; what outlives the run gets none."""
+        self._turns.stop()
+        if self._turns.is_over:
+            raise RunHalted(
+                CallUnattributed(
+                    "a model is called from a task or thread of a scenario that is over.\n"
+                    "Wait for it inside the run."
+                )
+            )
 
     def _logged(self, entry: LogEntry) -> None:
         self._scribe.log_recorded(*entry, self._pilot.run_around())

@@ -399,9 +399,13 @@ class ThreadTurns:
 
 
 def _thread_of(ident: int) -> threading.Thread | None:
-    """Return a thread as `threading` knows it; asking it for the current one would make one up."""
+    """Return a thread as `threading` knows it; None for one that it has only a stand-in for.
+
+    Asking it for the current thread would make a stand-in, which stays when the thread has ended.
+    """
     active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-    return active.get(ident)
+    found = active.get(ident)
+    return None if isinstance(found, threading._DummyThread) else found
 
 
 def _owner(frame: FrameType) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from simkit.adapters import pools, thread_turns
 from simkit.adapters.thread_turns import ThreadTurns
-from simkit.events import MessageAdded, UncontrolledEffect
+from simkit.events import MessageAdded, RunFinished, UncontrolledEffect
 from simkit.transports.belonging import Owner, owned_by
 from tests.adapters.running import run_app
 from tests.building import Ran
@@ -58,7 +58,12 @@ def test_a_thread_that_never_rests_is_reported(way: str, monkeypatch: pytest.Mon
 def test_a_turn_ends_though_a_thread_goes_on_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_turns, "AFTER_REPLY", 20)
 
-    assert "threads that go on and on after the turn's reply" in effects(ran("asks_for_ever"))
+    one = ran("asks_for_ever")
+
+    assert "threads that go on and on after the turn's reply" in effects(one)
+    # What is asked when the run is over is no part of it, nor of the next one.
+    assert one.trace.events[-1] is one.events(RunFinished)[-1]
+    assert effects(ran("raw")) == []
 
 
 @pytest.mark.slow
