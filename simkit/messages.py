@@ -6,7 +6,7 @@ All values are frozen. A message's ``content`` is always text, as a provider wou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Final, Literal, TypeAlias, final
 
 import msgspec
@@ -59,14 +59,60 @@ class Absent:
 ABSENT: Final = Absent()
 
 
-@final
-class Unmade(tuple[()]):
-    """The messages of a section that made none: an empty list, and absent."""
+class Nothing:
+    """What is there and holds nothing: a claim that it is absent holds of it, too."""
 
     __slots__ = ()
 
 
+@final
+class Unmade(Nothing, tuple[()]):
+    """A list that holds nothing, as the messages of a section that made none."""
+
+    __slots__ = ()
+
+
+@final
+class UnmadeMapping(Nothing, dict[str, Any]):
+    """A mapping that holds nothing."""
+
+
+@final
+class NoShare(Nothing, float):
+    """The share of a context of who has nothing in it: 0."""
+
+    __slots__ = ()
+
+
+@final
+class Null(Nothing):
+    """The error or reply that there is not: null."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, Null)
+
+    def __hash__(self) -> int:
+        return hash(None)
+
+    def __repr__(self) -> str:
+        return "null"
+
+    def __bool__(self) -> bool:
+        return False
+
+
 UNMADE: Final = Unmade()
+
+
+def or_nothing(value: Any) -> Any:
+    """Returns what a whole claim is held against: null and what is empty are absent, too."""
+    if value is None:
+        return Null()
+    if isinstance(value, Sized) and not len(value) and not isinstance(value, (str, Nothing)):
+        return UnmadeMapping() if isinstance(value, Mapping) else UNMADE
+    return value
 
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -11,6 +11,7 @@ from simkit.expect.findings import CLAIM, Difference, Finding
 from simkit.expect.scope import Path
 from simkit.expect.searching import Search
 from simkit.matching import Matcher, Mismatch, compile_matcher
+from simkit.messages import or_nothing
 from simkit.source import Document, path_text
 from simkit.words import counted
 
@@ -85,9 +86,14 @@ class Writer:
             )
         ]  # fmt: skip
 
+    def holds(self, matcher: Any, value: Any) -> bool:
+        """Says whether a whole claim holds of a value."""
+        return self.matchers.of(matcher)[1].holds(or_nothing(value))
+
     def misses(self, matcher: Any, value: Any) -> Sequence[Mismatch]:
         """Returns where a value differs from a matcher; renders nothing where it does not."""
         _, compiled = self.matchers.of(matcher)
+        value = or_nothing(value)
         return () if compiled.holds(value) else compiled.mismatches(value)
 
     def finding(

@@ -35,8 +35,9 @@ from simkit.expect.provenance import (
     wanted_but_left_out,
 )
 from simkit.expect.scope import Scope
-from simkit.messages import UNMADE
+from simkit.messages import UNMADE, NoShare
 from simkit.pipeline.cast import RUN_SECTION
+from simkit.pipeline.root_names import keys_in
 from simkit.scenario.claims import CONTEXT_CLAIMS
 from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, claimed_polarity, selected
 from simkit.views import CallView
@@ -159,7 +160,7 @@ def _holds(claim: Claim[CallView], writer: Writer) -> bool:
         wanted = claim.name == "includes"
         pairs = (writer.matchers.of(one) for one in claim.matcher)
         return all(writer.search.occurs(claim.item.context, *pair) is wanted for pair in pairs)
-    return writer.matchers.of(claim.matcher)[1].holds(_value(claim))
+    return writer.holds(claim.matcher, _value(claim))
 
 
 def _distance(claim: Claim[CallView], writer: Writer) -> float:
@@ -187,9 +188,8 @@ def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     elif claim.name == "handoffs" and claim.item.context.handoffs is None:
         yield _unnamed_targets(claim, writer)
     else:
-        _, matcher = writer.matchers.of(claim.matcher)
         value = _value(claim)
-        if not matcher.holds(value):
+        if not writer.holds(claim.matcher, value):
             yield from _compared(claim, value, writer)
 
 
@@ -237,8 +237,13 @@ def _value(claim: Claim[CallView]) -> Any:
     if name == "tokens":
         return context.tokens
     if name == "share":
-        # Whoever has nothing in a context has none of its tokens.
-        return {**dict.fromkeys(("user", *claim.scope.pipeline.agents), 0.0), **shares(context)}
+        # Whoever has nothing in a context has none of its tokens; so has a section that made none.
+        names = (
+            "user",
+            *claim.scope.pipeline.agents,
+            *(key for _, key in keys_in(claim.written, ())),
+        )
+        return {**dict.fromkeys(names, NoShare(0.0)), **shares(context)}
     if name == "settings":
         return context.settings or {}
     # A section that made no message is an empty list, and absent.

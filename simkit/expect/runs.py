@@ -214,12 +214,12 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
         return list(found)
     selector, polarity = selected(claim.key), polarity_of(claim.written)
     value = _value(run, name)
-    if writer.matchers.of(claim.looked.matcher)[1].holds(value):
+    if writer.holds(claim.looked.matcher, value):
         return []
 
     def holds(one: RunView) -> bool:
         wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
-        return writer.matchers.of(wanted)[1].holds(_value(one, name))
+        return writer.holds(wanted, _value(one, name))
 
     lines = [_STATUS[run.status]] if run.status in _STATUS else []
     if run.status == "handed_off" and run.update:
@@ -242,7 +242,7 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
 def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
     if is_unknown_input(claim.scope, claim.name, run.input):
         return False
-    return writer.matchers.of(claim.written)[1].holds(_value(run, claim.name))
+    return writer.holds(claim.written, _value(run, claim.name))
 
 
 def _distance(claim: Claim[RunView], writer: Writer) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from simkit import events as e
 from simkit.expect.claims import Writer
+from simkit.expect.feasible import Candidates
 from simkit.expect.findings import Hit
 from simkit.expect.observing import claims_of
 from simkit.expect.scope import Path
@@ -30,13 +31,18 @@ def vacuous_claims(
     claims: Iterable[tuple[Path, int, Expect]], view: View, writer: Writer
 ) -> Iterator[Hit]:
     """Yields the `excludes` and `$not` whose pattern occurs nowhere in the trace."""
-    search = _Search(view, writer)
+    search, candidates = _Search(view, writer), Candidates(view)
     for path, turn, expect in claims:
         for where, matcher, is_message in _negatives(path, expect):
+            inner = where[len(path) :]
             if not search.could_hold(matcher, is_message, turn):
-                claim = path_text(where[len(path) :])
-                what = f"{claim}: nothing in the trace matches {line(matcher)}"
-                yield Hit("RUN-03", f"{what}, so its absence proves nothing", turn, path=where)
+                what = f"nothing in the trace matches {line(matcher)}"
+            elif not is_message and not candidates.could_be(matcher, inner[:-1], turn):
+                what = f"no value of this claim in the trace could match {line(matcher)}"
+            else:
+                continue
+            what = f"{path_text(inner)}: {what}, so its absence proves nothing"
+            yield Hit("RUN-03", what, turn, path=where)
 
 
 def _negatives(path: Path, expect: Expect) -> Iterator[tuple[Path, Any, bool]]:

@@ -12,7 +12,7 @@ from simkit.matching.operands import matchers, only_true, refused
 from simkit.matching.rendering import Phrase
 from simkit.matching.scalars import scalar
 from simkit.matching.values import Said, structure_of, text_of
-from simkit.messages import ABSENT, Dropped, Message, Unmade
+from simkit.messages import ABSENT, Dropped, Message, Nothing
 from simkit.paths import follow
 
 
@@ -62,7 +62,7 @@ def type_(operand: Any, at: Path, _: Build) -> Misses:
     def holds(value: Any) -> bool:
         if isinstance(value, Said):
             return test(value.text) or test(value.structure)
-        return test(value)
+        return test(structure_of(value))
 
     return leaf("$type", operand, at, holds)
 
@@ -78,8 +78,8 @@ def absent(operand: Any, at: Path, _: Build) -> Misses:
 
 
 def _is_absent(value: Any) -> bool:
-    """Whether nothing is there; a section that made no message is an empty list, and absent."""
-    return value is ABSENT or isinstance(value, Unmade)
+    """Whether nothing is there; what a claim finds empty, or null, is that and absent."""
+    return value is ABSENT or isinstance(value, Nothing)
 
 
 def not_(operand: Any, at: Path, build: Build) -> Misses:

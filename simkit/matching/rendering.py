@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.matching.values import Said, is_list
-from simkit.messages import ABSENT, Dropped, Message, ToolCall
+from simkit.messages import ABSENT, Dropped, Message, Null, ToolCall
 
 LINE_MAX: Final = 120
 """Characters of one rendering."""
@@ -93,8 +93,8 @@ def _flow(value: Any) -> str:
         value = value.text
     if isinstance(value, str):
         return _quoted(value if len(value) <= LINE_MAX else value[: LINE_MAX + 1])
-    if value is ABSENT:
-        return "absent"
+    if value is ABSENT or isinstance(value, Null):
+        return repr(value)
     if isinstance(value, (Message, Dropped)):
         return _flow(_spoken(value))
     if isinstance(value, ToolCall):

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from simkit.json_schema import is_array, is_number, is_object
-from simkit.messages import ABSENT, Dropped, Message, ToolCall
+from simkit.messages import ABSENT, Dropped, Message, Null, ToolCall
 from simkit.paths import as_text
 
 
@@ -69,11 +69,13 @@ def searched_text(value: Any) -> str | None:
         return "\n".join([value.content, *(f"{c.name} {as_text(c.args)}" for c in value.calls)])
     if isinstance(value, Said):
         return value.text
-    return as_text(value)
+    return as_text(structure_of(value))
 
 
 def structure_of(value: Any) -> Any:
     """Returns the list or mapping that a value is, a message's content read as its data."""
+    if isinstance(value, Null):
+        return None
     return value.structure if isinstance(value, Said) else value
 
 

@@ -11,11 +11,12 @@ from simkit.scenario.model import Scenario
 from simkit.source import SourcePath
 from simkit.validation.problems import Flaw
 
-Domain: TypeAlias = Literal["absent", "value", "list", "count"]
-"""What a claim is held against: nothing, any value, a list, a number from 0."""
+Domain: TypeAlias = Literal["absent", "value", "claim", "list", "count"]
+"""What a claim is held against: nothing, any value, one that is absent where it is null, a list
+that is absent where it is empty, a number from 0."""
 
 _CLAIMS: Final[Mapping[str, Domain]] = {
-    "agents": "list", "reply": "value", "handoffs": "list", "tool_calls": "list", "events": "list",
+    "agents": "list", "reply": "claim", "handoffs": "list", "tool_calls": "list", "events": "list",
     "logs": "list", "state": "value",
 }  # fmt: skip
 """What there always is to claim of a turn."""
@@ -90,7 +91,7 @@ def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Fla
 
 def _certain(matcher: Any, at: SourcePath, domain: Domain) -> Iterator[Flaw]:
     if domain != "absent" and _always(matcher, domain):
-        noun = {"value": "value", "list": "list", "count": "number of tokens"}[domain]
+        noun = {"list": "list", "count": "number of tokens"}.get(domain, "value")
         yield Flaw("VAL-24", at, f"this holds of every {noun}, so it cannot fail", _BETTER)
     else:
         yield from _inside(matcher, at)
@@ -122,7 +123,7 @@ def _always(matcher: Any, domain: Domain) -> bool:
 def _operator_always(key: str, operand: Any, domain: Domain) -> bool:
     match key:
         case "$any":
-            return domain != "absent"
+            return domain in ("value", "count")
         case "$absent":
             return domain == "absent"
         case "$not":
@@ -154,7 +155,7 @@ def _never(matcher: Any, domain: Domain) -> bool:
 def _operator_never(key: str, operand: Any, domain: Domain) -> bool:
     match key:
         case "$absent":
-            return domain != "absent"
+            return domain in ("value", "count")
         case "$not":
             return _always(operand, domain)
         case "$either":
