@@ -155,6 +155,31 @@ def _properties(terminalreporter: Any, wanted: str) -> Iterator[Any]:
                 yield from (value for name, value in report.user_properties if name == wanted)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_bdd_step_func_lookup_error(
+    request: pytest.FixtureRequest, feature: Any, step: Any
+) -> None:
+    """Says which phrase is near, where a feature is told with simkit's steps."""
+    if bdd := sys.modules.get("simkit.bdd"):
+        bdd.fail_unknown_step(request, feature, step)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Says without a traceback what is wrong with a feature file."""
+    report = yield
+    bdd = sys.modules.get("simkit.bdd")
+    call = getattr(report, "call", None)
+    excinfo = None if call is None else call.excinfo
+    if bdd is not None and excinfo is not None:
+        errors = sys.modules.get("pytest_bdd.exceptions")
+        if errors is not None and isinstance(excinfo.value, errors.GherkinParseError):
+            report.longrepr = bdd.parse_error_text(excinfo.value)
+    return report
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

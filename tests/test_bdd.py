@@ -297,3 +297,32 @@ def test_a_claim_that_proves_nothing_is_a_warning(pytester: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(
         ["*Captured simkit warnings call*", "desk.feature:8:5: warning RUN-03: *"]
     )
+
+
+@pytest.mark.slow
+def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(
+    pytester: pytest.Pytester,
+) -> None:
+    feature = pytester.path / "desk.feature"
+    pytester.makepyfile(BINDING)
+    broken = """Feature: The desk
+  Scenario: ragged
+    Given the pipeline "desk"
+    And the clerk decides:
+      | a | 1 |
+      | b |
+"""
+    feature.write_text(broken, encoding="utf-8")
+    ragged = pytester.runpytest_subprocess().stdout.str()
+    feature.write_text(
+        'Feature: The desk\n  Scenario: first\n    Given the pipline "desk"\n', encoding="utf-8"
+    )
+    unknown = pytester.runpytest_subprocess().stdout.str()
+
+    assert "desk.feature:6:7: inconsistent cell count within the table" in ragged
+    assert "Give every row of the table as many cells" in ragged
+    assert "desk.feature:3:5: there is no step `Given the pipline" in unknown
+    assert "did you mean `the pipeline {name:text}`, as in `the pipeline" in unknown
+    for text in (ragged, unknown):
+        assert "Traceback" not in text
+        assert "gherkin" not in text

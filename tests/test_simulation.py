@@ -471,3 +471,13 @@ def test_a_run_without_simulations_loads_nothing_of_them(pytester: pytest.Pytest
     result = pytester.runpytest_subprocess()
 
     result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("name", ["reply", "context", "state"])
+def test_what_only_a_turn_has_is_named_with_the_way_to_it(name: str) -> None:
+    simulation = Simulation.__new__(Simulation)
+
+    with pytest.raises(AttributeError, match=rf'`sim\(…\)\.say\("Hello"\)\.{name}`'):
+        getattr(simulation, name)
+    with pytest.raises(AttributeError, match="has no attribute 'repply'"):
+        simulation.repply  # noqa: B018

@@ -43,6 +43,7 @@ told), ``names`` (spoken names), ``telling`` (the story), ``steps``, ``answers``
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +57,7 @@ from pytest_bdd.parsers import StepParser
 from simkit.bdd.cells import TableInvalid
 from simkit.bdd.places import Lines, Places
 from simkit.bdd.telling import Story
-from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary
+from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.errors import SimkitError, SourceError
 from simkit.expect.judge import Judgement, strictly
 from simkit.output import clean
@@ -114,21 +115,6 @@ class _Teller:
         told.text = step.docstring
         told.table = None if step.datatable is None else step.datatable.raw()
 
-    def pytest_bdd_step_func_lookup_error(
-        self, request: pytest.FixtureRequest, feature: Any, step: Any
-    ) -> None:
-        """Says which phrase is near; without a story pytest-bdd says what it says."""
-        if request.node.stash.get(_STORY, None) is None:
-            return
-        nearest = next(one for one in VOCABULARIES if one.keyword.lower() == step.type).nearest(
-            step.name
-        )
-        hint = f"\n  did you mean `{nearest}`?" if nearest else ""
-        where = f"{os.path.relpath(feature.filename)}:{step.line_number}"
-        text = f"{where}: there is no step `{step.type.capitalize()} {step.name}`{hint}"
-        text += "\n  `simkit bdd steps WORD` lists those with a word."
-        pytest.fail(_again(text, request), pytrace=False)
-
     def pytest_bdd_after_step(self, step: Any) -> None:
         self._last = step
 
@@ -153,6 +139,51 @@ class _Teller:
             )
             request.node.user_properties.append((WARNINGS, len(judgement.warnings)))
         _hold(judgement, request)
+
+
+def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:
+    """Fail with the phrase that is near; where nobody tells a story, do nothing."""
+    try:
+        told = request.getfixturevalue("story")
+    except pytest.FixtureLookupError:
+        return
+    if not isinstance(told, Story):
+        return
+    meant = hint(step.type, step.name)
+    where = f"{os.path.relpath(feature.filename)}:{step.line_number}:{_column(feature, step)}"
+    keyword = str(step.keyword).strip()
+    text = f"{where}: there is no step `{keyword} {step.name}`"
+    text += f"\n  {meant}" if meant else ""
+    text += "\n  `simkit bdd steps WORD` lists those with a word."
+    raise pytest.fail.Exception(_again(text, request), pytrace=False)
+
+
+def parse_error_text(problem: Any) -> str:
+    """Return what is wrong with a feature file that pytest-bdd cannot read, with its place."""
+    errors = getattr(problem.__cause__, "errors", ())
+    place = getattr(errors[0], "location", {}) if errors else {}
+    column = place.get("column") or 1
+    what = str(errors[0] if errors else problem.message).strip().splitlines()[-1]
+    what = re.sub(r"^\(\d+:\d+\): ", "", what)
+    if not errors or type(problem).__name__ != "GherkinParseError":
+        what = str(problem.message).strip()
+    file = os.path.relpath(problem.filename)
+    advice = _PARSE_ADVICE.get(what, "")
+    lines = [f"{file}:{problem.line}:{column}: {what}", f"    {problem.line_content.strip()}"]
+    return clean("\n".join([*lines, *([f"  → {advice}"] if advice else [])]))
+
+
+_PARSE_ADVICE: Final = {
+    "inconsistent cell count within the table": (
+        "Give every row of the table as many cells, empty ones too: `| a |  |`."
+    )
+}
+
+
+def _column(feature: Any, step: Any) -> int:
+    lines = Path(feature.filename).read_text(encoding="utf-8").splitlines()
+    line = lines[step.line_number - 1] if step.line_number <= len(lines) else ""
+    return len(line) - len(line.lstrip()) + 1
 
 
 def _lines_of(step: Any) -> Lines:

@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from simkit.errors import SourceError
+from simkit.source import load_text
+
 Table = Sequence[Sequence[str]]
 """The rows of a step's table, each a list of cells."""
 
@@ -15,6 +18,8 @@ Read = Callable[[str], Any]
 ROLES: Final = ("user", "assistant", "system", "developer", "tool")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ESCAPED: Final = re.compile(r'\\(["\\])')
+_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_BRACKETS: Final = {"[": "]", "{": "}"}
 
 
 class TableInvalid(ValueError):
@@ -24,7 +29,8 @@ class TableInvalid(ValueError):
 def typed(cell: str) -> Any:
     """Returns what a cell or word says.
 
-    A number, true, false, null, a list or mapping in JSON, or a text, quoted or not.
+    A number, true, false, null, a list or mapping as JSON or YAML writes it, or a text, quoted or
+    not. Raises TableInvalid for what begins and ends as a list or mapping and is none.
     """
     text = cell.strip()
     if text in _WORDS:
@@ -35,14 +41,22 @@ def typed(cell: str) -> Any:
         return int(text)
     if re.fullmatch(r"[-+]?\d+\.\d+", text):
         return float(text)
-    return _json(text) if text[:1] in ("[", "{") else text
+    return _structure(text) if text[-1:] == _BRACKETS.get(text[:1], "\n") else text
 
 
-def _json(text: str) -> Any:
+def _structure(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        pass
+    try:
+        (document,) = load_text(text, "")
+    except (SourceError, ValueError):
+        kind = "list" if text[0] == "[" else "mapping"
+        raise TableInvalid(
+            f"`{text}` begins like a {kind} and is none: put a text into quotes"
+        ) from None
+    return document.data
 
 
 def pairs_of(table: Table, read: Read = typed) -> dict[str, Any]:
@@ -55,13 +69,24 @@ def pairs_of(table: Table, read: Read = typed) -> dict[str, Any]:
         *names, value = row if len(row) == 2 else _without_empty_end(row)
         if not names or "" in names:
             raise TableInvalid("each row of this table must hold a name and a value")
-        place = found
-        for name in names[:-1]:
-            place = place.setdefault(name, {}) if isinstance(place, dict) else place
-        if not isinstance(place, dict) or names[-1] in place:
-            raise TableInvalid(f"this table has the row `{' '.join(names)}` twice")
-        place[names[-1]] = read(value)
+        _put(found, [step for name in names for step in _steps(name)], read(value), names)
     return found
+
+
+def _put(found: dict[str, Any], steps: Sequence[str], value: Any, names: Sequence[str]) -> None:
+    place = found
+    for name in steps[:-1]:
+        place = place.setdefault(name, {}) if isinstance(place, dict) else place
+    if not isinstance(place, dict) or steps[-1] in place:
+        raise TableInvalid(f"this table has the row `{' '.join(names)}` twice")
+    place[steps[-1]] = value
+
+
+def _steps(name: str) -> list[str]:
+    """Returns where a name leads: ``order.total`` is `total` in `order`; quotes keep a dot."""
+    if len(name) > 2 and name[0] == name[-1] == '"':
+        return [name[1:-1]]
+    return name.split(".") if _DOTTED.fullmatch(name) else [name]
 
 
 def _without_empty_end(row: Sequence[str]) -> list[str]:
@@ -80,9 +105,15 @@ def records_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
     if not rows:
         raise TableInvalid("this table needs a headline, and rows below it")
     _refuse_twins(head, "column")
-    return [
-        {key: read(cell) for key, cell in zip(head, row, strict=True) if cell != ""} for row in rows
-    ]
+    return [_record(head, row, read) for row in rows]
+
+
+def _record(head: Sequence[str], row: Sequence[str], read: Read) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for name, cell in zip(head, row, strict=True):
+        if cell != "":
+            _put(record, _steps(name), read(cell), [name])
+    return record
 
 
 def messages_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:

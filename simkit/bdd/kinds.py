@@ -16,7 +16,8 @@ from simkit.lint_catalogue import LINTS
 from simkit.scenario.model import ScenarioLimits
 
 TEXT: Final = r'"(?:[^"\\]|\\.)*"'
-VALUE: Final = rf"(?:{TEXT}|[-+]?\d+(?:\.\d+)?(?!\w)|(?:true|false|null)\b)"
+LIST: Final = rf"\[(?:{TEXT}|[^\[\]\"])*\]"
+VALUE: Final = rf"(?:{TEXT}|{LIST}|[-+]?\d+(?:\.\d+)?(?!\w)|(?:true|false|null)\b)"
 NAME: Final = r"[A-Za-z_]\w*"
 NAMES: Final = rf"{NAME}(?:[ -]\w+)*?"
 AGENT: Final = rf"(?:[Tt]he )?{NAMES}"
@@ -42,7 +43,7 @@ _PERCENT: Final = r"\d+(?:\.\d+)? ?%"
 _DAY: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = rf"{_DAY}(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?)?"
 _PAIR: Final = rf"{NAME} {VALUE}"
-_NOT_A_PIECE: Final = re.compile(rf"({TEXT}|/(?:[^/\\]|\\.)+/)")
+_NOT_A_PIECE: Final = re.compile(rf"({TEXT}|{LIST}|/(?:[^/\\]|\\.)+/)")
 
 
 class Chosen(NamedTuple):
@@ -202,7 +203,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         '"pizza" and "lunch"', "texts in quotes",
     ),
     "time": Kind(_TIME, _time, "2026-01-05 09:00", "a time; without a zone it is UTC"),
-    "value": Kind(VALUE, typed, '"Europe/Berlin"', "a text in quotes, a number, true, false, null"),
+    "value": Kind(VALUE, typed, '"Europe/Berlin"', 
+        "a text in quotes, a number, true, false, null, a list in brackets"),
     "values": Kind(
         rf"{_PAIR}(?:{AND}{_PAIR})*", _values, 'food "pizza" and kcal 800', "names with values",
     ),

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from simkit.bdd.cells import TableInvalid
+
 _PART: Final = re.compile(r"\{(\w+)(?::(\w+))?\}|\(([^()]*)\)|(\[)|(\])|([^{}()\[\]]+)")
 
 
@@ -65,7 +67,7 @@ class Phrase:
                 for hole, text in found.groupdict().items()
                 if text is not None
             }
-        except Unreadable:
+        except (Unreadable, TableInvalid):
             return None
 
     @property

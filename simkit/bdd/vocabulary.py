@@ -10,12 +10,16 @@ from simkit.bdd.answers import GIVEN, WHEN
 from simkit.bdd.claiming import WHOLE
 from simkit.bdd.claims import THEN
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Condition, Words
+from simkit.bdd.kinds import VALUE
 from simkit.bdd.phrases import Phrase
 from simkit.bdd.steps import Step
 from simkit.source import near
 
 WHOSE: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")
 """What a Then may begin with, to speak of another turn than the last or of the whole run."""
+
+_OPTIONAL: Final = re.compile(r"\[[^\]]*\]")
+_VALUES: Final = re.compile(rf"{VALUE}|/(?:[^/\\]|\\.)+/")
 
 
 class Line(NamedTuple):
@@ -55,10 +59,41 @@ class Vocabulary:
             if holes is not None:
                 yield Line(step, holes, whose, step.takes or _taken(holes))
 
-    def nearest(self, said: str) -> str:
-        """Returns the phrase that is nearest to a line that is none; may be empty."""
-        examples = {phrase.example: step.text for step, phrase in self.phrases}
-        return examples.get(near(said, examples), "")
+    def nearest(self, said: str) -> tuple[str, str]:
+        """Returns the phrase nearest to a line that is none, and a line that says it; or nothing.
+
+        Words alone are compared: what stands in quotes, numbers and lists are anybody's.
+        """
+        begins = WHOSE.match(said) if self.keyword == "Then" else None
+        line = _words(said[begins.end() :] if begins else said)
+        examples = {_words(example): (text, example) for example, text in self._examples()}
+        return examples.get(near(line, examples), ("", ""))
+
+    def _examples(self) -> Iterator[tuple[str, str]]:
+        """Yields lines that would be understood, each with its phrase."""
+        for step, phrase in self.phrases:
+            yield from _variants(step.text, phrase)
+            if not step.text.endswith("{condition}"):
+                continue
+            for words, condition in condition_phrases():
+                if "{condition}" not in words.text:
+                    yield (
+                        phrase.example.removesuffix(CLAIM_KINDS["condition"].example)
+                        + condition.example,
+                        step.text.replace("{condition}", words.text),
+                    )
+
+
+def _variants(text: str, phrase: Phrase) -> Iterator[tuple[str, str]]:
+    """Yields a phrase with and without what may be left out of it."""
+    yield phrase.example, text
+    short = _OPTIONAL.sub("", text)
+    if short != text:
+        yield Phrase(short, CLAIM_KINDS).example, text
+
+
+def _words(line: str) -> str:
+    return _VALUES.sub("…", line)
 
 
 def _taken(holes: Mapping[str, Any]) -> tuple[str, ...]:
@@ -71,6 +106,16 @@ VOCABULARIES: Final = (
     Vocabulary("When", WHEN),
     Vocabulary("Then", THEN),
 )
+
+
+def hint(keyword: str, said: str) -> str:
+    """Returns what a line that is no phrase of its keyword may have meant, or an empty text."""
+    ours = next(one for one in VOCABULARIES if one.keyword.lower() == keyword.lower())
+    for other in VOCABULARIES:
+        if other is not ours and other.line(said) is not None:
+            return f"`{said}` is said after `{other.keyword}`, not after `{ours.keyword}`"
+    text, example = ours.nearest(said)
+    return f"did you mean `{text}`, as in `{example}`?" if text else ""
 
 
 def condition_phrases() -> list[tuple[Words, Phrase]]:

@@ -69,9 +69,10 @@ def command(
 ) -> int:
     """Run scenarios and hold them against their claims and all lints.
 
-    PATH is a `*.scenario.yaml` file or a folder (default: scenarios), and `PATH::NAME` one
-    scenario of a file. A single scenario, or one that fails, is shown turn by turn: what each agent
-    was sent (messages, tokens, and what filters dropped), what it answered, handed off and wrote.
+    PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
+    and `PATH::NAME` one scenario of a file. A single scenario, or one that fails, is shown turn by
+    turn: what each agent was sent (messages, tokens, and what filters dropped), what it answered,
+    handed off and wrote.
     """
     if form == "json" and show:
         raise click.UsageError(

@@ -8,10 +8,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from simkit.cli.configured_paths import configured_paths
 from simkit.cli.keywords import keyword
 from simkit.errors import SourceError
 from simkit.report.results import Result
-from simkit.scenario.items import Item, items_in, scenario_files
+from simkit.scenario.items import SCENARIO_SUFFIX, Item, items_in, scenario_files
 from simkit.source import near
 
 DEFAULT_PATH: Final = "scenarios"
@@ -39,14 +40,24 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
-    """Returns the paths of a call, or the default; raises SourceError if that is not there."""
+    """Returns the paths of a call; else pytest's `testpaths` that hold scenarios, else `scenarios`.
+
+    Raises SourceError if that is not there.
+    """
+    if not paths:
+        paths = [path for path in configured_paths(".") if _holds_scenarios(path)]
     if not paths and not Path(DEFAULT_PATH).exists():
         raise SourceError(
             DEFAULT_PATH,
             "there is no such folder, and the call names no other",
-            advice="Name files or folders (`.` is this one), or begin with `simkit init`.",
+            advice="Name files or folders (`.` is this one), set pytest's `testpaths`, or begin "
+            "with `simkit init`.",
         )
     return paths or (DEFAULT_PATH,)
+
+
+def _holds_scenarios(path: str) -> bool:
+    return path.endswith(SCENARIO_SUFFIX) or any(Path(path).rglob(f"*{SCENARIO_SUFFIX}"))
 
 
 def select(paths: Sequence[str], expression: str = "") -> Selection:
@@ -112,7 +123,7 @@ def _at(path: str) -> Iterator[Entry]:
 def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
     """The scenario of that name, or all rows of its table."""
     exact = [item for item in items if item.name == name]
-    rows = [item for item in items if item.row is not None and _without_row(item) == name]
+    rows = [item for item in items if item.row is not None and name in _names_of(item)]
     if exact or rows:
         return exact or rows
     known = tuple(item.name for item in items)
@@ -125,9 +136,9 @@ def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
     )  # fmt: skip
 
 
-def _without_row(item: Item) -> str:
-    row = f" [{(item.row or 0) + 1}]"
-    return item.name.removesuffix(row)
+def _names_of(item: Item) -> tuple[str, str]:
+    """Returns what else a row is called: by its table, and by its number there."""
+    return item.outline, f"{item.outline} [{(item.row or 0) + 1}]"
 
 
 def paths_of(identities: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -10,11 +10,15 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.errors import ReferenceInvalid, SourceError
+from simkit.paths import as_text
 from simkit.references import compile as compile_references
 from simkit.source import Head, Shelf, heads, near, text_of
+from simkit.words import short
 
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+LABEL_MAX: Final = 60
+"""Characters of a row's values in its name."""
 Heads: TypeAlias = Callable[[str], list[Head]]
 """Reads the heads of a file."""
 
@@ -24,7 +28,7 @@ class Item(msgspec.Struct, frozen=True):
 
     file: str
     name: str
-    """The scenario's name, with the row's words or number."""
+    """The scenario's name, with the row's words or values."""
     index: int
     """The document's place in the file."""
     line: int
@@ -36,6 +40,8 @@ class Item(msgspec.Struct, frozen=True):
     """Distributions without which it is skipped, as they are written here and under ``use``."""
     pipeline: str = ""
     """What it names as its pipeline, as it is written."""
+    outline: str = ""
+    """The name that all rows of its table share, if it has one."""
 
     @property
     def id(self) -> str:
@@ -132,11 +138,29 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
         template = compile_references(name) if "${" in name else None
     except ReferenceInvalid as problem:
         raise SourceError(f"{file}:{head.line}:1", str(problem)) from None
+    labels = _labels(rows)
     for number, row in enumerate(rows):
-        row_name = f"{name} [{number + 1}]"
+        row_name, outline = f"{name} [{labels[number]}]", name
         if template is not None and isinstance(row, dict):
-            row_name = str(template.resolve({"column": row}))
-        yield Item(file, row_name, head.index, head.line, number, tags, skip, needs, pipeline)
+            row_name = outline = str(template.resolve({"column": row}))
+        yield Item(
+            file, row_name, head.index, head.line, number, tags, skip, needs, pipeline, outline
+        )
+
+
+def _labels(rows: Sequence[Any]) -> list[str]:
+    """Returns what each row of a table is called: by its values, and its number if they repeat."""
+    labels = [_label(row) for row in rows]
+    return [
+        label if label and labels.count(label) == 1 else f"{label} #{number}".strip()
+        for number, label in enumerate(labels, 1)
+    ]
+
+
+def _label(row: Any) -> str:
+    values = row.values() if isinstance(row, dict) else ()
+    texts = [one if isinstance(one, str) else as_text(one) for one in values]
+    return short(", ".join(" ".join(text.split()) for text in texts), LABEL_MAX)
 
 
 def _needs(file: str, values: Mapping[str, Any], seen: set[str], read: Heads) -> Iterator[str]:

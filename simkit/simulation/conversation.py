@@ -135,6 +135,15 @@ class Simulation:
         """
         return self._take({"user": user}, replies, tool_results, session, project, restart)
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError that names the way to what only a turn has."""
+        if name.startswith("_") or not hasattr(TurnOutcome, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"a conversation has no `{name}`, each of its turns has: "
+            f'`sim(…).say("Hello").{name}`, or `turn = sim(…).say("Hello")` and then `turn.{name}`'
+        )
+
     def resume(
         self,
         value: Any,

@@ -12,11 +12,32 @@ from simkit.bdd.cells import TableInvalid, items_of, messages_of, pairs_of, reco
     [
         ("800", 800), ("-0.5", -0.5), ("true", True), ("null", None), ("pizza", "pizza"),
         ('"007"', "007"), (r'"a \"b\" \\"', 'a "b" \\'), ('["a", 1]', ["a", 1]),
-        ('{"a": 1}', {"a": 1}), ("[up]", "[up]"), ("", ""), ("1.2.3", "1.2.3"),
+        ('{"a": 1}', {"a": 1}), ("[up, 2]", ["up", 2]),
+        ("{a: [b]}", {"a": ["b"]}), ("[up", "[up"), ('"[up]"', "[up]"),
+        ("", ""), ("1.2.3", "1.2.3"),
     ],
 )  # fmt: skip
 def test_a_cell_is_typed(cell: str, value: object) -> None:
     assert typed(cell) == value
+
+
+def test_what_looks_like_a_list_and_is_none_is_refused() -> None:
+    with pytest.raises(TableInvalid, match="begins like a list and is none"):
+        typed("[a: b: c]")
+
+
+def test_dotted_names_lead_deeper_and_quoted_ones_do_not() -> None:
+    table = [["order.total", "5"], ["order.items", "[a, b]"], ['"x.y"', "1"], ["z[0].a", "2"]]
+
+    assert pairs_of(table) == {
+        "order": {"total": 5, "items": ["a", "b"]}, "x.y": 1, "z[0].a": 2,
+    }  # fmt: skip
+    assert records_of([["agent", "order.total"], ["clerk", "5"], ["head", ""]]) == [
+        {"agent": "clerk", "order": {"total": 5}},
+        {"agent": "head"},
+    ]
+    with pytest.raises(TableInvalid, match="the row `a` twice"):
+        pairs_of([["a.b", "1"], ["a", "2"]])
 
 
 def test_pairs_may_lead_deeper() -> None:

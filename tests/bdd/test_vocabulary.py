@@ -11,7 +11,7 @@ from simkit.bdd.examples import EXAMPLES
 from simkit.bdd.listing import sections
 from simkit.bdd.phrases import Phrase
 from simkit.bdd.subjects import NOUNS
-from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases
+from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases, hint
 from simkit.matching.operators import OPERATORS
 from simkit.scenario.claims import ContextClaims, Expect, RunClaims
 
@@ -147,7 +147,34 @@ def test_what_is_given_and_said_is_not_what_must_be_so() -> None:
 
 
 def test_the_nearest_phrase_is_named() -> None:
-    assert VOCABULARIES[2].nearest("nobody hands off") == "nobody handed off"
+    assert VOCABULARIES[2].nearest("nobody hands off")[0] == "nobody handed off"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "said", "meant"),
+    [
+        (
+            "When",
+            'the user sayz "a very long text of which no phrase knows a word"',
+            "the user says {",
+        ),
+        ("When", 'nutrition cals log_meal with food "pizza"', "{agent} calls {tool:word}"),
+        ("Given", 'the pipline "kitchen"', "the pipeline {name:text}"),
+        ("Then", 'the reply containz "pizza"', 'as in `the reply contains "pizza"`?'),
+        ("Then", 'in turn 2, the replly is "pizza"', "the reply (is|are) {value}"),
+        (
+            "Given",
+            'the user says "Hi"',
+            '`the user says "Hi"` is said after `When`, not after `Given`',
+        ),
+        ("Then", "qqq", ""),
+    ],
+)
+def test_a_line_that_is_no_phrase_names_what_it_may_have_meant(
+    keyword: str, said: str, meant: str
+) -> None:
+    assert meant in hint(keyword, said)
+    assert bool(meant) is bool(hint(keyword, said))
 
 
 def test_every_section_of_the_list_has_phrases_with_examples() -> None:

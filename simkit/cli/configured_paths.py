@@ -1,0 +1,56 @@
+"""The folders of tests that pytest is configured with: where a call names none, they are meant."""
+
+from __future__ import annotations
+
+import configparser
+import glob
+import shlex
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+_FILES: Final = (
+    ("pytest.toml", ("pytest",)),
+    (".pytest.toml", ("pytest",)),
+    ("pytest.ini", ("pytest",)),
+    (".pytest.ini", ("pytest",)),
+    ("pyproject.toml", ("tool", "pytest", "ini_options")),
+    ("pyproject.toml", ("tool", "pytest")),
+    ("tox.ini", ("pytest",)),
+    ("setup.cfg", ("tool:pytest",)),
+)
+"""Where pytest looks, in its order, and the table there."""
+
+
+def configured_paths(folder: str) -> list[str]:
+    """Return the `testpaths` of a folder's pytest configuration that are there."""
+    for name, table in _FILES:
+        file = Path(folder, name)
+        if file.is_file():
+            written = _setting(file, table)
+            if written:
+                return [path for pattern in written for path in _there(folder, pattern)]
+    return []
+
+
+def _there(folder: str, pattern: str) -> list[str]:
+    return sorted(str(Path(path)) for path in glob.glob(str(Path(folder, pattern)), recursive=True))
+
+
+def _setting(file: Path, table: Sequence[str]) -> list[str]:
+    """Return what a file sets; a file that cannot be read is pytest's to complain of."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        if file.suffix == ".toml":
+            place: Any = tomllib.loads(text)
+            for key in table:
+                place = place.get(key, {})
+            written = place.get("testpaths", [])
+        else:
+            parser = configparser.RawConfigParser()
+            parser.read_string(text)
+            written = parser.get(table[0], "testpaths", fallback="")
+        return shlex.split(written) if isinstance(written, str) else [str(one) for one in written]
+    except (OSError, ValueError, AttributeError, configparser.Error):
+        return []
