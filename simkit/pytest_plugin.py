@@ -324,7 +324,7 @@ class ScenarioItem(pytest.Item):
 
         trace = outcome.trace
         proposal = (
-            additions(prepared, trace)
+            additions(prepared, trace, self.redactor)
             if mode == "create"
             else fixes(prepared, trace, outcome.judgement)
         )

@@ -11,6 +11,7 @@ from simkit.accepting.found import (
     claim_of_tool_call,
     holds,
 )
+from simkit.accepting.stable_claims import MESSAGES_MAX, StableClaims
 from simkit.expect.endings import UNFINISHED
 from simkit.expect.observing import unobservable
 from simkit.expect.runs import groups_of
@@ -20,8 +21,6 @@ from simkit.scenario.claims import Expect
 from simkit.scenario.writing import flow
 from simkit.views import CallView, View
 
-MESSAGES_MAX: Final = 20
-"""Messages of a section that are claimed one by one; of more only their number."""
 STATE_MAX: Final = 300
 """Characters of one channel's value that are claimed; of a larger one only its shape."""
 TEXT_MAX: Final = 60
@@ -29,17 +28,26 @@ TEXT_MAX: Final = 60
 _INSTRUCTIONS: Final = "instructions"
 
 
-def first_claims(view: View, place: int) -> dict[str, Any]:
-    """Returns claims that hold of a turn; empty if it did not finish."""
+def first_claims(
+    view: View, place: int, stable: StableClaims, *, with_contexts: bool = True
+) -> dict[str, Any]:
+    """Returns claims that hold of a turn; empty if it did not finish.
+
+    Secrets stand in none. ``with_contexts`` claims what code sent, too.
+    """
     turn = view.turns[place]
     scope = scope_of_turn(turn, place, Expect(), view)
     if not turn.finished or (turn.error is not None and turn.error.type in UNFINISHED):
         return {}
-    found = dict(_claims(scope))
-    return {name: found[name] for name in found if not unobservable(scope, name)}
+    found = dict(_claims(scope, stable if with_contexts else None))
+    if scope.pipeline.is_code and "tool_calls" in found:  # Functions ran for real.
+        found["tool_calls"] = stable.lasting(found["tool_calls"])
+    return {
+        name: stable.without_secrets(found[name]) for name in found if not unobservable(scope, name)
+    }
 
 
-def _claims(scope: Scope) -> Iterator[tuple[str, Any]]:
+def _claims(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, Any]]:
     yield "agents", groups_of(scope.runs)
     if scope.error is not None:
         yield "error", scope.error.type
@@ -47,7 +55,7 @@ def _claims(scope: Scope) -> Iterator[tuple[str, Any]]:
         yield "interrupt", claim_of(scope.interrupt)
     else:
         yield "reply", claim_of(scope.reply)
-    contexts = dict(_contexts(scope))
+    contexts = dict(_contexts(scope, stable))
     if contexts:
         yield "context", contexts
     yield "handoffs", [claim_of_handoff(one.fields()) for one in scope.handoffs]
@@ -58,21 +66,26 @@ def _claims(scope: Scope) -> Iterator[tuple[str, Any]]:
         yield "state", state
 
 
-def _contexts(scope: Scope) -> Iterator[tuple[str, Any]]:
+def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, Any]]:
+    """Yields what is claimed of each context; without sections, of its messages."""
     for agent, calls in scope.calls.items():
-        run = ""
+        before: CallView | None = None
         for place, call in enumerate(calls):
-            claims = dict(_sections(scope, call, goes_on=call.run == run))
+            last = before if before is not None and before.run == call.run else None
+            if scope.can_observe("sections"):
+                claims = dict(_sections(call, goes_on=last is not None))
+            elif stable is not None and scope.pipeline.is_code:
+                claims = stable.on_messages(call, last)
+            else:
+                claims = {}
             if claims:
                 yield (f"{agent}[{place}]" if place else agent), claims
-            run = call.run
+            before = call
 
 
-def _sections(scope: Scope, call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:
+def _sections(call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:
     """Claims on one context; of a later call of the same run only on what came since."""
     context = call.context
-    if not scope.can_observe("sections"):
-        return
     if not goes_on:
         yield "sections", context.sections
     for name in context.sections:

@@ -13,10 +13,12 @@ from simkit.accepting.changing import Change, Manual, changes, changes_of_agents
 from simkit.accepting.failing import Failing, Stuck, failing_claims
 from simkit.accepting.first_claims import first_claims
 from simkit.accepting.found import claim_of, claim_of_handoff, claim_of_tool_call
+from simkit.accepting.stable_claims import StableClaims, words_of
 from simkit.expect.judge import Judgement
 from simkit.expect.scope import Path
 from simkit.messages import ABSENT
 from simkit.paths import follow
+from simkit.redact import Redactor
 from simkit.references import references_in
 from simkit.scenario.edits import Edit, Give, Put, Relist
 from simkit.scenario.files import Prepared
@@ -86,14 +88,21 @@ def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
     return _proposal(prepared, edits, notes)
 
 
-def additions(prepared: Prepared, trace: Trace) -> Proposal:
+def additions(
+    prepared: Prepared, trace: Trace, redactor: Redactor, *, with_contexts: bool = True
+) -> Proposal:
     """Returns a first set of claims for each turn that has no ``expect``."""
     document, written = prepared.document, _written(prepared)
     view = view_of(trace.events)
+    stable = StableClaims(redactor, words_of(document.data["turns"]))
     edits = []
     for place, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):
         path = ("turns", place)
-        claims = {} if "expect" in turn.model_fields_set else first_claims(view, place)
+        claims = (
+            {}
+            if "expect" in turn.model_fields_set
+            else first_claims(view, place, stable, with_contexts=with_contexts)
+        )
         if claims and _plain_at(written.data, path):
             edit = _escaped(Give(path, "expect", claims))
             edits.append(Proposed(edit, document.position(path), path_text((*path, "expect"))))

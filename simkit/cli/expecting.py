@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,8 +12,10 @@ from simkit.accepting.files import read_bytes, text_of, with_text
 from simkit.cli.selection import select
 from simkit.cli.updating import offer
 from simkit.errors import SimkitError
+from simkit.execution.alone import replayed_alone
 from simkit.output import echo
 from simkit.report.results import Result
+from simkit.scenario.apps import App
 from simkit.scenario.files import Library
 from simkit.scenario.items import Item, items_in
 from simkit.session import run
@@ -29,6 +32,7 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
     for item in selection.items:
         by_file.setdefault(item.file, set()).add(item.index)
     library = Library()
+    of_code: set[str] = set()
     changes: list[FileChange] = []
     notes: list[Note] = []
     for file, documents in by_file.items():
@@ -38,11 +42,23 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
         text, left = _with_claims(file, text_of(before), items, library)
         notes += left
         if text != text_of(before):
+            if any(isinstance(library.prepared(one).pipeline, App) for one in items):
+                of_code.add(file)
             changes.append(FileChange(file, before, with_text(before, text)))
     if not changes:
         echo("every turn that runs has claims")
     written = offer(changes, notes, accepts_all)
-    return 0 if len(written) == len(changes) else 1
+    broken = [file for file in written if file in of_code and not _holds_alone(file)]
+    return 0 if len(written) == len(changes) and not broken else 1
+
+
+def _holds_alone(file: str) -> bool:
+    """Replay a file in a new process; say what of it does not hold there."""
+    failed = replayed_alone(file)
+    if failed:
+        echo(f"{file}: what was written does not hold in a new process:\n{failed}")
+        echo("Take out of the claims what each process has anew, or write `{$any: true}` for it.")
+    return not failed
 
 
 def _with_claims(
@@ -61,7 +77,8 @@ def _with_claims(
             if prepared.skip is None:
                 # What a user's function prints must not stand inside the difference.
                 with contextlib.redirect_stdout(sys.stderr):
-                    proposals.append(additions(prepared, run(prepared)))
+                    redactor = prepared.scenario.record.redactor(os.environ)
+                    proposals.append(additions(prepared, run(prepared), redactor))
         longer, notes = changed_text(file, text, proposals)
         if longer == text:
             return text, notes

@@ -66,11 +66,13 @@ def write_first(first: First) -> int:
         scenario_of, seen, file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
         first.pipeline, _app(first, file, found=True), first.said,
     )  # fmt: skip
-    text, problems = _holding(str(file), redactor.value(make()))
+    tree = redactor.value(make())
+    text, problems = _holding(str(file), tree, redactor)
     if problems and any(used.tool in seen.functions for used in seen.used):
         # What a tool changes inside the app is no result that could stand in for it.
-        text, others = _holding(str(file), redactor.value(make(with_tools=False)))
-        problems = problems if others else ()
+        without = redactor.value(make(with_tools=False))
+        text, others = _holding(str(file), without, redactor)
+        tree, problems = (tree, problems) if others else (without, ())
     if problems:
         told = findings_text(problems, paint_for(False))
         raise SimkitError(f"{file}: not written, since a scripted run is not as this one:\n{told}")
@@ -79,6 +81,10 @@ def write_first(first: First) -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not write_new(file, text):
         _refuse_what_is_there(file)
+    if replayed_alone(str(file)):
+        # Of what was sent, something is new in every process.
+        text, _ = _holding(str(file), tree, redactor, with_contexts=False)
+        file.write_text(text, encoding="utf-8", newline="\n")
     _check_alone(file)
     _tell(file, text)
     return 0
@@ -131,29 +137,33 @@ def _seen(first: First, file: Path, redactor: Redactor) -> Seen:
         return first_run(prepared, cassette, Keying(redactor))
 
 
-def _holding(file: str, tree: Mapping[str, Any]) -> tuple[str, Sequence[Finding]]:
+def _holding(
+    file: str, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
+) -> tuple[str, Sequence[Finding]]:
     """Returns a scenario's text with claims, and what does not hold of it even so.
 
     Lints that the app does not keep are turned off in the text: what it does is not simkit's.
     """
-    text = _claimed(file, _text(tree))
+    claimed = partial(_claimed, file, redactor=redactor, with_contexts=with_contexts)
+    text = claimed(_text(tree))
     with contextlib.redirect_stdout(sys.stderr):
         findings = simulate(_prepared(file, text)).judgement.findings
     lints = [one.id for one in findings if one.id != CLAIM and not one.breaks]
     if lints:
         reasons = {one: f"the first run did so: {LINTS[one].name}" for one in lints}
-        text = _claimed(file, _text({**tree, "lints": reasons}))
+        text = claimed(_text({**tree, "lints": reasons}))
         with contextlib.redirect_stdout(sys.stderr):
             findings = simulate(_prepared(file, text)).judgement.findings
     return text, findings
 
 
-def _claimed(file: str, text: str) -> str:
+def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -> str:
     """Returns the text with claims for each turn; after an error that is claimed, for the next."""
     while True:
         prepared = _prepared(file, text)
         with contextlib.redirect_stdout(sys.stderr):
-            proposal = additions(prepared, run(prepared))
+            trace = run(prepared)
+        proposal = additions(prepared, trace, redactor, with_contexts=with_contexts)
         longer, _ = changed_text(file, text, [proposal])
         if longer == text:
             return text

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from simkit.accepting import Proposal, additions, changed_text, fixes
 from simkit.expect.findings import CLAIM, Finding
+from simkit.redact import Redactor
 from simkit.scenario.files import Library, Prepared, items_in
 from simkit.session import Outcome, simulate
 from simkit.source import load_text
@@ -30,7 +31,7 @@ def propose_fixes(prepared: Prepared, outcome: Outcome) -> Proposal:
 
 def propose_claims(prepared: Prepared, outcome: Outcome) -> Proposal:
     """Claims for turns without."""
-    return additions(prepared, outcome.trace)
+    return additions(prepared, outcome.trace, Redactor({}))
 
 
 def accepted(text: str, folder: Path, propose: Propose = propose_fixes) -> Accepted:

@@ -319,8 +319,20 @@ def test_a_first_scenario_is_written_from_a_cassette_without_a_request(
         "turns:\n"
         "  - user: hello\n"
         '    replies: {clerk: "clerk: hello", boss: "boss: clerk: hello"}\n'
-        '    expect: {agents: [clerk, boss], reply: "boss: clerk: hello", handoffs: [], '
-        "tool_calls: []}\n"
+        "    expect:\n"
+        "      agents: [clerk, boss]\n"
+        '      reply: "boss: clerk: hello"\n'
+        "      context:\n"
+        "        clerk:\n"
+        "          messages:\n"
+        "            - system: You are the clerk.\n"
+        "            - user: hello\n"
+        "        boss:\n"
+        "          messages:\n"
+        "            - system: You are the boss.\n"
+        '            - user: "clerk: hello"\n'
+        "      handoffs: []\n"
+        "      tool_calls: []\n"
     )
 
 
