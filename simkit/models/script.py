@@ -38,6 +38,10 @@ from simkit.source import SourcePath, near, path_text
 from simkit.trace import canonical
 from simkit.words import counted, short
 
+WAITING_MAX: Final = 3
+"""Lines of which an error says why their `when` does not hold."""
+WHY_MAX: Final = 80
+"""Characters of what such a `when` wanted, and of what it found."""
 ARGUMENTS_MAX: Final = 200
 """Characters of a call's arguments that an error shows."""
 
@@ -115,7 +119,7 @@ class ScriptedModel:
                     continue
             line.is_used = True
             return self._checked(line, request)
-        raise ReplyMissing(self._missing(agent, number, lines))
+        raise ReplyMissing(self._missing(request, number, lines))
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Returns the lines of the turn that were not served."""
@@ -126,15 +130,17 @@ class ScriptedModel:
                 left.append(UnusedLines(agent, places, self._calls.get(agent, 0)))
         return tuple(left)
 
-    def _missing(self, agent: str, number: int, lines: Sequence[_Line]) -> str:
-        place = self._place
+    def _missing(self, request: ModelRequest, number: int, lines: Sequence[_Line]) -> str:
+        agent, place = request.agent, self._place
         where = path_text(("turns", place, "replies", agent))
         waiting = [line for line in lines if not line.is_used]
         if waiting:
             which = ", ".join(f"[{line.place}]" for line in waiting)
+            root = _root_of(request)
             return (
                 f"agent {agent!r} made model call #{number} in turn {place + 1}, "
                 f"but none of its unused lines {which} has a `when` that holds for the context.\n"
+                f"{_why_not(waiting[:WAITING_MAX], root)}"
                 f"Change a `when` under {where}, or add a line without one."
             )
         if not lines:
@@ -245,6 +251,18 @@ def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
     if is_sent:
         return "Correct the line: the schema is what the pipeline sends with the tool."
     return "Correct the line, or the tool's `args`."
+
+
+def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
+    """Returns what each line's ``when`` wanted and found, a line of text each."""
+    told = ""
+    for line in lines:
+        miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
+        if miss is not None:
+            where = f"at {path_text(miss.path)}: " if miss.path else ""
+            told += f"  [{line.place}] {where}wanted {short(miss.wanted, WHY_MAX)}, "
+            told += f"found {short(miss.found, WHY_MAX)}\n"
+    return told
 
 
 def _root_of(request: ModelRequest) -> dict[str, Any]:

@@ -377,6 +377,10 @@ def test_a_reply_that_is_a_value_of_the_users_own_is_claimed_by_its_fields() -> 
     )
 
 
+def test_what_a_node_reports_under_its_agents_name_is_the_reply() -> None:
+    held("reporting", "turns: [{user: My pump drips, expect: {reply: The pump is fixed.}}]")
+
+
 # Handoffs, interrupts, failures
 
 

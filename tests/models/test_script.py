@@ -196,6 +196,8 @@ def test_call_for_which_no_when_holds_is_told_with_the_lines_that_wait() -> None
         "ReplyMissing",
         "agent 'helper' made model call #1 in turn 1, but none of its unused lines [0], [1] has a "
         "`when` that holds for the context.\n"
+        "  [0] at turn: wanted 5, found 1\n"
+        "  [1] at turn: wanted 6, found 1\n"
         "Change a `when` under turns[0].replies.helper, or add a line without one.",
     )
 

@@ -109,5 +109,13 @@ def reply_of(state: Any, key: str | None) -> Any:
     if MESSAGES not in state and len(state) == 1:
         return reply_of(state, next(iter(state)))
     latest_first = reversed(state.get(MESSAGES) or ())
-    said = next((one for one in latest_first if isinstance(one, AIMessage)), None)
+    said = next((one for one in latest_first if _is_said_by_an_agent(one)), None)
     return text_of(said) if said is not None else None
+
+
+def _is_said_by_an_agent(message: Any) -> bool:
+    """Whether it may be a reply: a model's, or an agent's report, which by custom is a user's
+    message with the agent's name (providers take no assistant's message at the end)."""
+    if isinstance(message, HumanMessage):
+        return bool(message.name) and message.name.casefold() not in ("user", "human")
+    return isinstance(message, AIMessage)

@@ -222,8 +222,9 @@ class ContextIgnored:
     that are handed over. A key has reached the target if one of its texts or numbers stands in one
     of the contexts of the target's run, through whichever section. Looked for is the beginning of
     every text and number of at least three characters; what simkit itself puts into a payload
-    (``source_agent``, ``handoff_type``) and true or false are nothing that could be recognised, nor
-    do functions have a context. Of earlier turns the newest 100 messages are searched.
+    (``source_agent``, ``handoff_type``), a name of the source or the target, and true or false are
+    nothing that could be recognised, nor do functions have a context. Of earlier turns the newest
+    100 messages are searched.
     From reference system 5, "I don't have context".
     """
 
@@ -251,7 +252,7 @@ class ContextIgnored:
         found = first_call_of_target(event, view)
         if found is not None:
             call, asked = found
-            wanted = _wanted(asked.payload)
+            wanted = _wanted(asked)
             if wanted:
                 self._waiting[event.run] = _Handed(call, asked, wanted, {*wanted})
         handed = self._waiting.get(event.run)
@@ -294,11 +295,20 @@ class _Handed(NamedTuple):
     missing: set[str]
 
 
-def _wanted(payload: JsonValue) -> dict[str, set[str]]:
-    """Returns what to look for by the payload's keys; by an empty one where it has none."""
+def _wanted(asked: HandoffEvent) -> dict[str, set[str]]:
+    """Returns what to look for by the payload's keys; by an empty one where it has none.
+
+    A key that only names the target or the source is the address (``next``, ``active_agent``).
+    """
+    payload = asked.payload
     if not isinstance(payload, Mapping):
         payload = {"": payload}
-    texts = {k: {*_recognisable(v)} for k, v in payload.items() if k not in _OWN_KEYS}
+    address = (asked.to_agent, asked.from_agent)
+    texts = {
+        key: {*_recognisable(value)}
+        for key, value in payload.items()
+        if key not in _OWN_KEYS and value not in address
+    }
     return {key: found for key, found in texts.items() if found}
 
 

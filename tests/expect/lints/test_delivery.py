@@ -312,6 +312,14 @@ def test_a_payload_of_which_something_arrives_passes(part: e.Part) -> None:
     assert hits_of(ContextIgnored, story.trace) == []
 
 
+@pytest.mark.parametrize("address", [{"next": "b"}, {"next": "b", "last": "a"}])
+def test_a_key_that_only_names_source_or_target_is_no_payload(address: Any) -> None:
+    story = handed(INSTRUCTIONS, history("s1/b/history", tail=[1]), payload=address)
+    story.finish()
+
+    assert hits_of(ContextIgnored, story.trace) == []
+
+
 REFUND = {"order_id": "A-1007", "reason": "broken in transit", "amount": 8}
 REFUND_CONTRACT = contract("all", payload={"type": "object", "required": ["order_id", "reason"]})
 
