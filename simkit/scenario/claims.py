@@ -168,7 +168,7 @@ class Expect(Written):
     handoffs: HandoffsMatcher = None
     """Requests to pass control, in order."""
     tool_calls: ToolCallsMatcher = None
-    """Tool calls in order."""
+    """Tool calls, in the order in which they were asked for."""
     model_calls: dict[str, Count] | None = None
     """Agent to the number of its model calls; 0 says that it was not asked."""
     logs: LogsMatcher = None

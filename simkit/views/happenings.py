@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simkit import events as e
@@ -77,6 +77,22 @@ class ToolView:
             "called_at": self.at,
             "returned_at": self.returned_at,
         }
+
+
+def place_among(
+    tools: Sequence[ToolView], call_id: str, asked_at: Mapping[str, tuple[int, int]]
+) -> int:
+    """Returns where a call stands among a turn's: those of one message in its order, whoever
+    began first.
+
+    ``asked_at`` has the message that asks for a call, and the call's place there.
+    """
+    message, place = asked_at.get(call_id, (-1, 0))
+    for index, other in enumerate(tools):
+        its_message, its_place = asked_at.get(other.call_id, (-2, 0))
+        if its_message == message and its_place > place:
+            return index
+    return len(tools)
 
 
 class CallView:

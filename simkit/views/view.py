@@ -19,7 +19,14 @@ from simkit.reducers import (
     reducer_of,
 )
 from simkit.views.contexts import ContextView, MadePart, ShownPart, StreamView, UnshownView
-from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView
+from simkit.views.happenings import (
+    CallView,
+    HandoffView,
+    RunView,
+    ToolView,
+    TurnView,
+    place_among,
+)
 from simkit.views.inner_state import InnerState, joined_updates
 from simkit.views.naming import Naming
 
@@ -45,6 +52,8 @@ class View:
         self._tools: dict[str, ToolView] = {}
         self.asked: dict[str, JsonValue] = {}
         """Tool call to its arguments in the model's words."""
+        self._asked_at: dict[str, tuple[int, int]] = {}
+        """Tool call to the message that asks for it, and its place there."""
         self._start: dict[str, Any] = {}
         self._reducers: dict[str, Reducer] = {}
         """Channels that outlive an agent run, with their reducers."""
@@ -153,8 +162,9 @@ class View:
         number = event.message.number
         self.messages[number] = event.message
         self.tokens[number] = event.tokens
-        for call in event.message.calls:
+        for place, call in enumerate(event.message.calls):
             self.asked[call.id] = call.args
+            self._asked_at[call.id] = (number, place)
         if event.run:
             run = self.runs.get(event.run)
             if run is not None:
@@ -272,7 +282,8 @@ class View:
     def _tool_called(self, event: e.ToolCalled) -> None:
         tool = ToolView(event, self.asked.get(event.call_id))
         self._tools[event.call_id] = tool
-        self.turns[-1].tools.append(tool)
+        tools = self.turns[-1].tools
+        tools.insert(place_among(tools, event.call_id, self._asked_at), tool)
 
     def _tool_returned(self, event: e.ToolReturned) -> None:
         tool = self._tools[event.call_id]

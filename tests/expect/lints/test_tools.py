@@ -133,6 +133,18 @@ def asks(story: Story, *others: ToolCall) -> None:
     story.emit(e.ToolCalled(*story.where(), "call1", "look", {}))
 
 
+def test_calls_of_one_message_stand_in_its_order_whoever_began_first() -> None:
+    story = working()
+    calls = [ToolCall(f"call{number}", "look", {"in": str(number)}) for number in (1, 2, 3)]
+    story.says("", *calls)
+    for number in (3, 1, 2):
+        story.emit(e.ToolCalled(*story.where(), f"call{number}", "look", {"in": str(number)}))
+
+    view, _ = run_lints(story.trace.events, [])
+
+    assert [one.call_id for one in view.turns[-1].tools] == ["call1", "call2", "call3"]
+
+
 def test_a_call_that_nobody_answers_is_found() -> None:
     story = working()
     asks(story)
