@@ -7,9 +7,11 @@ import os
 import random
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from simkit.controlled.generators import meant
 from simkit.controlled.redirecting import Redirected
 from simkit.controlled.worlds import World, world_of_chance
 
@@ -46,29 +48,23 @@ def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns ``Random.seed``: without a seed, a generator gets one of its world's."""
+    """Returns ``Random.seed``: without a seed, a generator gets one of its world's; of the one
+    that all share, it is the world's own that is seeded."""
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
         found = world_of_chance(sys._getframe(1)) if a is None else None
         if found is not None:
             world, place = found
             a = world.stream(place).random.getrandbits(128)
-        return before(self, a, version)
+        return before(meant(self), a, version)
 
     return seed
 
 
 def seed_of_all(before: Callable[..., Any]) -> Callable[..., Any]:
     """Returns ``random.seed``, the same for the generator that all share."""
-
-    def seed(a: Any = None, version: int = 2) -> Any:
-        found = world_of_chance(sys._getframe(1)) if a is None else None
-        if found is not None:
-            world, place = found
-            a = world.stream(place).random.getrandbits(128)
-        return before(a, version)
-
-    return seed
+    shared = before.__self__  # type: ignore[attr-defined]
+    return partial(seed_of_generators(before.__func__), shared)  # type: ignore[attr-defined]
 
 
 def random_id(world: World, place: str) -> int:

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from simkit.controlled import clocks, draws, imports
-from simkit.controlled.redirecting import Redirected
+from simkit.controlled import clocks, draws, imports, kept
+from simkit.controlled.generators import SHARED
 
 Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
 
@@ -23,7 +23,8 @@ class _Installation:
         self._lock = threading.RLock()
         self._entered = 0
         self._wall = clocks.WallClock()
-        self._redirected: tuple[Redirected, ...] = ()
+        self._redirected: tuple[Any, ...] = ()
+        self._recoded: list[Any] = []
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     def __enter__(self) -> None:
@@ -38,6 +39,8 @@ class _Installation:
             self._replace(_rows())
             for module in draws.IDS:
                 self._replace(_rows_of(module))
+            for module in kept.USERS:
+                self._recode(module)
 
     def __exit__(self, *problem: object) -> None:
         with self._lock:
@@ -48,16 +51,26 @@ class _Installation:
                 owner, name, before, ours = self._replaced.pop()
                 if vars(owner).get(name) is ours:  # Else it is somebody else's by now.
                     setattr(owner, name, before)
+            while self._recoded:
+                self._recoded.pop().end()
             for one in self._redirected:
                 one.end()
             self._wall.end()
 
     def arrived(self, module: str) -> None:
         """Replaces what a module that was just imported has."""
-        if module in draws.IDS:
+        if module in draws.IDS or module in kept.USERS:
             with self._lock:
-                if self._entered:
+                if self._entered and module in draws.IDS:
                     self._replace(_rows_of(module))
+                if self._entered:
+                    self._recode(module)
+
+    def _recode(self, module: str) -> None:
+        for one in kept.users_of(module):
+            if one not in self._recoded:
+                self._recoded.append(one)
+                one.begin()
 
     def _replace(self, rows: Iterator[Row]) -> None:
         for owner, name, made in rows:
@@ -68,8 +81,8 @@ class _Installation:
                 self._replaced.append((owner, name, before, ours))
 
 
-def _redirected() -> tuple[Redirected, ...]:
-    return (draws.random_bytes(), *clocks.monotonic_clocks())
+def _redirected() -> tuple[Any, ...]:
+    return (draws.random_bytes(), *clocks.monotonic_clocks(), *SHARED)
 
 
 def _rows() -> Iterator[Row]:

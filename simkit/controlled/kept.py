@@ -1,24 +1,26 @@
-"""What a process keeps once, and every world has for itself: generators' states, last ids, TZ.
+"""What a process keeps once, and every world has for itself: last ids, names, numpy's state, TZ.
 
-With a world its own is put in place, and taken out with it. Worlds that are at work in several
-threads at once have the last one's.
+With a world its own is put in place, and taken out with it. Where worlds are at work in several
+threads at once, the last one's is in place; functions of Python that use it (`USERS`) put that of
+the world that calls them in place for as long as they work. *Shared by such worlds*: the state of
+numpy's global generator, and the local time zone.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from random import Random
+from types import FunctionType
 from typing import Any, Final, Protocol
 
 from simkit.controlled.draws import NODE
-from simkit.controlled.worlds import World
+from simkit.controlled.redirecting import Recoded
+from simkit.controlled.worlds import World, current_world
 
 
 class _Kept(Protocol):
@@ -35,21 +37,6 @@ class _Kept(Protocol):
 
     def fresh(self, world: World) -> Any:
         """Returns what a world begins with."""
-
-
-class _Generator:
-    """The generator that the functions of `random` share."""
-
-    kind = "chance"
-
-    def read(self) -> Any:
-        return random.getstate()
-
-    def write(self, value: Any) -> None:
-        random.setstate(value)
-
-    def fresh(self, world: World) -> Any:
-        return _state_of(world.seed("random"))
 
 
 class _NumpyGenerator:
@@ -71,11 +58,6 @@ class _NumpyGenerator:
         if not hasattr(sys.modules.get("numpy.random"), "RandomState"):
             return None
         return _numpy_state_of(world.seed("numpy.random"))
-
-
-@lru_cache(maxsize=64)
-def _state_of(seed: int) -> Any:
-    return Random(seed).getstate()
 
 
 @lru_cache(maxsize=64)
@@ -123,12 +105,15 @@ class _Zone:
         return world.zone
 
 
+_ZONE: Final = _Zone()
+_zones: Final[list[list[Any]]] = []
+"""The zone that the process had, and those of the scenarios that go on."""
+
 # Not LangGraph's last checkpoint: a checkpointer that outlives a scenario takes the highest id for
 # the latest, and the next scenario's must be higher still. Nothing shows these ids.
 _ALL: Final[tuple[_Kept, ...]] = (
-    _Generator(),
     _NumpyGenerator(),
-    _Zone(),
+    _ZONE,
     _Remembered("uuid", "_node", "chance", NODE),
     *(
         _Remembered("uuid", name, "clock")
@@ -147,6 +132,8 @@ _ALL: Final[tuple[_Kept, ...]] = (
 _lock: Final = threading.RLock()
 _stack: Final[list[World]] = []
 """The worlds at work, the last one in place."""
+_placed: Final[list[World | None]] = [None]
+"""Whose is in place: the last one's, but where that of another one is swapped in for a moment."""
 _outside: Final[dict[_Kept, Any]] = {}
 """What is kept while no world is at work."""
 
@@ -155,17 +142,24 @@ _outside: Final[dict[_Kept, Any]] = {}
 def zoned(zone: str) -> Iterator[None]:
     """Has the process in a time zone: while a scenario goes on, as it has its environment.
 
-    To change it takes half a millisecond, too long to do it for every turn.
+    To change it takes half a millisecond, too long to do it for every turn. Of several scenarios in
+    several threads the last one to begin has its own.
     """
-    kept = _Zone()
+    entry = [zone]
     with _lock:
-        before = kept.read()
-        kept.write(zone)
+        if not _zones:
+            _zones.append([_ZONE.read()])
+        _zones.append(entry)
+        _ZONE.write(zone)
     try:
         yield
     finally:
         with _lock:
-            kept.write(before)
+            place = next(i for i, one in enumerate(_zones) if one is entry)
+            del _zones[place]
+            _ZONE.write(_zones[-1][0])
+            if len(_zones) == 1:
+                _zones.clear()
 
 
 @contextmanager
@@ -186,6 +180,47 @@ def entering(world: World) -> Iterator[None]:
             _place(_stack[-1] if _stack else None)
 
 
+USERS: Final = {
+    "uuid": ("uuid1", "uuid6", "uuid7", "getnode"), "tempfile": ("_get_candidate_names",),
+    "pydantic_ai._uuid": ("uuid7",), "uuid6": ("uuid6", "uuid7", "uuid8"),
+}  # fmt: skip
+"""Functions of Python that use what is kept, by their modules."""
+_STAND_IN: Final = """
+def {name}(*args, **options):
+    from simkit.controlled.kept import call_in_place
+    return call_in_place({key!r}, args, options)
+"""
+_users: Final[dict[str, Recoded]] = {}
+
+
+def users_of(module: str) -> Iterator[Recoded]:
+    """Yields the functions of a module that put in place what is their caller's."""
+    for name in USERS.get(module, ()):
+        key, function = f"{module}.{name}", getattr(sys.modules.get(module), name, None)
+        if isinstance(function, FunctionType) and not function.__closure__:
+            if key not in _users:
+                made: dict[str, Any] = {}
+                exec(_STAND_IN.format(name=name, key=key), made)
+                _users[key] = Recoded(function, made[name])
+            yield _users[key]
+
+
+def call_in_place(key: str, args: Any, options: Any) -> Any:
+    """Calls one of the `USERS` with what its caller's world has in place."""
+    function, world = _users[key].original, current_world()
+    with _lock:
+        placed = _placed[-1]
+        if placed is world or (world is not None and world not in _stack):
+            return function(*args, **options)
+        _swap(placed, world)
+        _placed.append(world)  # What it calls may be one of them, too.
+        try:
+            return function(*args, **options)
+        finally:
+            _placed.pop()
+            _swap(world, placed)
+
+
 def arrived(module: str) -> None:
     """Gives the world in place its own of what a module that was just imported keeps."""
     with _lock:
@@ -196,6 +231,17 @@ def arrived(module: str) -> None:
                 _give(kept, _stack[-1])
 
 
+def _swap(placed: World | None, world: World | None) -> None:
+    """Puts the variables of one world in place of another's; None stands for the process."""
+    for kept in _ALL:
+        if isinstance(kept, _Remembered):
+            (placed.kept if placed is not None else _outside)[kept] = kept.read()
+            if world is None:
+                kept.write(_outside[kept])
+            else:
+                _give(kept, world)
+
+
 def _save() -> None:
     into = _stack[-1].kept if _stack else _outside
     for kept in _ALL:
@@ -203,6 +249,7 @@ def _save() -> None:
 
 
 def _place(world: World | None) -> None:
+    _placed[-1] = world
     for kept in _ALL:
         if world is None:
             kept.write(_outside[kept])

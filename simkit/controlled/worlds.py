@@ -52,6 +52,9 @@ _PASSING: Final = frozenset(
 """Top-level packages that draw in the name of whoever calls them."""
 
 
+_PUTTING_IN_PLACE: Final = "simkit.controlled.kept"
+
+
 class Clock(Protocol):
     """A virtual clock."""
 
@@ -232,9 +235,16 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
     world = _current.get()
     if world is None or "chance" in world.real:
         return None
-    frame, way = caller, ""
-    while _top(frame) in _PASSING and frame.f_back is not None:
-        way = f"{frame.f_code.co_qualname}<{way}"
+    frame, way, is_stand_in = caller, "", False
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__") == _PUTTING_IN_PLACE:
+            is_stand_in = True  # For what it calls, the next one does.
+        elif _top(frame) not in _PASSING:
+            break
+        elif is_stand_in:
+            is_stand_in = False
+        else:
+            way = f"{frame.f_code.co_qualname}<{way}"
         frame = frame.f_back
     if _is_machinery(frame):
         return None
