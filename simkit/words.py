@@ -1,6 +1,19 @@
-"""How messages word counts and long texts."""
+"""How messages word counts and long texts, and what in a text does not last."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
+
+PASSING: Final = re.compile(
+    r"\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\b\d\d?[./]\d\d?[./]\d{2,4}\b"  # dates and times
+    r"|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+    r"\s+\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-|\b0x[0-9a-f]{6,}|\b(?=[a-z]*\d)[0-9a-f]{16,}\b|\b\d{10,}\b"  # ids
+    r"|(?<![\w/.])/(?:tmp|var|home|root|Users|private)/|\b[A-Z]:\\",  # places of this machine
+    re.IGNORECASE,
+)
+"""What a later run, another machine or another day has otherwise."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from simkit.matching.values import is_list
 from simkit.messages import Message
 from simkit.redact import Redactor
 from simkit.views import CallView
+from simkit.words import PASSING
 
 MESSAGES_MAX: Final = 20
 """Messages that are claimed one by one; of more only their number."""
@@ -21,15 +21,6 @@ START_MAX: Final = 60
 _LEAST: Final = 4
 """Characters that a beginning has at least, to say anything."""
 _ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
-_PASSING: Final = re.compile(
-    r"\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\b\d\d?[./]\d\d?[./]\d{2,4}\b"  # dates and times
-    r"|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)"
-    r"\s+\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"
-    r"|[0-9a-f]{8}-[0-9a-f]{4}-|\b0x[0-9a-f]{6,}|\b(?=[a-z]*\d)[0-9a-f]{16,}\b|\b\d{10,}\b"  # ids
-    r"|(?<![\w/.])/(?:tmp|var|home|root|Users|private)/|\b[A-Z]:\\",  # places of this machine
-    re.IGNORECASE,
-)
-"""What a later run, another machine or another day has otherwise."""
 
 
 class StableClaims:
@@ -81,7 +72,7 @@ class StableClaims:
             return [self.lasting(inner, most) for inner in claim]
         if not isinstance(claim, str):
             return claim
-        for passing in _PASSING.finditer(claim):
+        for passing in PASSING.finditer(claim):
             if passing.group() not in self._own_words:
                 return _starting(claim[: passing.start()])
         return claim if most is None or len(claim) <= most else _starting(claim)

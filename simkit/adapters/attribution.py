@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 import msgspec
@@ -10,13 +12,25 @@ import msgspec
 from simkit.errors import CallUnattributed
 from simkit.matching import Matcher, compile_matcher
 from simkit.scenario.apps import AgentRule
+from simkit.scenario.writing import flow
 from simkit.wire.http import HttpRequest, header
 from simkit.wire.values import Asked
+from simkit.words import PASSING
 
 AGENT_HEADER: Final = "x-simkit-agent"
 """Names the agent where code can say no more than a header."""
 _SHOWN: Final = 200
 _PROPOSED: Final = 60
+_LEAST: Final = 4
+"""Characters of a text that may say whose a call is."""
+_TELLING: Final = 16
+"""Characters of one that mostly does."""
+_COMMON: Final = 3
+"""Characters in a row that two texts have by more than chance."""
+_ALIKE: Final = 0.6
+"""How much of a rule's text must stand in what it nearly fits."""
+_NUMBERED: Final = re.compile(r"[\w-]*\d{3,}[\w-]*")
+"""Numbers of orders, customers and the like."""
 
 
 class Attribution:
@@ -29,6 +43,9 @@ class Attribution:
         }
         self.has_matchers = any(self._rules.values())
         """Whether a rule says by a request whose it is."""
+        self._written = {agent: rule.matchers() for agent, rule in rules.items()}
+        self._heard: dict[str, None] = {}
+        """The instructions of calls that belong to agents."""
 
     def agent_of(self, asked: Asked, request: HttpRequest, known: str = "") -> str:
         """Returns the agent by header or rule, else the one that a framework knows (``known``);
@@ -36,20 +53,25 @@ class Attribution:
         named = header(request.headers, AGENT_HEADER)
         if named:
             return named
-        root = _root(asked, request) if self.has_matchers or not known else {}
+        if not self.has_matchers and known:
+            return known
+        root = _root(asked, request)
         found = [
             agent
             for agent, matchers in self._rules.items()
             if matchers and all(matcher.holds(root[key]) for key, matcher in matchers)
         ]
-        if len(found) == 1:
-            return found[0]
-        if known and (not found or known in found):
-            return known
-        raise CallUnattributed(_several(found, asked) if found else self._nobody(asked, request))
+        agent = found[0] if len(found) == 1 else ""
+        if not agent and known and (not found or known in found):
+            agent = known
+        if not agent:
+            told = _several(found, asked) if found else self._nobody(asked, request, root)
+            raise CallUnattributed(told)
+        self._heard[root["system"]] = None
+        return agent
 
-    def _nobody(self, asked: Asked, request: HttpRequest) -> str:
-        system = system_of(asked)
+    def _nobody(self, asked: Asked, request: HttpRequest, root: Mapping[str, Any]) -> str:
+        system = root["system"]
         lines = [
             f"a model call belongs to no agent: {request.method} {request.url}, "
             f"model {asked.model or 'unknown'}",
@@ -57,12 +79,28 @@ class Attribution:
         ]
         if self._rules:
             lines.append(f"The rules know: {', '.join(self._rules)}.")
+        lines += self._nearest(root)
         lines.append(
             'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in '
             "the scenario:"
         )
-        lines += rule_lines("name", system)
+        lines += rule_lines("name", system, [*self._heard], root["tools"])
         return "\n".join(lines)
+
+    def _nearest(self, root: Mapping[str, Any]) -> list[str]:
+        """Returns which rule nearly fits a call, and what of it does not hold."""
+        best, nearest = 0.0, []
+        for agent, matchers in self._rules.items():
+            misses = [key for key, matcher in matchers if not matcher.holds(root[key])]
+            if not misses:
+                continue
+            held = (len(matchers) - len(misses)) / len(matchers)
+            alike = max((_alike(self._written[agent][key], root[key]) for key in misses), default=0)
+            if max(held, alike if alike >= _ALIKE else 0) > best:
+                best = max(held, alike)
+                wanted = ", ".join(f"{key}: {flow(self._written[agent][key])}" for key in misses)
+                nearest = [f"Nearly fits: the rule of `{agent}`, but for `{wanted}`."]
+        return nearest
 
 
 def _several(found: list[str], asked: Asked) -> str:
@@ -81,16 +119,62 @@ def _shown(asked: Asked) -> list[str]:
     return [f"  {m.role}: {_short(m.content, _SHOWN)}" for m in shown]
 
 
-def rule_lines(agent: str, system: str) -> list[str]:
-    """Returns the YAML of a rule that would hold of such a call."""
-    first = system.strip().partition("\n")[0]
-    if not first:
+def rule_lines(
+    agent: str, system: str, others: Sequence[str] = (), tools: Sequence[str] = ()
+) -> list[str]:
+    """Returns the YAML of a rule that would hold of such a call, and of none with ``others``.
+
+    No date and no id stands in it: tomorrow's call has others. What tells no agents apart is
+    joined by the ``tools`` that the call offers.
+    """
+    pieces = sorted(_lasting(system), key=lambda piece: len(piece) < min(_TELLING, len(system)))
+    if not pieces:
         return ["  agents:", f"    {agent}: {{messages: {{$has: [{{user: …}}]}}}}"]
-    shown = first[:_PROPOSED]
-    operator = "$eq" if shown == system else "$starts" if system.startswith(shown) else "$contains"
+    own = (piece for piece in pieces if not any(_fits(piece, system, one) for one in others))
+    shown = next(own, None)
+    beside = "" if shown is not None or not tools else f", tools: {{$has: [{tools[0]}]}}"
+    shown = pieces[0] if shown is None else shown
     # In a scenario, `${` begins a reference.
     value = msgspec.json.encode(shown).decode().replace("${", "$${")
-    return ["  agents:", f"    {agent}: {{system: {{{operator}: {value}}}}}"]
+    rule = f"system: {{{_operator(shown, system)}: {value}}}{beside}"
+    return ["  agents:", f"    {agent}: {{{rule}}}"]
+
+
+def _operator(piece: str, system: str) -> str:
+    return "$eq" if piece == system else "$starts" if system.startswith(piece) else "$contains"
+
+
+def _fits(piece: str, system: str, other: str) -> bool:
+    """Whether the rule that is made of a piece of instructions would fit other ones."""
+    operator = _operator(piece, system)
+    if operator == "$eq":
+        return piece == other
+    return other.startswith(piece) if operator == "$starts" else piece in other
+
+
+def _lasting(system: str) -> Iterator[str]:
+    """Yields pieces of instructions that will be the same tomorrow, the first ones first."""
+    for line in system.strip().split("\n"):
+        passing = [m.span() for one in (PASSING, _NUMBERED) for m in one.finditer(line)]
+        lo = 0
+        for start, end in [*sorted(passing), (len(line), len(line))]:
+            piece = line[lo:start][:_PROPOSED]
+            piece = piece if start == len(line) and lo == 0 else piece.strip(" .,;:")
+            if len(piece) >= _LEAST or (piece and piece == system):
+                yield piece
+            lo = max(lo, end)
+
+
+def _alike(wanted: Any, found: Any) -> float:
+    """Returns how much of a matcher's text stands in what it was held against."""
+    text = wanted if isinstance(wanted, str) else ""
+    if isinstance(wanted, Mapping) and len(wanted) == 1:
+        (inner,) = wanted.values()
+        text = inner if isinstance(inner, str) else ""
+    if not text or not isinstance(found, str):
+        return 0.0
+    same = SequenceMatcher(None, text, found[: 2 * len(text)], autojunk=False)
+    return sum(b.size for b in same.get_matching_blocks() if b.size >= _COMMON) / len(text)
 
 
 def system_of(asked: Asked) -> str:

@@ -142,6 +142,59 @@ def test_the_proposed_rule_is_short_yaml(system: str, rule: str) -> None:
     assert rule_lines("triage", system) == ["  agents:", f"    triage: {{system: {rule}}}"]
 
 
+@pytest.mark.parametrize(
+    ("system", "others", "rule"),
+    [
+        (
+            "Today is 2026-01-05. You are the billing agent.", [],
+            'system: {$contains: "You are the billing agent"}',
+        ),
+        ("You help customer C-20417 with refunds.", [], 'system: {$starts: "You help customer"}'),
+        (
+            "You are helpful.\nYou sell.", ["You are helpful.\nYou repair."],
+            'system: {$contains: "You sell."}',
+        ),
+        ("2026-01-05\nSell.", [], 'system: {$contains: "Sell."}'),
+        ("Be kind.", ["Be kind."], 'system: {$eq: "Be kind."}, tools: {$has: [look]}'),
+        ("Be kind.", ["Be kind. Be brief."], 'system: {$eq: "Be kind."}'),
+    ],
+)  # fmt: skip
+def test_the_proposed_rule_holds_tomorrow_and_of_no_other_agent(
+    system: str, others: list[str], rule: str
+) -> None:
+    lines = rule_lines("triage", system, others, ["look"])
+
+    assert lines == ["  agents:", f"    triage: {{{rule}}}"]
+
+
+def test_what_other_agents_said_is_no_part_of_the_proposed_rule() -> None:
+    attribution = rules(sales={"system": {"$contains": "You sell."}})
+    agent_of(attribution, asked(system="You are helpful.\nYou sell."))
+
+    told = refused(attribution, asked(system="You are helpful.\nYou repair things."))
+
+    assert told.endswith('name: {system: {$contains: "You repair things."}}')
+
+
+@pytest.mark.parametrize(
+    ("near", "told"),
+    [
+        (
+            {"system": {"$starts": "You are the triaje agent"}},
+            "system: {$starts: You are the triaje agent}",
+        ),
+        ({"system": {"$contains": "triage"}, "model": "gpt-5"}, "model: gpt-5"),
+        ({"system": "You are a triage agent"}, "system: You are a triage agent"),
+    ],
+)  # fmt: skip
+def test_the_rule_that_nearly_fits_is_shown(near: dict[str, Any], told: str) -> None:
+    attribution = rules(sales={"system": "Never."}, triage=near, other={"model": "claude"})
+
+    assert f"\nNearly fits: the rule of `triage`, but for `{told}`.\n" in refused(
+        attribution, asked()
+    )
+
+
 @pytest.mark.parametrize("system", ["Short.", "  Indented.\nMore.", "First.\n\nThen.", "x" * 80])
 def test_the_proposed_rule_holds_of_the_call(system: str) -> None:
     text = "\n".join(rule_lines("triage", system))
