@@ -63,7 +63,6 @@ class FlightLog:
 
     def __init__(self, cockpit: Cockpit) -> None:
         self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
-        """The tools of which the scenario says to whom they pass control."""
         self.names, self.loops = Names(self.scribe.handoff_tools.ruled), Loops()
         self._state, self._beside = HeldState(self.scribe), Beside[Flight](self.scribe)
         self.next_number = itertools.count(1).__next__
