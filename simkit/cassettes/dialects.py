@@ -106,11 +106,20 @@ def _extra(found: Any, at: _At) -> Extra:
         extra = msgspec.convert(found, Extra)
     except msgspec.ValidationError as error:
         raise Misfit(at, f"this is not what simkit writes: {error}") from None
+    except UnicodeEncodeError:  # As a key, or a value of another type, msgspec refuses it so.
+        raise Misfit(at, "half a surrogate is no character") from None
     if extra.ends not in ("", "cut", "timeout"):
         raise Misfit((*at, "ends"), f"{extra.ends!r} is not known; known: cut, timeout")
     if min((*extra.chunks, *extra.offsets_ms, extra.turn, extra.call), default=0) < 0:
         raise Misfit(at, "numbers here cannot be negative")
-    for text in (extra.agent, extra.session, extra.scenario, extra.protocol, extra.recorded_at):
+    for text in (
+        extra.agent,
+        extra.session,
+        extra.scenario,
+        extra.protocol,
+        extra.key,
+        extra.recorded_at,
+    ):
         _sound(text, at)
     return extra
 

@@ -71,7 +71,8 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
             return end_of(text_of(found) or text)
         if self.operator not in _SEARCHED:
             return shown
-        return near(text, texts_in({self.operator: self.operand})) or shown
+        is_json = text_of(found) is None
+        return near(text, texts_in({self.operator: self.operand}), is_json=is_json) or shown
 
 
 Misses: TypeAlias = Callable[[Any], Iterable[Miss]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
@@ -50,14 +50,17 @@ def differing(one: str, other: str) -> tuple[str, str]:
     return _window(one, start), _window(other, start)
 
 
-def near(text: str, wanted: Sequence[str]) -> str:
-    """Returns a long text cut around the place nearest to one of those wanted; else nothing."""
+def near(text: str, wanted: Sequence[str], *, is_json: bool = False) -> str:
+    """Returns a long text cut around the place nearest to one of those wanted; else nothing.
+
+    The JSON of a value is shown as it is searched, without quotes of its own around it.
+    """
     blocks = [common_block(text, one) for one in wanted]
     start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
     if size < _BLOCK_LEAST:
         return ""
     end = min(len(text), max(0, start - _BEFORE) + LINE_MAX - _BEFORE)
-    return _window(text, max(0, end - LINE_MAX + _BEFORE))
+    return _window(text, max(0, end - LINE_MAX + _BEFORE), _as_is if is_json else _quoted)
 
 
 def end_of(text: str) -> str:
@@ -72,14 +75,18 @@ def common_block(text: str, wanted: str) -> tuple[int, int]:
     return block.a, block.size
 
 
-def _window(text: str, start: int) -> str:
+def _window(text: str, start: int, shown: Callable[[str], str] | None = None) -> str:
     end = start + LINE_MAX - _BEFORE
     before, after = "…" if start else "", "…" if end < len(text) else ""
-    return f"{before}{_quoted(text[start:end])}{after}"
+    return f"{before}{(shown or _quoted)(text[start:end])}{after}"
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+
+
+def _as_is(text: str) -> str:
+    return text
 
 
 def _quoted(text: str) -> str:

@@ -279,3 +279,26 @@ def test_words_that_a_newer_version_adds_are_passed_over() -> None:
     (item,) = loads(content.encode(), "a.json").interactions
 
     assert item.agent == "a"
+
+
+@pytest.mark.parametrize(
+    "extra", [{"\ud800": 1}, {"agent": "\ud800"}, {"turn": "\ud800"}, {"key": "\ud800"}], ids=str
+)
+def test_half_a_surrogate_among_what_simkit_adds_is_refused(
+    extra: dict[str, object], tmp_path: Path
+) -> None:
+    file = tmp_path / "a.json"
+    tree = {
+        "version": 1,
+        "interactions": [
+            {
+                "request": {"method": "GET", "uri": "/"},
+                "response": {"status": {"code": 200}, "headers": {}, "body": {"string": ""}},
+                "simkit": extra,
+            }
+        ],
+    }
+    file.write_text(json.dumps(tree), encoding="utf-8")
+
+    with pytest.raises(CassetteInvalid, match="half a surrogate is no character"):
+        load(file)
