@@ -26,7 +26,7 @@ from simkit.adapters.entry import (
     is_factory,
     made_by,
 )
-from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
+from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
@@ -35,6 +35,7 @@ from simkit.adapters.pools import carrying_contexts, taking_turns
 from simkit.adapters.renaming import RenamingSink
 from simkit.adapters.rules import check_agents, check_nodes, handoff_tools_of, refuse_nodes
 from simkit.adapters.scribe import Scribe
+from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
 from simkit.adapters.surroundings import surroundings
 from simkit.adapters.thread_turns import ThreadTurns

@@ -17,9 +17,10 @@ import msgspec
 from simkit import events as e
 from simkit.adapters.attribution import AGENT_HEADER, Attribution
 from simkit.adapters.driver import Script, facts_of
-from simkit.adapters.gate import Answerer, ModelGate, ScriptedAnswers
+from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.rules import handoff_tools_of
 from simkit.adapters.scribe import Scribe
+from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.served_sessions import SessionMarks
 from simkit.context.tokens import counter_named
 from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid

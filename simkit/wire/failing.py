@@ -160,6 +160,11 @@ def patience_ms(request: HttpRequest) -> int | None:
     return None if seconds is None else round(seconds * 1_000)
 
 
+def is_clients_own_attempt(request: HttpRequest) -> bool:
+    """Whether a client says that it tries again by itself, as OpenAI's and Anthropic's do."""
+    return (seconds_of(header(request.headers, "x-stainless-retry-count")) or 0) > 0
+
+
 def kind_of_status(status: int) -> str:
     """Returns the kind of a failure of which nothing else is known."""
     usual = "invalid_request" if 400 <= status < 500 else "server_error"

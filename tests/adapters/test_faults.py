@@ -77,6 +77,35 @@ def test_clients_try_again_where_no_answer_came_at_times_that_the_seed_decides(
 
 
 @pytest.mark.parametrize("desk", CLIENTS)
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("{error: connection}", "connection"),
+        ("{error: timeout}", "timeout"),
+        ("{error: {type: rate_limit, retry_after: 2}}", "rate_limit"),
+        ("{error: {type: overloaded, retry_after: 1}}", "overloaded"),
+        ("{text: Too late., latency_ms: 700000}", "timeout"),
+    ],
+)
+def test_a_failure_that_nothing_follows_reaches_the_code_whatever_its_client_tries(
+    desk: str, line: str, kind: str
+) -> None:
+    told = ran(desk, line, expect=f"{{error: {{type: {kind}}}}}")
+
+    assert [attempt for _, attempt in attempts(told)] == [2, 3]
+    assert [one.error for one in told.events(ModelFailed)] == [kind, kind, kind]
+    assert found(told) == []
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
+def test_lines_that_follow_answer_the_attempts_of_a_client(desk: str) -> None:
+    told = ran(desk, "{error: timeout}", "{error: connection}", "Done.", expect="{reply: Done.}")
+
+    assert [one.error for one in told.events(ModelFailed)] == ["timeout", "connection"]
+    assert found(told) == []
+
+
+@pytest.mark.parametrize("desk", CLIENTS)
 def test_an_answer_that_comes_later_than_its_client_waits_is_a_timeout(desk: str) -> None:
     told = ran(desk, "{text: Too late., latency_ms: 700000}", "Done.", expect="{reply: Done.}")
 

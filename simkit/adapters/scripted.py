@@ -1,0 +1,178 @@
+"""Answers of a scenario's reply lines, as the provider that was asked would give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from simkit import messages as m
+from simkit.adapters.activations import Run
+from simkit.adapters.handoff_calls import agents_named, args_for, misfit_of, passes_to
+from simkit.adapters.hearing import Call, concluded
+from simkit.adapters.output_calls import args_of, output_tool
+from simkit.adapters.scribe import Scribe
+from simkit.context.tokens import tokens_of
+from simkit.errors import ScriptBroken, ScriptMisfit
+from simkit.failures import FAILURES
+from simkit.messages import Answer, Message, ToolCall, Usage
+from simkit.ports import Model, ModelRequest
+from simkit.runtime.parsing import parsed
+from simkit.source import near, path_text
+from simkit.transports.gate import Decision
+from simkit.wire.failing import patience_ms
+from simkit.wire.http import bytewise
+from simkit.wire.values import Asked, Offer, Said
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ScriptedAnswers:
+    """Answers model calls from the scenario's reply lines, in the provider's words."""
+
+    def __init__(
+        self, scribe: Scribe, model: Model, has_lines: Callable[[str], bool],
+        is_marked: Callable[[Run], bool],
+    ) -> None:  # fmt: skip
+        """``is_marked`` says whether user code itself says when a run is over."""
+        self._scribe, self._model, self.has_lines = scribe, model, has_lines
+        self.is_marked = is_marked
+        self.misfit = ""
+        """What was wrong with the handoff that was answered last, by its tool's schema."""
+
+    def decide(self, call: Call) -> Decision | m.Fails:
+        """Returns the next line's answer, or failure; raises ReplyMissing or ScriptBroken."""
+        scribe, run, asked = self._scribe, call.run, call.asked
+        self.misfit = ""
+        answer = self._model.answer(self._request(call))
+        patience = patience_ms(call.request)
+        if patience is not None and answer.latency_ms > patience:
+            known = FAILURES["timeout"]
+            return m.Fails("timeout", known.status, known.message)
+        scribe.clock.advance_to(scribe.clock.now() + answer.latency_ms)
+        reply = answer.reply
+        if isinstance(reply, m.Fails):
+            return reply
+        message, kind = self._message(reply, call)
+        if isinstance(reply, m.Handoff):
+            self.misfit = _misfit(reply, answer.line, message.calls[0], call, scribe.turn)
+        usage = self._usage(answer, message, asked)
+        said = scribe.replied(run, call.id, message, kind, answer.usage)
+        if not self.is_marked(run):
+            concluded(scribe, run, said)
+        chunks = None if answer.chunks == "bytes" else answer.chunks
+        message = self._in_its_ids(message, call)
+        served = call.protocol.served(Said(call.id, message, usage, chunks), asked)
+        if answer.chunks == "bytes":
+            served = bytewise(served)
+        call.chains.remember(call.protocol, served, asked, message)
+        return served
+
+    def _in_its_ids(self, message: Message, call: Call) -> Message:
+        """Returns a message whose calls have ids as the provider that was asked makes them."""
+        prefix, served_id = call.protocol.call_prefix, self._scribe.served_id
+        calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
+        return msgspec.structs.replace(message, calls=calls)
+
+    def _request(self, call: Call) -> ModelRequest:
+        asked, agent = call.asked, call.run.agent
+        tools = tuple(offer.name for offer in asked.offers)
+        return ModelRequest(
+            agent, self._scribe.turn, call.run.id, call.id, tools, asked.output,
+            lambda: asked.messages, dict, lambda text: parsed(text, "auto", agent)[0],
+            {offer.name: offer.schema for offer in asked.offers if offer.schema is not None},
+        )  # fmt: skip
+
+    def _message(self, reply: m.Reply, call: Call) -> tuple[Message, str]:
+        """Returns what the model says, and what kind of answer it is."""
+        asked, agent = call.asked, call.run.agent
+        if isinstance(reply, m.Text):
+            return Message("assistant", reply.text), "text"
+        if isinstance(reply, m.Structured):
+            tool = output_tool(asked, reply.value, call.run.output_tools)
+            if tool is not None:
+                # How structured output is asked of providers that know no schema for it.
+                args = args_of(reply.value, tool)
+                made = ToolCall(self._scribe.new_call_id(), tool.name, args)
+                return Message("assistant", calls=(made,)), "calls"
+            text = _encode(reply.value).decode()
+            return Message("assistant", text, data=reply.value), "json"
+        if isinstance(reply, m.Calls):
+            calls = tuple(
+                ToolCall(self._scribe.new_call_id(), line.tool, line.args) for line in reply.calls
+            )
+            return Message("assistant", reply.text, calls=calls), "calls"
+        if isinstance(reply, m.Handoff):
+            return Message("assistant", reply.text, calls=(self._handoff(reply, call),)), "handoff"
+        raise ScriptBroken(
+            f"agent {agent!r} is served over the wire, where no model can answer with "
+            f"`{type(reply).__name__.lower()}`: providers know text, JSON, calls and errors.",
+            ("turns", self._scribe.turn - 1, "replies", agent),
+        )
+
+    def _handoff(self, reply: m.Handoff, call: Call) -> ToolCall:
+        """Returns the call by which the offered tools pass control to an agent."""
+        tools = self._scribe.handoff_tools
+        routers, target_of = tools.routers, tools.target_of
+        offers = [
+            offer
+            for offer in call.asked.offers
+            if target_of(offer.name) == reply.to
+            or passes_to(offer.schema, routers.get(offer.name), reply.to)
+        ]
+        tool = next((one for one in offers if one.name == reply.type), next(iter(offers), None))
+        if tool is None:
+            names = ", ".join(_shown(offer, routers) for offer in call.asked.offers) or "none"
+            targets = (target_of(offer.name) for offer in call.asked.offers)
+            nearest = near(reply.to, filter(None, targets))
+            hint = f" Did you mean {nearest!r}?" if nearest else ""
+            raise ScriptMisfit(
+                f"agent {call.run.agent!r} is offered no tool that passes control to "
+                f"{reply.to!r}.{hint} Offered: {names}.\n"
+                f"Name the tool under `agents: {{{reply.to}: {{handoff: …}}}}`.",
+                ("turns", self._scribe.turn - 1, "replies", call.run.agent),
+            )
+        try:
+            args = args_for(reply, tool.schema)
+        except ValueError as problem:
+            raise ScriptMisfit(
+                f"agent {call.run.agent!r} cannot hand off to {reply.to!r} by `{tool.name}`: "
+                f"{problem}. Write `payload: {{KEY: …}}`.",
+                ("turns", self._scribe.turn - 1, "replies", call.run.agent),
+            ) from problem
+        if tool.name in routers:
+            args = {routers[tool.name]: reply.to, **args}
+        return ToolCall(self._scribe.new_call_id(), tool.name, args)
+
+    def _usage(self, answer: Answer, message: Message, asked: Asked) -> Usage:
+        count, said = self._scribe.count, answer.usage
+        sent = said.input_tokens if said is not None else None
+        back = said.output_tokens if said is not None else None
+        return Usage(
+            sum(tokens_of(one, count) for one in asked.messages) if sent is None else sent,
+            tokens_of(message, count) if back is None else back,
+        )
+
+
+def _shown(offer: Offer, routers: Mapping[str, str]) -> str:
+    """Returns a tool's name, with the agents to which it may pass control."""
+    named = agents_named(offer.schema, routers.get(offer.name))
+    return f"{offer.name} (to {', '.join(named)})" if named else offer.name
+
+
+def _misfit(line: m.Handoff, place: int | None, made: ToolCall, call: Call, turn: int) -> str:
+    """Says what a handoff's tool takes otherwise; empty where it takes what the line says.
+
+    It is no error by itself: how the pipeline copes with it may be what is tested.
+    """
+    schema = next((one.schema for one in call.asked.offers if one.name == made.name), None)
+    wrong = misfit_of(made.args, schema)
+    at = () if place is None else (place,)
+    where = path_text(("turns", turn - 1, "replies", call.run.agent, *at))
+    return (
+        f"The payload of the handoff to {line.to!r} under {where} is not what `{made.name}` takes: "
+        f"{wrong}."
+        if wrong
+        else ""
+    )
