@@ -34,6 +34,7 @@ Feature: The fitness coach
     And the workout coach handed off to the workout analyst with distance_km 8
     And what the workout analyst received has handoff_context that has from "workout_coach" and payload that has distance_km 8
     And the context of the workout analyst has the sections instructions, handoff and current_message
+    And the instructions of the workout analyst contain "You analyse workouts."
     And the context of the workout analyst includes "distance_km"
     And the reply is "12 % faster."
 
@@ -94,3 +95,16 @@ Feature: The fitness coach
     And nutrition replies "Porridge."
     Then the history of nutrition has 24 items
     And the history of nutrition contains "porridge" and "A good start."
+  Scenario: A question is simple or complex, and nothing else
+    When the user says "I ate pizza for lunch"
+    And the router decides primary_agent "nutrition" and complexity "simple"
+    And nutrition replies "Enjoy it."
+    Then the settings of the context of the router have output that has properties that has complexity that has enum that contains "simple" and "complex"
+
+  Scenario: What a tool says is no error unless it failed
+    Given log_meal returns kcal 300
+    When the user says "I ate soup"
+    And the router decides primary_agent "nutrition" and complexity "simple"
+    And nutrition calls log_meal with food "soup"
+    And nutrition replies "Logged your soup."
+    Then the state's errors are empty

@@ -46,6 +46,7 @@ Feature: Each task goes to its specialist
     And the general project agent delegated to the content analysis agent
     And the general project agent delegated to the story analysis agent
     And the context of the story analysis agent includes "tension"
+    And a handoff from the general project agent to the story analysis agent as analysis delegation must carry content_to_analyze, analysis_type and criteria
     And the reply is "Clear, but without tension."
 
   Scenario: A story and a circuit come from two hands
@@ -63,4 +64,5 @@ Feature: Each task goes to its specialist
     And the general project agent replies "Here are both."
     Then the general project agent handed off to the electronics agent as generation delegation with style_guide "schematic"
     And the context of the electronics agent includes "volts"
+    And a handoff from the general project agent to the electronics agent as generation delegation must carry generation_context, style_guide and constraints
     And the reply is "Here are both."

@@ -53,6 +53,11 @@ Feature: The life of a task
       And process was not asked
       And the state has no stages
 
+    Scenario: A task whose request says nothing does not start
+      When the user sends request ""
+      Then the turn ends with the error InputInvalid that says "request"
+      And process was not asked
+
     Scenario: What is no result does not leave
       When the user sends request "find the login"
       And process replies "I found nothing."
