@@ -135,3 +135,23 @@ Feature: From a question to its answer
       And the history of research has 10 items
       And the context of research excludes "Question 2"
       And what the orchestrator received has messages that have 13 items
+
+    Scenario: Who asks back reads the last ten messages, too
+      Given the state has these messages:
+        | user      | Question 1 |
+        | assistant | Answer 1   |
+        | user      | Question 2 |
+        | assistant | Answer 2   |
+        | user      | Question 3 |
+        | assistant | Answer 3   |
+        | user      | Question 4 |
+        | assistant | Answer 4   |
+        | user      | Question 5 |
+        | assistant | Answer 5   |
+        | user      | Question 6 |
+        | assistant | Answer 6   |
+      When the user says "And that one?"
+      And the orchestrator replies "CLARIFICATION"
+      And clarification replies "Which one?"
+      Then the history of clarification has 10 items
+      And the context of clarification excludes "Question 2"
