@@ -10,11 +10,13 @@ from typing import Final
 
 from simkit.output import echo, mark, styled
 from simkit.report.table import TABLE_WIDTH
-from simkit.report.wording import WIDTH, Paint, plain
+from simkit.report.wording import WIDTH, Paint, plain, set_columns
 from simkit.words import short
 
-TABLE_WIDTH_LEAST: Final = 96
-"""A narrower table would cut what agents say; on a narrower terminal its lines wrap."""
+COLUMNS_LEAST: Final = 40
+"""A narrower terminal wraps lines."""
+INDENT: Final = 4
+"""Columns before a table."""
 PROGRESS_AFTER_S: Final = 0.5
 PROGRESS_EVERY_S: Final = 0.1
 
@@ -25,15 +27,25 @@ def paint_for(color: bool) -> Paint:
 
 
 def wants_color() -> bool:
-    """Whether stdout is a terminal of somebody who has not set NO_COLOR."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """Whether stdout is a terminal, or FORCE_COLOR takes it for one; NO_COLOR denies both."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    forced = os.environ.get("FORCE_COLOR", "")
+    if forced:
+        return forced not in ("0", "false")
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def table_width() -> int:
     """How wide a table is: what fits on the terminal, if stdout is one, within limits."""
     if not sys.stdout.isatty():
         return TABLE_WIDTH
-    return min(TABLE_WIDTH, max(TABLE_WIDTH_LEAST, shutil.get_terminal_size().columns - 4))
+    return min(TABLE_WIDTH, max(COLUMNS_LEAST, shutil.get_terminal_size().columns) - INDENT)
+
+
+def fit_terminal() -> None:
+    """Let what is printed from here on be as wide as the terminal, if stdout is one."""
+    set_columns(table_width() + INDENT)
 
 
 class Progress:

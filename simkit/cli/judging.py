@@ -14,7 +14,7 @@ import msgspec
 
 from simkit import __version__
 from simkit.cli import bug_text
-from simkit.cli.console import paint_for, table_width, wants_color
+from simkit.cli.console import fit_terminal, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.traces import Scenarios, Stored, stored, trace_files, unchanged
 from simkit.errors import SimkitError, TraceError
@@ -68,6 +68,7 @@ def judge_traces(
 
 def _judged(paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool) -> int:
     began = time.perf_counter()
+    fit_terminal()
     files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in _at(path)))
     is_long = len(files) == 1 and not quiet
     runner = _Judge(

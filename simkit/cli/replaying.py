@@ -10,7 +10,7 @@ import msgspec
 
 from simkit import __version__
 from simkit.adapters.libraries import libraries
-from simkit.cli.console import Progress, paint_for, table_width, wants_color
+from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, run_all
 from simkit.cli.selection import (
     DEFAULT_PATH,
@@ -32,7 +32,9 @@ from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.json import json_text
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
+from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
+from simkit.report.wording import wrapped
 from simkit.scenario.items import PIPELINE_SUFFIX, Item, misnamed
 from simkit.words import counted
 
@@ -69,6 +71,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 def replay(call: Call) -> int:
     """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
     began = time.perf_counter()
+    fit_terminal()
     selection = selection_of(call)
     if selection is None:
         echo("nothing failed when it last ran")
@@ -247,11 +250,14 @@ class _Printer:
             echo(findings_text(result.findings[-1:], self._paint))
             echo(f"\nreproduce: {result.reproduce} --verify\n")
         equal = count - len(differing)
-        echo(
+        text = (
             f"verified: {counted(count, 'scenario')} ran twice, the second time with "
             f"PYTHONHASHSEED={other_hash_seed()} and {DAYS_LATER} days later; "
-            f"{equal} of {counted(count, 'digest')} {'is' if equal == 1 else 'are'} equal\n"
+            f"{equal} of {counted(count, 'digest')} {'is' if equal == 1 else 'are'} equal"
         )
+        for line in wrapped(text, "", "  ") if table_width() < TABLE_WIDTH else [text]:
+            echo(line)
+        echo()
 
     def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
         """Print what came of those that ran before the user stopped."""

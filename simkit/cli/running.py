@@ -22,7 +22,7 @@ import msgspec
 
 from simkit.accepting import Proposal, fixes
 from simkit.cli import bug_text
-from simkit.cli.console import paint_for
+from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import Entry
 from simkit.errors import SimkitError
@@ -38,8 +38,15 @@ from simkit.report.outcomes import not_run, result_of
 from simkit.report.results import Result
 from simkit.report.states import state_lines
 from simkit.report.table import TABLE_WIDTH, table
-from simkit.report.text import result_text, title_line, warning_lines
+from simkit.report.text import (
+    judged_text,
+    reproduce_line,
+    result_text,
+    title_line,
+    warning_lines,
+)
 from simkit.report.timeline import Row, rows_of, selected
+from simkit.report.wording import set_columns, wrapped
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.implementing import HOLDS, Standing
 from simkit.scenario.items import Item
@@ -304,11 +311,16 @@ class Runner:
         """Word a result, without secrets; ``outcome`` holds none already."""
         result = without_secrets(result, self._redactor)
         details = self._job.details
+        set_columns(self._job.width + INDENT)
         is_long = details == "all" or (details == "failing" and result.failed)
         blocks = []
         if outcome is not None and prepared is not None and (is_long or self._job.show):
             blocks += list(self._pictures(result, prepared, outcome, is_long))
-        blocks.append(result_text(result, self._paint) if is_long or result.failed else "")
+        if result.failed:
+            # Why it failed comes first; what happened, and how to see it again, after that.
+            blocks = [judged_text(result, self._paint), *blocks, reproduce_line(result)]
+        elif is_long:
+            blocks.append(result_text(result, self._paint))
         title = f"  {title_line(result, self._paint)}"
         if not (is_long or result.failed):
             title = "\n".join((title, *warning_lines(result, self._paint)))
@@ -321,7 +333,9 @@ class Runner:
         job, paint = self._job, self._paint
         view = view_of(outcome.trace.events)
         if is_long:
-            yield paint(f"    {facts(result)}", "quiet")
+            line = facts(result)
+            lines = wrapped(line, width=job.width) if job.width < TABLE_WIDTH else [line]
+            yield "\n".join(paint(f"    {one}", "quiet") for one in lines)
             rows = rows_of(view)
             chosen = selected(rows, job.turn, job.agent)
             who = "node" if view.pipeline.flow == "graph" else "agent"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tabulate import tabulate
@@ -17,15 +17,20 @@ SAID_LEAST: Final = 20
 """The width that the first wrapped column has, if it needs it, before others get more than their
 words need."""
 CELL_LINES_MAX: Final = 3
+STACKED_BELOW: Final = 96
+"""Columns below which a table would cut what agents say, or break words."""
 
 
 def table(rows: Sequence[Row], width: int = TABLE_WIDTH, who: str = "agent") -> list[str]:
     """Returns the rows as lines of a table; handoffs and inputs only where there are some.
 
-    ``who`` heads the column of agents.
+    ``who`` heads the column of agents. On lines too narrow for a table the cells of a row stand
+    below each other.
     """
     if not rows:
         return []
+    if width < STACKED_BELOW:
+        return [line for place in range(len(rows)) for line in _stacked(rows, place, width)]
     columns = _columns(rows)
     heads = ["turn", "time", who, "sent", "tokens", "dropped"]
     fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
@@ -48,6 +53,32 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
     if any(handoffs):
         columns["handoff"] = handoffs
     return {**columns, "state written": wrote}
+
+
+def _stacked(rows: Sequence[Row], place: int, width: int) -> Iterator[str]:
+    """Yields a row as a line that says who and when, and its cells below."""
+    row = rows[place]
+    is_first = place == 0 or rows[place - 1].turn != row.turn
+    turn = f"turn {row.turn}, " if row.turn and is_first else ""
+    numbers = [
+        f"{name} {count}"
+        for name, count in (
+            ("sent", row.messages),
+            ("tokens", row.tokens),
+            ("dropped", row.dropped),
+        )
+        if count is not None
+    ]
+    head = f"{turn}{row.agent} at {moment(row.at)}"
+    yield short(f"{head}: {', '.join(numbers)}" if numbers else head, width)
+    cells = {
+        "": row.answered, "input: ": row.input, "handoff: ": row.handoff,
+        "wrote: ": ", ".join(row.wrote),
+    }  # fmt: skip
+    for name, text in cells.items():
+        if text:
+            cell = _wrapped_cell(f"{name}{text}", width - 4)
+            yield from (f"    {line}" for line in cell.split("\n"))
 
 
 _ALIGNED: Final = ("right", "right", "left", "right", "right", "right")

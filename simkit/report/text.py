@@ -19,7 +19,7 @@ import msgspec
 from simkit.expect.findings import CLAIM, Difference, Finding
 from simkit.report.grouping import Group, grouped
 from simkit.report.results import OutcomeName, Result, Summary
-from simkit.report.wording import WIDTH, Paint, Tone, plain, wrapped
+from simkit.report.wording import Paint, Tone, columns, plain, wrapped
 from simkit.words import counted, short
 
 FINDINGS_MAX: Final = 30
@@ -86,7 +86,7 @@ def _headline(finding: Finding, paint: Paint) -> Iterator[str]:
     if finding.severity == "W":
         lead += "warning "
     first, *rest = wrapped(headline(finding), lead, "  ")
-    tone: Tone = "warning" if finding.severity == "W" else "strong"
+    tone: Tone = "warning" if finding.severity == "W" else "bad"
     yield paint(first, tone)
     for line in rest:
         yield paint(line, tone)
@@ -108,7 +108,7 @@ def _difference_lines(difference: Difference, paint: Paint) -> Iterator[str]:
     at = f"at {difference.at}: " if difference.at else ""
     if difference.wanted or difference.found:
         wanted, found = difference.wanted, difference.found
-        if len(f"  {at}wanted {wanted}, found {found}") <= WIDTH:
+        if len(f"  {at}wanted {wanted}, found {found}") <= columns():
             yield f"  {at}wanted {paint(wanted, 'good')}, found {paint(found, 'bad')}"
         else:
             if at:
@@ -132,6 +132,17 @@ def result_text(result: Result, paint: Paint = plain) -> str:
 
     Of many findings the first are shown; the JSON format holds all of them.
     """
+    blocks = (judged_text(result, paint), reproduce_line(result))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def reproduce_line(result: Result) -> str:
+    """Returns the command that runs a scenario again, if it failed."""
+    return f"reproduce: {result.reproduce}" if result.failed else ""
+
+
+def judged_text(result: Result, paint: Paint = plain) -> str:
+    """Returns a scenario's findings, warnings and notes."""
     blocks = [
         result.error,
         findings_text(result.findings, paint, FINDINGS_MAX),
@@ -144,7 +155,6 @@ def result_text(result: Result, paint: Paint = plain) -> str:
             for line in wrapped(headline(finding), "noted: ")
         ),
         _more(result.noted, NOTED_MAX, "noted finding"),
-        f"reproduce: {result.reproduce}" if result.failed else "",
     ]
     return "\n\n".join(block for block in blocks if block)
 
@@ -158,7 +168,7 @@ def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
     """Yields a scenario's first warnings, each on one line."""
     indent = " " * 10
     for finding in result.warnings[:WARNING_LINES_MAX]:
-        line = short(f"warning {headline(finding)}", WIDTH - len(indent))
+        line = short(f"warning {headline(finding)}", columns() - len(indent))
         yield indent + paint(line, "warning")
     rest = len(result.warnings) - WARNING_LINES_MAX
     if rest > 0:

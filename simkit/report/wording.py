@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
 from simkit.messages import Dropped, Message, ToolCall
@@ -12,9 +13,22 @@ from simkit.paths import as_text
 WIDTH: Final = 100
 """The most columns of a line; what a user wrote himself is never wrapped."""
 
+_columns: ContextVar[int] = ContextVar("columns", default=WIDTH)
+"""The columns of lines that are made now: a narrow terminal has fewer than WIDTH."""
+
 Tone = Literal["good", "bad", "warning", "quiet", "strong"]
 Paint: TypeAlias = Callable[[str, Tone], str]
 """Puts a tone on a text; the terminal's colours are one way to do it."""
+
+
+def columns() -> int:
+    """Return the most columns of a line here."""
+    return _columns.get()
+
+
+def set_columns(count: int) -> None:
+    """Let lines from here on have no more columns than a terminal has, and at most WIDTH."""
+    _columns.set(min(WIDTH, count))
 
 
 def plain(text: str, _tone: Tone) -> str:
@@ -71,12 +85,15 @@ def _passes_to(call: ToolCall) -> str:
     return f" → {call.to}" if call.to else ""
 
 
-def wrapped(text: str, first: str = "", rest: str | None = None, width: int = WIDTH) -> list[str]:
+def wrapped(
+    text: str, first: str = "", rest: str | None = None, width: int | None = None
+) -> list[str]:
     """Returns a text in lines of at most ``width`` columns, its own line ends kept.
 
     ``first`` stands before the first line, ``rest`` before the others (default: as many spaces).
     """
     rest = " " * len(first) if rest is None else rest
+    width = columns() if width is None else width
     lines: list[str] = []
     for paragraph in text.split("\n"):
         lead = rest if lines else first

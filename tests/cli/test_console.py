@@ -31,12 +31,43 @@ def test_a_terminal_gets_colours_unless_its_user_wants_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     assert wants_color() is False
 
     monkeypatch.setattr(sys, "stdout", Terminal())
     assert wants_color() is True
 
     monkeypatch.setenv("NO_COLOR", "1")
+    assert wants_color() is False
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_wanted"),
+    [
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "0"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": ""}, False),
+    ],
+)
+def test_colours_are_forced_where_nobody_looks(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], is_wanted: bool
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert wants_color() is is_wanted
+
+
+def test_a_dumb_terminal_gets_no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+
     assert wants_color() is False
 
 
@@ -77,7 +108,7 @@ def test_nothing_is_shown_where_nobody_looks_or_for_a_single_scenario(
     assert (pipe.getvalue(), terminal.getvalue()) == ("", "")
 
 
-@pytest.mark.parametrize(("columns", "width"), [(200, 120), (110, 106), (80, 96)])
+@pytest.mark.parametrize(("columns", "width"), [(200, 120), (110, 106), (80, 76), (20, 36)])
 def test_a_table_fits_on_the_terminal_within_limits(
     monkeypatch: pytest.MonkeyPatch, columns: int, width: int
 ) -> None:

@@ -162,6 +162,19 @@ FAILED = """\
 scenarios/refund.scenario.yaml
   FAILED  the refund agent is told the order, and no more
 
+scenarios/refund.scenario.yaml:18:22: context.refunds.includes[0] matches no message (turn 1, call
+  [0])
+    includes: [{$contains: A-1042}]
+  the context holds 2 messages:
+    [0] system refunds: You refund orders.
+    [1] user (turn 1): My headphones are broken, I want my money back
+
+scenarios/refund.scenario.yaml:5:5: warning HND-12: nothing of the payload that 'triage' handed to
+  'refunds' in turn 1 is in what 'refunds' is sent (call [0])
+  HND-12 context-ignored: every key of a delivered payload that its contract requires reaches one of
+    the target's contexts
+  → Add a `handoff` section to the target's recipe, or leave the payload out.
+
     scenarios/refund.scenario.yaml:1, pipeline support, 1 turn, 3 model calls, seed 0
 
     turn  time  agent    sent  tokens  dropped  answered                                   \
@@ -178,19 +191,6 @@ handoff             state written
 transfer → refunds
           0 ms  refunds     2      17        0  I have refunded order A-1042.              \
                     messages
-
-scenarios/refund.scenario.yaml:18:22: context.refunds.includes[0] matches no message (turn 1, call
-  [0])
-    includes: [{$contains: A-1042}]
-  the context holds 2 messages:
-    [0] system refunds: You refund orders.
-    [1] user (turn 1): My headphones are broken, I want my money back
-
-scenarios/refund.scenario.yaml:5:5: warning HND-12: nothing of the payload that 'triage' handed to
-  'refunds' in turn 1 is in what 'refunds' is sent (call [0])
-  HND-12 context-ignored: every key of a delivered payload that its contract requires reaches one of
-    the target's contexts
-  → Add a `handoff` section to the target's recipe, or leave the payload out.
 
 reproduce: simkit replay 'scenarios/refund.scenario.yaml::the refund agent is told the order, and \
 no more' --seed 0

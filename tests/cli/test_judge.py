@@ -52,17 +52,17 @@ def test_a_trace_is_held_against_the_claims_of_today_and_nothing_runs(ran: Call)
 {TRACE}
   FAILED  it holds
 
+scenarios/good.scenario.yaml:10:61: reply does not match (turn 1)
+    turns: [{{user: hi, replies: {{a: [x, y, z]}}, expect: {{reply: bye}}}}]
+  wanted "bye", found "hello"
+  the last run with an output is a's
+
     scenarios/good.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 0
 
     turn  time  agent  sent  tokens  dropped  answered  state written
     ----  ----  -----  ----  ------  -------  --------  -------------
        1  0 ms  user                          hi        messages
           0 ms  a         2       2        0  hello     messages
-
-scenarios/good.scenario.yaml:10:61: reply does not match (turn 1)
-    turns: [{{user: hi, replies: {{a: [x, y, z]}}, expect: {{reply: bye}}}}]
-  wanted "bye", found "hello"
-  the last run with an output is a's
 
 reproduce: simkit judge {TRACE}
 
@@ -123,17 +123,17 @@ def test_the_scenario_can_be_named(ran: Call) -> None:
 {TRACE}
   FAILED  it's wrong
 
+other.scenario.yaml:13:14: reply does not match (turn 1)
+    reply: bye
+  wanted "bye", found "hello"
+  the last run with an output is a's
+
     other.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 0
 
     turn  time  agent  sent  tokens  dropped  answered  state written
     ----  ----  -----  ----  ------  -------  --------  -------------
        1  0 ms  user                          hi        messages
           0 ms  a         2       2        0  hello     messages
-
-other.scenario.yaml:13:14: reply does not match (turn 1)
-    reply: bye
-  wanted "bye", found "hello"
-  the last run with an output is a's
 
 reproduce: simkit judge {TRACE} --scenario 'other.scenario.yaml::it'"'"'s wrong'
 

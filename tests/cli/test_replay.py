@@ -65,14 +65,14 @@ def test_what_fails_is_shown_with_its_findings_and_how_to_run_it_again(simkit: C
 scenarios/bad.scenario.yaml
   FAILED  it's wrong
 
-    scenarios/bad.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 7
-
-{GOOD_TABLE}
 scenarios/bad.scenario.yaml:13:14: reply does not match (turn 1)
     reply: bye
   wanted "bye", found "hello"
   the last run with an output is a's
 
+    scenarios/bad.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 7
+
+{GOOD_TABLE}
 reproduce: simkit replay 'scenarios/bad.scenario.yaml::it'"'"'s wrong' --seed 7
 
 scenarios/good.scenario.yaml
@@ -115,14 +115,14 @@ reproduce: simkit replay scenarios/b.scenario.yaml::misspelt
 
   FAILED  it's wrong
 
-    scenarios/b.scenario.yaml:11, pipeline echo, 1 turn, 1 model call, seed 0
-
-{GOOD_TABLE}
 scenarios/b.scenario.yaml:18:14: reply does not match (turn 1)
     reply: bye
   wanted "bye", found "hello"
   the last run with an output is a's
 
+    scenarios/b.scenario.yaml:11, pipeline echo, 1 turn, 1 model call, seed 0
+
+{GOOD_TABLE}
 reproduce: simkit replay 'scenarios/b.scenario.yaml::it'"'"'s wrong' --seed 0
 
 6 scenarios: 3 held, 1 failed, 2 broken (0.00 s)

@@ -303,7 +303,9 @@ def test_a_turn_that_the_program_does_not_come_to_is_told_once(
 
     done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
 
-    told = done.out[done.out.index("echo.scenario.yaml:6") : done.out.index("reproduce")]
+    told = done.out[
+        done.out.index("echo.scenario.yaml:6") : done.out.index("    echo.scenario.yaml:")
+    ]
     assert " ".join(told.split()) == (
         "echo.scenario.yaml:6:3: the run ended with error ProgramEnded: the program asked nothing "
         "of turn 2: the latest user message of no request held 'bye'. If contexts do not show it, "

@@ -106,7 +106,9 @@ def test_what_is_left_out_and_holds_fails(both: Call) -> None:
     assert (
         "scenarios/talk.scenario.yaml:6:1: the scenario holds on real, which leaves it out: It names none.\n"
         "  → Take it out of `leaves_out`.\n\n"
-        "reproduce: simkit replay 'scenarios/talk.scenario.yaml::it knows its sections' --pipeline real --seed 0\n"
+    ) in done.out
+    assert (
+        "\n\nreproduce: simkit replay 'scenarios/talk.scenario.yaml::it knows its sections' --pipeline real --seed 0\n"
     ) in done.out
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from simkit.report.table import table
 from simkit.report.timeline import Row, rows_of
 from simkit.views import View
@@ -104,3 +106,18 @@ turn  time  agent   sent  tokens  dropped  input              output            
                                            long input a long  many words many words
                                            input a long…      many words many words…"""
     )
+
+
+@pytest.mark.parametrize("width", [56, 76, 95])
+def test_on_narrow_lines_the_cells_of_a_row_stand_below_each_other(
+    view_of_run: Ran, width: int
+) -> None:
+    rows = rows_of(view_of_run())
+
+    lines = table(rows, width)
+
+    assert max(map(len, lines)) <= width
+    assert "turn 1, user at 0 ms" in lines
+    assert not any(line.startswith("----") for line in lines)
+    words = {word for row in rows for word in row.agent.split()}
+    assert words <= set(" ".join(lines).replace(",", " ").replace(":", " ").split())

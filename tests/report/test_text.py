@@ -119,7 +119,9 @@ def test_tones_mark_the_headline_and_both_sides_of_a_difference() -> None:
     short = msgspec.structs.replace(CLAIM, context=(), excerpt="")
     long = msgspec.structs.replace(short, differences=(Difference("", "x" * 60, "y" * 60),))
 
-    headline_ = "<strong>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call [0])</>"
+    headline_ = (
+        "<bad>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call [0])</>"
+    )
     assert findings_text([short], tagged) == (
         f'{headline_}\n  at [1].content: wanted <good>"Logged"</>, found <bad>"Logged your pizza."</>'
     )
