@@ -8,16 +8,14 @@ ranges over it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run, Seen
+from simkit.adapters.call_log import CallLog
 from simkit.adapters.filtering import cuts_between
-from simkit.adapters.handoff_calls import told_by
-from simkit.adapters.handoff_tools import HandoffTools
-from simkit.adapters.pen import Pen
 from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
@@ -32,27 +30,21 @@ from simkit.wire.attachments import is_failed
 from simkit.wire.values import Offer
 
 
-class Scribe(Pen):
+class Scribe(CallLog):
     """Emits the events of one scenario's run; sessions take turns."""
 
     def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
         super().__init__(sink, clock, count, limits)
         self.waits_for = ""
         """The run whose question the user answers next."""
-        self.runs: list[Run] = []
-        """This turn's."""
-        self.requested: list[e.HandoffRequested] = []
-        """This turn's handoffs that were not made yet."""
         self.offered: dict[str, JsonValue] = {}
         """The tools that models were offered so far, with the latest schema of each."""
-        self.handoff_tools = HandoffTools()
         self.given: Mapping[str, JsonValue] = {}
         """What the scenario puts into the state of every session before its first message."""
         self.conversation = ""
         """The channel that holds what was said."""
         self._sessions: dict[str, Session] = {}
-        self._session = Session()
-        self._handoffs = self._agent_runs = 0
+        self._agent_runs = 0
 
     # Turns
 
@@ -173,13 +165,6 @@ class Scribe(Pen):
         if waiting and tools.target_of(waiting[-1].call.name) == agent:
             self._hand_over_by(waiting[-1].call, agent, waiting[-1].run)
 
-    def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
-        """Tells the handoff that a model asks for by a call."""
-        told = told_by(self.handoff_tools.passed_by(call.name, call.args))
-        self.hand_over(
-            run.agent, to, told.payload, type=told.type, query=told.query, run=run, call_id=call.id
-        )
-
     def begin_marked(self, agent: str, around: Run | None) -> Run:
         """Begin a run that user code names; it receives what the run ``around`` it did."""
         seen = around.seen if around is not None else Seen()
@@ -269,22 +254,6 @@ class Scribe(Pen):
             said = session.latest.get(mark) or self._joined(message, run)
             found.append({"$message": said.number})
         return References(found)
-
-    def call_id(self, foreign: str) -> str:
-        """Returns our id for a tool call's foreign one; a new one at its first sight."""
-        ids = self._session.ids
-        if foreign not in ids:
-            ids[foreign] = self.new_call_id()
-        return ids[foreign]
-
-    def new_call_id(self) -> str:
-        """Returns an id for a tool call."""
-        self.numbers.calls += 1
-        return self._session.served(f"call{self.numbers.calls}", "")
-
-    def served_id(self, ours: str, prefix: str) -> str:
-        """Returns the id under which models are served a call, as their provider writes it."""
-        return self._session.served(ours, prefix)
 
     # Model calls
 
@@ -439,79 +408,6 @@ class Scribe(Pen):
         if not said.calls:
             run.final = said
         return said
-
-    # Tools
-
-    def asked(self, foreign: str) -> Asked | None:
-        """Returns the tool call that a model asked for under a foreign id."""
-        return self._session.asked.get(self._session.ids.get(foreign, ""))
-
-    def was_asked_for(self, tool: str) -> bool:
-        """Whether a model has asked for a tool in this turn."""
-        asked = self._session.asked.values()
-        return any(one.call.name == tool and one.run in self.runs for one in asked)
-
-    def pending(self, tool: str) -> Iterator[Asked]:
-        """Yields the calls of a tool that were asked for and not carried out, oldest first."""
-        for asked in self._session.asked.values():
-            if asked.call.name == tool and not asked.is_told:
-                yield asked
-
-    def tool_called(self, asked: Asked, args: JsonValue = None) -> None:
-        """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
-        asked.is_told = True
-        call = asked.call
-        self.sink.emit(
-            e.ToolCalled(
-                *self.at(asked.agent, asked.run), call.id, call.name,
-                call.args if args is None else args,
-            )
-        )  # fmt: skip
-
-    def tool_answered(self, asked: Asked, result: JsonValue = None, error: str = "") -> None:
-        """A tool came back."""
-        if asked.is_answered:
-            return
-        if not asked.is_told:
-            self.tool_called(asked)
-        asked.is_answered = True
-        where = self.at(asked.agent, asked.run)
-        call = asked.call
-        if error:
-            self.sink.emit(e.ToolFailed(*where, call.id, call.name, error))
-        else:
-            self.sink.emit(e.ToolReturned(*where, call.id, call.name, canonical(result)))
-
-    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> Asked:
-        """Returns a call that no model asked for: the pipeline's own code made it."""
-        call = ToolCall(self.new_call_id(), tool, canonical(args))
-        return Asked(call, run.agent if run is not None else "", run or Run("", ""))
-
-    # Handoffs
-
-    def hand_over(
-        self, source: str, to: str, payload: JsonValue = None, *, type: str | None = None,
-        query: str | None = None, run: Run | None = None, call_id: str = "",
-    ) -> None:  # fmt: skip
-        """Control is to pass to another agent; it has when that agent goes to work."""
-        self.numbers.handoffs += 1
-        event = e.HandoffRequested(
-            *self.at(source, run), f"h{self.numbers.handoffs}", source, to, type or "handoff",
-            "transfer", query, canonical(payload), call_id,
-        )  # fmt: skip
-        self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
-        self.sink.emit(event)
-        self.requested.append(event)
-
-    def refused(self, asked: e.HandoffRequested, reason: str) -> None:
-        """A handoff that was asked for is not made."""
-        self.requested.remove(asked)
-        self.sink.emit(
-            e.HandoffRejected(
-                *self.at()[:3], asked.agent, asked.run, asked.handoff, asked.from_agent,
-                asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
-            )
-        )  # fmt: skip
 
 
 def _said_by(message: Message, run: Run | None) -> Message:

@@ -1,0 +1,130 @@
+"""What is told of the tool calls and handoffs that models ask for, and of what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simkit import events as e
+from simkit.adapters.activations import Asked, Run
+from simkit.adapters.handoff_calls import told_by
+from simkit.adapters.handoff_tools import HandoffTools
+from simkit.adapters.pen import Pen
+from simkit.adapters.sessions import Session
+from simkit.context.tokens import Counter
+from simkit.messages import JsonValue, ToolCall
+from simkit.pipeline.model import Limits
+from simkit.ports import Sink
+from simkit.runtime.clock import VirtualClock
+from simkit.trace import canonical
+
+
+class CallLog(Pen):
+    """Writes down who called which tool, and who passes control to whom."""
+
+    def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
+        super().__init__(sink, clock, count, limits)
+        self.runs: list[Run] = []
+        """This turn's."""
+        self.requested: list[e.HandoffRequested] = []
+        """This turn's handoffs that were not made yet."""
+        self.handoff_tools = HandoffTools()
+        self._session = Session()
+        self._handoffs = 0
+
+    # Ids
+
+    def call_id(self, foreign: str) -> str:
+        """Returns our id for a tool call's foreign one; a new one at its first sight."""
+        ids = self._session.ids
+        if foreign not in ids:
+            ids[foreign] = self.new_call_id()
+        return ids[foreign]
+
+    def new_call_id(self) -> str:
+        """Returns an id for a tool call."""
+        self.numbers.calls += 1
+        return self._session.served(f"call{self.numbers.calls}", "")
+
+    def served_id(self, ours: str, prefix: str) -> str:
+        """Returns the id under which models are served a call, as their provider writes it."""
+        return self._session.served(ours, prefix)
+
+    # Tools
+
+    def asked(self, foreign: str) -> Asked | None:
+        """Returns the tool call that a model asked for under a foreign id."""
+        return self._session.asked.get(self._session.ids.get(foreign, ""))
+
+    def was_asked_for(self, tool: str) -> bool:
+        """Whether a model has asked for a tool in this turn."""
+        asked = self._session.asked.values()
+        return any(one.call.name == tool and one.run in self.runs for one in asked)
+
+    def pending(self, tool: str) -> Iterator[Asked]:
+        """Yields the calls of a tool that were asked for and not carried out, oldest first."""
+        for asked in self._session.asked.values():
+            if asked.call.name == tool and not asked.is_told:
+                yield asked
+
+    def tool_called(self, asked: Asked, args: JsonValue = None) -> None:
+        """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
+        asked.is_told = True
+        call = asked.call
+        self.sink.emit(
+            e.ToolCalled(
+                *self.at(asked.agent, asked.run), call.id, call.name,
+                call.args if args is None else args,
+            )
+        )  # fmt: skip
+
+    def tool_answered(self, asked: Asked, result: JsonValue = None, error: str = "") -> None:
+        """A tool came back."""
+        if asked.is_answered:
+            return
+        if not asked.is_told:
+            self.tool_called(asked)
+        asked.is_answered = True
+        where = self.at(asked.agent, asked.run)
+        call = asked.call
+        if error:
+            self.sink.emit(e.ToolFailed(*where, call.id, call.name, error))
+        else:
+            self.sink.emit(e.ToolReturned(*where, call.id, call.name, canonical(result)))
+
+    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> Asked:
+        """Returns a call that no model asked for: the pipeline's own code made it."""
+        call = ToolCall(self.new_call_id(), tool, canonical(args))
+        return Asked(call, run.agent if run is not None else "", run or Run("", ""))
+
+    # Handoffs
+
+    def hand_over(
+        self, source: str, to: str, payload: JsonValue = None, *, type: str | None = None,
+        query: str | None = None, run: Run | None = None, call_id: str = "",
+    ) -> None:  # fmt: skip
+        """Control is to pass to another agent; it has when that agent goes to work."""
+        self.numbers.handoffs += 1
+        event = e.HandoffRequested(
+            *self.at(source, run), f"h{self.numbers.handoffs}", source, to, type or "handoff",
+            "transfer", query, canonical(payload), call_id,
+        )  # fmt: skip
+        self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
+        self.sink.emit(event)
+        self.requested.append(event)
+
+    def refused(self, asked: e.HandoffRequested, reason: str) -> None:
+        """A handoff that was asked for is not made."""
+        self.requested.remove(asked)
+        self.sink.emit(
+            e.HandoffRejected(
+                *self.at()[:3], asked.agent, asked.run, asked.handoff, asked.from_agent,
+                asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
+            )
+        )  # fmt: skip
+
+    def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
+        """Tells the handoff that a model asks for by a call."""
+        told = told_by(self.handoff_tools.passed_by(call.name, call.args))
+        self.hand_over(
+            run.agent, to, told.payload, type=told.type, query=told.query, run=run, call_id=call.id
+        )
