@@ -1,0 +1,50 @@
+"""docs/events.md, made from the types of `simkit/events.py`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "simkit" / "events.py"
+HEAD = """# Events
+
+A trace is a list of events: `simkit replay --show events` prints them, and claims under `events:`
+name their fields. A text that is empty is absent in claims. This page is made from the types in
+`simkit/events.py`; `SIMKIT_WRITE_GOLDEN=1 python -m pytest tests/test_events_page.py` writes it.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    return HEAD + "".join(_parts())
+
+
+def _parts() -> Iterator[str]:
+    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            bases = [ast.unparse(base) for base in node.bases]
+            yield f"\n## {node.name}\n\n{_line(ast.get_docstring(node) or '')}\n"
+            rows = list(_fields(node))
+            if rows:
+                yield "\n| field | type | default | what |\n|---|---|---|---|\n"
+                yield "".join(f"| {' | '.join(row)} |\n" for row in rows)
+            if bases and bases[0] not in ("msgspec.Struct", "Struct"):
+                yield f"\nBeside these it has the fields of [{bases[0]}](#{bases[0].lower()}).\n"
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, str, str, str]]:
+    for place, field in enumerate(node.body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        default = "—" if field.value is None else f"`{ast.unparse(field.value)}`"
+        after = node.body[place + 1] if place + 1 < len(node.body) else None
+        said = after.value if isinstance(after, ast.Expr) else None
+        text = said.value if isinstance(said, ast.Constant) else ""
+        kind = ast.unparse(field.annotation).replace("|", "\\|")
+        yield f"`{field.target.id}`", f"`{kind}`", default, _line(str(text)).replace("|", "\\|")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())
