@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from random import Random
 
 
@@ -11,8 +12,12 @@ class Chance:
 
     def __init__(self, seed: int, path: str = "") -> None:
         self._seed, self._path = seed, path
-        digest = hashlib.sha256(f"{seed}/{path}".encode()).digest()
-        self.random = Random(int.from_bytes(digest[:8], "big"))
+
+    @cached_property
+    def random(self) -> Random:
+        """The generator; many a source only has children, and to seed one takes its time."""
+        digest = hashlib.sha256(f"{self._seed}/{self._path}".encode()).digest()
+        return Random(int.from_bytes(digest[:8], "big"))
 
     def child(self, name: str) -> Chance:
         """Returns the source of that name; equal names give equal draws."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -292,11 +291,11 @@ class ScriptedTools:
         self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
         self._place = 0
         self._used: dict[str, set[int]] = {}
-        self._calls: Counter[str] = Counter()
+        self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
         """Takes the results of a turn."""
-        self._place, self._used, self._calls = place, {}, Counter()
+        self._place, self._used, self._calls = place, {}, {}
 
     def unused(self) -> tuple[UnusedResults, ...]:
         """Returns the turn's own results that no call had; those of all turns may wait."""
@@ -307,7 +306,8 @@ class ScriptedTools:
             used = self._used.get(tool, ())
             left = tuple(place for place in range(len(scripted.answers)) if place not in used)
             if left:
-                found.append(UnusedResults(tool, left, self._calls[tool], scripted.successive))
+                calls = self._calls.get(tool, 0)
+                found.append(UnusedResults(tool, left, calls, scripted.successive))
         return tuple(found)
 
     def scripts(self, tool: str) -> bool:
@@ -355,7 +355,7 @@ class ScriptedTools:
 
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
         used = self._used.setdefault(tool, set())
-        self._calls[tool] += 1
+        self._calls[tool] = self._calls.get(tool, 0) + 1
         for place, answer in enumerate(scripted.answers):
             if scripted.successive and place in used:
                 continue

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from simkit import events as e
@@ -98,8 +97,9 @@ class NativeDriver:
         number = self._turns_of[turn.session]
         self._world.begin_turn(f"{turn.session}/{number}", number - 1, seeds_anew=True)
         try:
-            # Once a turn costs less than at every call.
-            with self._world.at_work() if functions.are_named else nullcontext():
+            if not functions.are_named:
+                return self._take(turn)
+            with self._world.at_work():  # Once a turn costs less than at every call.
                 return self._take(turn)
         finally:
             functions.report, functions.world = others

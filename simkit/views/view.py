@@ -323,7 +323,12 @@ class View:
             update = self._session_updated(event)
         run = self.runs.get(event.run)
         if run is not None:
-            run.update = joined_updates(run.update, update, self.channels_of(event))
+            # Most runs write once.
+            run.update = (
+                joined_updates(run.update, update, self.channels_of(event))
+                if run.update
+                else update
+            )
         if self.turns:
             self.turns[-1].updates.append(event)
 

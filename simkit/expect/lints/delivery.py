@@ -242,6 +242,8 @@ class ContextIgnored:
         if isinstance(event, e.ContextBuilt):
             self._read(event, view)
             return ()
+        if not self._waiting:
+            return ()
         if isinstance(event, e.AgentFinished):
             over = [event.run] if event.run in self._waiting else []
         else:

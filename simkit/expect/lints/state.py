@@ -323,8 +323,9 @@ class TwiceAnswered:
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Looks at the messages that an update adds to a channel."""
         hits: list[Hit] = []
+        channels = view.channels_of(event)
         for channel, delta in event.update.items():
-            facts = view.channels_of(event).get(channel)
+            facts = channels.get(channel)
             if facts is None or facts.reducer != "append" or facts.scope == "agent_run":
                 continue
             if is_reset(delta) or (event.values is not None and channel in event.values):
