@@ -174,7 +174,8 @@ def _spec_of(name: str) -> ModuleSpec | None:
         full = f"{full}.{part}" if full else part
         try:
             spec = PathFinder.find_spec(full, path)
-        except (ImportError, ValueError):
+        except (ImportError, KeyError, ValueError):
+            # A folder without `__init__.py` is found through its parent, which nobody imported yet.
             return None
         if spec is None:
             return None
