@@ -1,13 +1,15 @@
 """Regular expressions that users write, limited in time: none may hang a run.
 
 Python's `re` backtracks, and nothing can stop it once it searches: ``^(a+)+$`` takes years for 40
-letters. So only what is certain to end soon is left to `re`: an expression without repeats, or a
-text that is short for the number of its repeats. All else is searched by the library `regex`, which
-reads the same syntax and takes a limit in time (docs/decisions).
+letters, and so does ``^(a|aa)(a|aa)…x`` with 40 groups, in which nothing repeats. So only what is
+certain to end soon is left to `re`: an expression with few ways through it, or a text that is short
+for the number of its repeats. All else is searched by the library `regex`, which reads the same
+syntax and takes a limit in time (docs/decisions).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,8 +23,12 @@ STEPS_MAX: Final = 1_000_000
 
 _REPEAT: Final = re.compile(r"[*+?{]")
 _NESTED: Final = re.compile(r"\)[*+{]")
-_BRACE: Final = re.compile(r"(\\.)|\{(?!\d*,?\d*\})", re.DOTALL)
-"""An escaped character, or a brace that repeats nothing: `regex` would read ``{e}`` as fuzzy."""
+_FOREIGN: Final = re.compile(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
+"""An escaped character, or what only `regex` knows: ``[[:alpha:]]`` and ``{e}``, which is fuzzy."""
+_NO_CHOICE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""An escaped character or a class: what stands in it is no group and no alternative."""
+_WAYS_MAX: Final = 1_000
+"""How many ways may lead through an expression at each character of a text."""
 _SHOWN_MAX: Final = 80
 
 
@@ -32,9 +38,10 @@ class Expression:
     def __init__(self, pattern: str) -> None:
         """Raise `re.error` for what is none."""
         self.pattern = pattern
-        self._quick = re.compile(pattern)
+        self._quick = _compiled(pattern)
         self.groups = self._quick.groups
         self._repeats = len(_REPEAT.findall(pattern))
+        self._ways = _ways_through(_NO_CHOICE.sub(".", pattern))
         self._is_nested = _NESTED.search(pattern) is not None
         self._limited: Any = None
 
@@ -53,9 +60,9 @@ class Expression:
 
     def _ends_soon(self, text: str) -> bool:
         if not self._repeats:
-            return True
+            return self._ways <= _WAYS_MAX
         # A search may begin at each character, and each repeat may end at each.
-        most: int = (len(text) + 1) ** min(self._repeats + 1, 8)
+        most: int = self._ways * (len(text) + 1) ** min(self._repeats + 1, 8)
         return most <= STEPS_MAX and not self._is_nested
 
     @property
@@ -64,7 +71,7 @@ class Expression:
             # Imported here because hardly a search needs it.
             import regex
 
-            plain = _BRACE.sub(lambda found: found[1] or r"\{", self.pattern)
+            plain = _FOREIGN.sub(lambda found: found[1] or f"\\{found[0]}", self.pattern)
             self._limited = regex.compile(plain, regex.VERSION0)
         return self._limited
 
@@ -79,3 +86,25 @@ class Expression:
                 "  Repeats inside repeats, as in `(a+)+`, are tried in every combination: write it "
                 "without, or use `$contains`, `$starts` or `$ends`."
             ) from None
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except OverflowError as error:
+        raise re.error(str(error), pattern) from None
+    except RecursionError:
+        raise re.error("its groups are nested too deeply", pattern) from None
+
+
+def _ways_through(pattern: str) -> int:
+    """Return at most how many ways alternatives give: those of groups in a row multiply."""
+    open_groups, whole = [1], list[int]()
+    for mark in re.findall(r"[(|)]", pattern):
+        if mark == "(":
+            open_groups.append(1)
+        elif mark == "|":
+            open_groups[-1] += 1
+        else:
+            whole.append(open_groups.pop())
+    return math.prod((*whole, *open_groups))

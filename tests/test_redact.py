@@ -304,6 +304,21 @@ def test_secrets_are_found_with_their_places_and_rules(redactor: Redactor) -> No
     assert list(redactor.found(text, by_name=False)) == [(13, "google"), (68, "env")]
 
 
+@pytest.mark.parametrize("depth", [10, 400, 900, 5_000])
+@pytest.mark.parametrize(("opened", "closed"), [('{"a":', "}"), ("[", "]")])
+def test_a_line_of_any_depth_is_redacted(
+    redactor: Redactor, depth: int, opened: str, closed: str
+) -> None:
+    secret = "sk-ant-" + "a1B2" * 8
+    line = opened * depth + f'["{secret}",{{"api_key":"hunter2"}},"\\ud800"]' + closed * depth
+
+    for encoded in (line, line.replace("\\ud800", "")):
+        redacted = redactor.line(encoded.encode()).decode()
+
+        assert secret not in redacted
+        assert "hunter2" not in redacted
+
+
 def test_line_without_secrets_is_returned_as_it_is(redactor: Redactor) -> None:
     line = b'{"type": "ModelCalled","usage":{"max_tokens":5},  "x":1e16,"s":"\\u0041\\/"}'
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -89,8 +90,10 @@ def _join_values(events: list[Any], redactor: Redactor) -> set[int]:
     """Replace, in place, the secrets that events hold together; return the changed ones."""
     places: dict[_Place, list[tuple[int, _Holder, Any]]] = {}
     for number, event in enumerate(events):
-        for place, holder, key in _texts(event, ()):
-            places.setdefault(place, []).append((number, holder, key))
+        # What is nested too deeply to be walked through is looked at as a line alone.
+        with suppress(RecursionError):
+            for place, holder, key in _texts(event, ()):
+                places.setdefault(place, []).append((number, holder, key))
     changed = set()
     for found in places.values():
         before = [holder[key] for _, holder, key in found]

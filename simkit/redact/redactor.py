@@ -229,7 +229,10 @@ class Redactor:
             value = msgspec.json.decode(encoded_json)
         except (ValueError, RecursionError):
             return self._foreign_line(encoded_json)
-        redacted = self.value(value)
+        try:
+            redacted = self.value(value)
+        except RecursionError:  # It is nested too deeply to be walked through.
+            return self._text_line(encoded_json)
         return encoded_json if redacted == value else msgspec.json.encode(redacted)
 
     def _may_hold_secrets(self, line: bytes) -> bool:
@@ -258,12 +261,13 @@ class Redactor:
     def _foreign_line(self, line: bytes) -> bytes:
         """Redacts what msgspec refuses: half surrogates, ``NaN``, or no JSON at all."""
         try:
-            value = json.loads(line)
+            value = self.value(json.loads(line))
+            return json.dumps(value, separators=(",", ":")).encode()
         except (ValueError, RecursionError):
-            return self.text(line.decode("utf-8", "surrogateescape")).encode(
-                "utf-8", "surrogateescape"
-            )
-        return json.dumps(self.value(value), separators=(",", ":")).encode()
+            return self._text_line(line)
+
+    def _text_line(self, line: bytes) -> bytes:
+        return self.text(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _item(self, item: Any, kind: str) -> Any:
         """``kind`` is the secret's name if the item stands under a secret key."""

@@ -81,8 +81,8 @@ def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
     """Yield what is left of known secrets where a report cut a text short: ``hunter…``."""
     ended = 0
     for match in _CUT.finditer(text):
-        before, after = text[ended : match.start()], text[match.end() :]
-        left, right = _left_of(before, secrets), _right_of(after, secrets)
+        left = _left_of(text, ended, match.start(), secrets)
+        right = _right_of(text, match.end(), secrets)
         if left:
             yield Span(match.start() - left, match.start(), "[redacted:env]")
         if right:
@@ -90,18 +90,28 @@ def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
         ended = match.end() + right
 
 
-def _left_of(text: str, secrets: Sequence[str]) -> int:
-    """Return how much of a secret's beginning a text ends with; 0 if that is too little."""
+def _left_of(text: str, start: int, end: int, secrets: Sequence[str]) -> int:
+    """Return how much of a secret's beginning stands before a place; 0 if that is too little."""
     return max(
-        (size for secret in secrets for size in _sizes(secret) if text.endswith(secret[:size])),
+        (
+            size
+            for secret in secrets
+            for size in _sizes(secret)
+            if text.endswith(secret[:size], start, end)
+        ),
         default=0,
     )
 
 
-def _right_of(text: str, secrets: Sequence[str]) -> int:
-    """Return how much of a secret's end a text begins with; 0 if that is too little."""
+def _right_of(text: str, start: int, secrets: Sequence[str]) -> int:
+    """Return how much of a secret's end stands behind a place; 0 if that is too little."""
     return max(
-        (size for secret in secrets for size in _sizes(secret) if text.startswith(secret[-size:])),
+        (
+            size
+            for secret in secrets
+            for size in _sizes(secret)
+            if text.startswith(secret[-size:], start)
+        ),
         default=0,
     )
 

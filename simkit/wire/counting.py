@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -45,10 +46,11 @@ def counted(
         path = path[: found.start()] + found[kind]
     if body.get("input", "") is None:
         body = {**body, "input": []}
-    url = f"https://{kind}{path}"
+    url = f"https://{kind}{quote(path)}"
     asking = HttpRequest("POST", url, request.headers, json_bytes({**body}))
     protocol = protocol_of(asking)
-    assert protocol is not None
+    if protocol is None:  # Somebody's own service, which only ends its paths as a provider does.
+        return None
     number = count(followed(protocol.asked(asking)).messages)
     return HttpResponse(200, (("content-type", "application/json"),), (_said(kind, number),))
 

@@ -207,3 +207,15 @@ def test_two_choices_are_not_read_as_one_text() -> None:
     body = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in said)
 
     assert redacted_response(HttpResponse(200, SSE, (body,)), REDACTOR).body == body
+
+
+def test_an_event_of_any_depth_is_redacted() -> None:
+    secret = SHAPED["openai"]
+    deep = {"a": json.loads("[" * 900 + f'"{secret}"' + "]" * 900)}
+    said = [{"delta": secret[:12]}, deep, {"delta": secret[12:]}]
+    body = b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in said)
+
+    found = redacted_response(HttpResponse(200, SSE, (body,)), REDACTOR).body
+
+    assert secret.encode() not in found
+    assert found.count(b"[redacted:openai]") == 2

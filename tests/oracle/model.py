@@ -762,7 +762,7 @@ class Model:
         if kind == "handoff":
             if handoff is None:
                 return None, "system"
-            if "fields" not in options and handoff.payload is None:
+            if "fields" not in options and "format" not in options and handoff.payload is None:
                 return None, "system"
             if "fields" not in options:
                 return JsonText(as_json(handoff.payload)), "system"

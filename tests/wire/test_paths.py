@@ -90,6 +90,27 @@ def test_tokens_are_counted_as_claims_count_them(
     assert protocol_of(request) is None
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/v1beta/models/a%23b:countTokens", "/v1beta/models/a%3Fb:countTokens",
+     "/%23x/v1/messages/count_tokens"],
+)  # fmt: skip
+def test_tokens_are_counted_however_the_address_is_encoded(path: str) -> None:
+    body = json_bytes({"model": "m", "messages": MESSAGES, "contents": CONTENTS})
+    request = HttpRequest("POST", f"https://api.example{path}", (), body)
+
+    answer = counted(request, len, lambda a: a)
+
+    assert answer is not None
+    assert 1 in record_of(answer.body).values()
+
+
+def test_a_service_that_ends_its_paths_as_a_provider_does_counts_itself() -> None:
+    request = HttpRequest("POST", "https://shop.example/basket:countTokens", (), b"{}")
+
+    assert counted(request, len, lambda a: a) is None
+
+
 # Who else is asked
 
 MODELS = [
