@@ -136,7 +136,7 @@ turns:
          "b", 0, ("turns", 0)),
         ("a: [{text: Hi., when: {turn: 7}}]",
          "agent 'a' made model call #1 in turn 1, but none of its unused lines [0] has a `when` "
-         "that holds for the context.\n"
+         "that holds for the context.\n  [0] at turn: wanted 7, found 1\n"
          "Change a `when` under turns[0].replies.a, or add a line without one.",
          "a", 0, ("turns", 0, "replies", "a")),
     ],
