@@ -3,7 +3,8 @@
 A framework knows which agent is at work before it asks a model; a rule of the scenario knows it by
 the request. The rule wins, so the run has its name from its beginning: the events of a turn wait
 until the turn is over, or the run cannot go on. The events of the first turn always wait: only then
-is it known what is seen of frameworks that code imports by a name made at run time.
+is it known what is seen of frameworks that code imports by a name made at run time. Where a tool
+is offered of which it may be learned that it passes control, the rest of the turn waits, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from simkit import events as e
 from simkit.adapters.activations import Run
+from simkit.adapters.late_handoffs import may_turn_out, with_handoffs
 from simkit.messages import Message, ToolCall
 from simkit.ports import Sink
 
@@ -35,7 +37,7 @@ class RenamingSink:
 
     def emit(self, event: e.AnyEvent) -> None:
         """Keep an event until the turn is over, if it may change until then."""
-        if self._has_rules or self._is_first:
+        if self._has_rules or self._is_first or self._waiting or may_turn_out(event):
             self._waiting.append(event)
         else:
             self._sink.emit(event)
@@ -50,7 +52,7 @@ class RenamingSink:
 
         ``observes`` is what the driver has turned out to see beside what the run began with.
         """
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = with_handoffs(self._waiting), []
         self._is_first = False
         if waiting and isinstance(first := waiting[0], e.RunStarted):
             seen = tuple(dict.fromkeys((*first.pipeline.observes, *observes)))

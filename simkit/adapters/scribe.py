@@ -163,7 +163,9 @@ class Scribe(CallLog):
             if one.run in self.runs and not one.is_told and not one.call.is_handoff
         ]  # fmt: skip
         if waiting and tools.target_of(waiting[-1].call.name) == agent:
-            self._hand_over_by(waiting[-1].call, agent, waiting[-1].run)
+            asked = waiting[-1]
+            self._session.turn_out(asked, agent)
+            self._hand_over_by(asked.call, agent, asked.run)
 
     def begin_marked(self, agent: str, around: Run | None) -> Run:
         """Begin a run that user code names; it receives what the run ``around`` it did."""

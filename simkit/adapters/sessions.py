@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.activations import Asked
+from simkit.adapters.late_handoffs import with_targets
 from simkit.adapters.readings import Readings
-from simkit.adapters.streams import Print, SentStream
+from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.messages import JsonValue, Message, ToolCall
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
@@ -66,6 +67,16 @@ class Session:
         call = asked.call
         self.asked[call.id] = asked
         self._alike.setdefault((call.name, _said(call.args)), []).append(call.id)
+
+    def turn_out(self, asked: Asked, agent: str) -> None:
+        """Notes that a call passes control to an agent, as was not known when it was logged."""
+        ours = {asked.call.id: agent}
+        for mark, message in [*self.latest.items()]:
+            if any(call.id in ours for call in message.calls):
+                message = with_targets(message, ours)
+                self.latest[print_of(message)] = message
+                self.log[print_of(message)] = self.log[mark]
+                asked.call = next(call for call in message.calls if call.id in ours)
 
     def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:
         """Notes the calls of one message, by which it is known when it comes back."""

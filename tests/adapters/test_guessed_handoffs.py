@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.adapters.handoff_tools import HandoffTools
+from simkit.events import MessageAdded
 from tests.adapters.running import run_app
 from tests.building import Ran
 
@@ -90,6 +91,61 @@ def test_a_rule_says_that_no_tool_passes_control_to_its_agent(tmp_path: Path) ->
     scenario = SAVINGS.format(rules=rules, tools="", lines="")
 
     assert ran(tmp_path, ["transfer_to_savings"], scenario).judgement.findings == ()
+
+
+BEGINS = """
+import json
+import urllib.request
+
+import simkit
+
+def ask(messages):
+    tools = [{{"type": "function", "function": {{"name": "{tool}"}}}}]
+    body = {{"model": "m", "messages": messages, "tools": tools}}
+    headers = {{"content-type": "application/json"}}
+    url = "https://llm.example.test/v1/chat/completions"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]
+
+def main(text):
+    messages = [{{"role": "user", "content": text}}]
+    with simkit.agent("triage"):
+        said = ask(messages)
+    if not said.get("tool_calls"):
+        return said["content"]
+    with simkit.agent("billing"):
+        identity = said["tool_calls"][0]["id"]
+        messages += [said, {{"role": "tool", "tool_call_id": identity, "content": "Done."}}]
+    with simkit.agent("triage"):
+        return ask(messages)["content"]
+"""
+
+
+@pytest.mark.parametrize("tool", ["to_billing", "handoff_to_billing", "transfer_to_billing"])
+def test_a_call_says_what_its_handoff_says_where_the_agent_is_known_only_when_it_begins(
+    tool: str, tmp_path: Path
+) -> None:
+    name = f"begins_{tool}"
+    (tmp_path / f"{name}.py").write_text(BEGINS.format(tool=tool), encoding="utf-8")
+    scenario = f"""
+        turns:
+          - {{user: Hello, replies: {{triage: Hi.}}}}
+          - user: Money back
+            replies: {{triage: [{{calls: [{tool}: {{order: A-1}}]}}, Refunded.]}}
+            expect:
+              handoffs: [{{from: triage, to: billing, payload: {{order: A-1}}}}]
+              tool_calls: []
+              context:
+                triage[0]: {{tools: [{tool}], handoffs: [billing]}}
+                triage[1]: {{includes: [{{calls: [{{tool: {tool}, to: billing}}]}}]}}
+    """
+
+    one = run_app(f"{name}:main", scenario, tmp_path)
+
+    assert one.judgement.findings == ()
+    said = [event.message for event in one.events(MessageAdded)]
+    assert [call.target for message in said for call in message.calls] == ["billing"]
 
 
 def names(*agents: str) -> HandoffTools:

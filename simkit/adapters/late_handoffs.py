@@ -1,0 +1,73 @@
+"""Handoffs that are plain only once who gets control begins: what was told before them agrees.
+
+Of an agent that is known by its activation alone (``simkit.agent("billing")``) nobody knows that a
+tool ``to_billing`` passes control to it until it is at work. The call stands in the log by then,
+and the tool in a context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from simkit import events as e
+from simkit.adapters.handoff_tools import PREFIXES
+from simkit.messages import Message, call_of
+
+_replaced = msgspec.structs.replace
+
+
+def may_turn_out(event: e.AnyEvent) -> bool:
+    """Return whether a tool in it may turn out to pass control, by its name."""
+    if not isinstance(event, e.ContextBuilt):
+        return False
+    known = {tool for tool, _ in event.handoff_tools}
+    return any(tool.startswith(PREFIXES) and tool not in known for tool in event.tools)
+
+
+def with_handoffs(events: Iterable[e.AnyEvent]) -> list[e.AnyEvent]:
+    """Return a turn's events, in which the calls and tools say which handoffs came of them."""
+    told = [*events]
+    asked = {
+        one.call_id: one.to_agent
+        for one in told if isinstance(one, e.HandoffRequested) and one.call_id
+    }  # fmt: skip
+    tools = {
+        call.name: asked[call.id]
+        for one in told if isinstance(one, e.MessageAdded)
+        for call in one.message.calls if not call.is_handoff and call.id in asked
+    }  # fmt: skip
+    return [_agreeing(one, asked, tools) for one in told] if tools else told
+
+
+def _agreeing(event: e.AnyEvent, asked: Mapping[str, str], tools: Mapping[str, str]) -> e.AnyEvent:
+    if isinstance(event, e.MessageAdded) and event.message.calls:
+        return _replaced(event, message=with_targets(event.message, asked))
+    if isinstance(event, e.ContextBuilt):
+        pairs = tuple(_pairs(event, tools))
+        if len(pairs) > len(event.handoff_tools):
+            agents = event.handoffs
+            if agents is not None:
+                agents = tuple(dict.fromkeys((*agents, *(to for _, to in pairs if to))))
+            return _replaced(event, handoffs=agents, handoff_tools=pairs)
+    return event
+
+
+def _pairs(event: e.ContextBuilt, tools: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the tools that pass control in the order in which they were offered."""
+    known = dict(event.handoff_tools)
+    for tool in event.tools:
+        target = known.get(tool, tools.get(tool))
+        if target is not None:
+            yield tool, target
+
+
+def with_targets(message: Message, asked: Mapping[str, str]) -> Message:
+    """Return a message whose ordinary calls pass control to the agents that ``asked`` has."""
+    calls = tuple(
+        call_of(call.id, call.name, call.args, asked[call.id])
+        if not call.is_handoff and call.id in asked else call
+        for call in message.calls
+    )  # fmt: skip
+    return _replaced(message, calls=calls)
