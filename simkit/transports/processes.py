@@ -43,6 +43,8 @@ _FAMILIES: Final = tuple(
 )
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 HOST: Final = "127.0.0.1"
+_start_thread: Final = _thread.start_new_thread
+"""Python's own: in a run, another one stands in the module."""
 
 Asked = Callable[[str, str], None]
 """Takes the method and the address of what a child asked for."""
@@ -139,8 +141,8 @@ class Children:
     def _port(self) -> int:
         if self._server is None:
             self._server = server = socketserver.TCPServer((HOST, 0), _handler_for(self))
-            # Not a thread of the run, which would be waited for.
-            _thread.start_new_thread(server.serve_forever, (0.05,))
+            # Not a thread of the run, which would be waited for, and would wait for its turn.
+            _start_thread(server.serve_forever, (0.05,))
         return int(self._server.server_address[1])
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
 
-from simkit.adapters.pools import carrying_contexts
+from simkit.adapters.pools import carrying_contexts, taking_turns
+from simkit.adapters.thread_turns import ThreadTurns
 from simkit.transports.gate import passing_through
+from simkit.transports.processes import Children
 from tests.transports.gates import Always, json_answer
 
 name = contextvars.ContextVar[str]("name", default="nobody")
@@ -32,3 +34,15 @@ def test_nothing_changes_where_no_scenario_runs() -> None:
 
     assert found == ("nobody!", 3)
     assert ThreadPoolExecutor.submit is before
+
+
+def test_the_server_for_child_processes_waits_for_no_turn() -> None:
+    turns = ThreadTurns(lambda: 0, lambda at: None)
+    children = Children(lambda method, url: None)
+    before = turns.submitted()
+
+    with carrying_contexts, taking_turns(turns):
+        children.environment({})
+    children.close()
+
+    assert turns.submitted() == before + 1
