@@ -411,6 +411,7 @@ class CodeDriver:
     def close(self) -> None:
         """Ends the event loop, and takes the surroundings away."""
         # First of all: an event loop that is closed waits for its threads, which may have stopped.
+        self._owner.unfinished = self._turns.unfinished()
         self._turns.end()
         with (
             self._zone, owned_by(self._owner), collected_meanwhile(), self._world.at_work(),

@@ -27,7 +27,7 @@ from operator import attrgetter
 from types import FrameType
 from typing import Any, Final, Literal
 
-from simkit.adapters.waiting_threads import idle_worker, waiting
+from simkit.adapters.waiting_threads import awaits_work, idle_worker, waiting
 from simkit.adapters.watched_threads import StartingThread, WatchedThread
 from simkit.transports.places import place, user_frame
 
@@ -196,6 +196,19 @@ class ThreadTurns:
                 self._go_on(stopped)
             self._stopped.clear()
             self._next.clear()
+
+    def unfinished(self) -> frozenset[int]:
+        """Return the other threads that are in the midst of something, by their identifiers."""
+        frames = sys._current_frames()
+        del frames[threading.get_ident()]
+        with self._lock:
+            return frozenset(
+                ident
+                for ident, watched in self._watched.items()
+                if not watched.is_gone(ident)
+                and (frame := frames.get(ident)) is not None
+                and not awaits_work(frame, frames)
+            )
 
     @property
     def is_over(self) -> bool:

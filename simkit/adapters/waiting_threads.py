@@ -56,6 +56,26 @@ def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Wa
     return _of_object(_object(call.receiver, frame), thread, call.name)
 
 
+def awaits_work(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    """Return whether a thread waits for what anybody may give it, as one does that serves others.
+
+    Who waits for a thread to end, for a lock, or for some time to pass goes on with its own work.
+    """
+    if frame.f_code is _JOIN:
+        return False
+    if frame.f_code is threading.Condition.wait.__code__:
+        outer = frame.f_back
+        is_queue = outer is not None and outer.f_code.co_filename == queue.__file__
+        return is_queue or frame.f_locals.get("timeout") is None
+    known = _KNOWN.get(frame.f_code)
+    if known is not None:
+        return known(frame, alive)
+    call = _call_at(frame.f_code, frame.f_lasti)
+    if call is None or call.name != "get":
+        return False
+    return isinstance(_object(call.receiver, frame), queue.SimpleQueue)
+
+
 def _of_object(found: Any, thread: int, name: str) -> Waiting:
     """Return whether a call on an object waits."""
     if isinstance(found, threading.Condition):  # Its methods are its lock's.
@@ -129,10 +149,12 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     return not loop._ready and (due is None or due > loop.time())
 
 
+_JOIN: Final = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join).__code__
+
+
 def _known() -> Iterator[tuple[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]]:
     yield threading.Condition.wait.__code__, _in_condition
-    join = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join)
-    yield join.__code__, _in_join
+    yield _JOIN, _in_join
     yield pool_threads._worker.__code__, _in_pool
     yield process_pool.Pool._handle_tasks.__code__, _in_tasks  # type: ignore[attr-defined]
     yield process_pool.Pool._handle_results.__code__, _in_results  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +76,22 @@ def test_threads_that_are_started_below_threading_have_their_turns() -> None:
         *("Hello ann", "Hello ben", "Hello cy", "Hello dot", "Hello: 4"),
     ]
     assert effects(one) == []
+
+
+@pytest.mark.slow
+def test_a_thread_that_outlives_its_scenario_asks_nobody_in_the_next() -> None:
+    first, second = ran("leaves_a_thread"), ran("leaves_a_thread")
+
+    assert [first.turn().reply, second.turn().reply] == ["One.", "One."]
+    (said,) = sys.modules["stubborn"].gone_on
+    assert "a task or thread of a scenario that is over" in said
+
+
+@pytest.mark.slow
+def test_a_worker_that_waits_for_work_serves_the_next_scenario() -> None:
+    first, second = ran("shares_a_worker"), ran("shares_a_worker")
+
+    assert [first.turn().reply, second.turn().reply] == ["One.", "One."]
 
 
 def turns() -> ThreadTurns:

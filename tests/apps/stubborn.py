@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import queue
 import threading
 import time
 
@@ -101,3 +102,47 @@ def raw(text: str) -> str:
         _thread.start_new_thread(work, (name,), {"greeting": text})
     time.sleep(1)
     return asked(f"{text}: {len(found)}")
+
+
+held: dict[str, threading.Thread] = {}
+"""Threads that outlive the scenario that has started them."""
+gone_on: list[str] = []
+"""What became of what they asked."""
+_lock = threading.Lock()
+_inbox: queue.Queue[tuple[str, queue.Queue[str]]] = queue.Queue()
+
+
+def leaves_a_thread(text: str) -> str:
+    """A thread waits for a lock, and asks for the first time when the next scenario lets it."""
+
+    def ask_late() -> None:
+        with _lock:
+            try:
+                gone_on.append(asked("late"))
+            except BaseException as problem:
+                gone_on.append(str(problem))
+
+    if "late" in held:
+        _lock.release()
+        held.pop("late").join()
+    else:
+        _lock.acquire()
+        held["late"] = threading.Thread(target=ask_late, daemon=True)
+        held["late"].start()
+    return asked(text)
+
+
+def shares_a_worker(text: str) -> str:
+    """A worker that the first scenario starts asks for whoever gives it something."""
+
+    def serve() -> None:
+        while True:
+            said, outbox = _inbox.get()
+            outbox.put(asked(said))
+
+    if "worker" not in held:
+        held["worker"] = threading.Thread(target=serve, daemon=True)
+        held["worker"].start()
+    outbox: queue.Queue[str] = queue.Queue()
+    _inbox.put((text, outbox))
+    return outbox.get(timeout=60)
