@@ -19,8 +19,10 @@ from simkit.adapters.filtering import cuts_between
 from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
+from simkit.errors import WriteInvalid
 from simkit.messages import JsonValue, Message, ToolCall, Usage, call_of
 from simkit.pipeline.model import Limits
+from simkit.pipeline.written_messages import said
 from simkit.ports import Sink
 from simkit.reducers import DECLARED_RESET
 from simkit.runtime.clock import VirtualClock
@@ -78,7 +80,7 @@ class Scribe(CallLog):
         update: dict[str, JsonValue] = {}
         for name, value in self.given.items():
             if name == self.conversation and isinstance(value, list):
-                value = [canonical(self.log(as_message(one, None))) for one in value]
+                value = [canonical(self.log(_given_message(one))) for one in value]
             update[name] = {DECLARED_RESET: value}
         self.sink.emit(
             e.StateUpdated(self.clock.now(), self.session, 0, update=update, cause="given")
@@ -427,3 +429,11 @@ def _value(text: str) -> JsonValue:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError:
         return text
+
+
+def _given_message(value: JsonValue) -> Message:
+    """Return what a session is given as a message; code may have fields of its own in it."""
+    try:
+        return as_message(value, None)
+    except WriteInvalid:
+        return said(value["role"], value.get("content", ""), value.get("agent"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from simkit.paths import parse
@@ -53,6 +53,14 @@ def members_of(pipeline: Pipeline) -> dict[str, str]:
 def channels_of(pipeline: Pipeline) -> tuple[str, ...]:
     """Returns the channels' names; the conversation is one, declared or not."""
     return tuple(dict.fromkeys((*pipeline.channels, pipeline.conversation)))
+
+
+@_once
+def spoken_channels(pipeline: Pipeline) -> frozenset[str]:
+    """Returns the channels that hold messages: the conversation, and those that histories read."""
+    items = chain.from_iterable(items_of(pipeline.recipe_of(name)) for name in pipeline.agents)
+    read = {item.history.from_ for item in items if item.history is not None}
+    return frozenset({pipeline.conversation, *filter(None, read)} - {"log"})
 
 
 def ways_of(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:

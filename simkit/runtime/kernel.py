@@ -14,6 +14,7 @@ from simkit import events as e
 from simkit.chance import Chance
 from simkit.controlled import World
 from simkit.errors import LimitExceeded, ScriptMisfit
+from simkit.pipeline.cast import spoken_channels
 from simkit.pipeline.model import Limits
 from simkit.ports import Schedule, Sink, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
@@ -60,7 +61,7 @@ class NativeDriver:
         self._given_project = given_project
         self._doors = Doors(
             compiled, flow_of(compiled), given, model, tools, limits, schedule or Fifo(),
-            _spoken(compiled),
+            spoken_channels(compiled.pipeline),
         )  # fmt: skip
         self._session, self._number = "", 0
         self._turns_of = Counter(turn.session for turn in before)
@@ -227,13 +228,3 @@ class NativeDriver:
         )  # fmt: skip
         if asked is None:
             self._sessions.state.end_turn(turn.session)
-
-
-def _spoken(compiled: CompiledPipeline) -> frozenset[str]:
-    """The channels that hold messages: the conversation, and those that histories read."""
-    spoken = {compiled.pipeline.conversation}
-    for agent in compiled.agents.values():
-        for _, options in agent.assembly.histories:
-            if options.from_ is not None and options.from_ != "log":
-                spoken.add(options.from_)
-    return frozenset(spoken)

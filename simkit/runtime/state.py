@@ -12,6 +12,13 @@ from simkit.errors import WriteInvalid
 from simkit.json_schema import place_text, schema_errors
 from simkit.messages import JsonValue, Message
 from simkit.pipeline.model import Pipeline
+from simkit.pipeline.written_messages import (
+    MessageInvalid,
+    is_written_message,
+    message_of,
+    said,
+    without_own,
+)
 from simkit.reducers import (
     BUILT_IN,
     DECLARED_RESET,
@@ -303,23 +310,14 @@ def _encoded(value: Any) -> bytes:
 
 
 def as_message(item: Any, agent: str | None) -> Message:
-    """Returns what a conversation was given as a message: ``{user: text}``, fields, or a text."""
-    if isinstance(item, Message):
-        return item
-    if isinstance(item, Mapping):
-        for role in ("user", "assistant", "system", "human", "ai"):
-            if role in item and len(item) <= 2:
-                said_by = item.get("agent", agent if role in ("assistant", "ai") else None)
-                return _spoken(
-                    {"human": "user", "ai": "assistant"}.get(role, role), item[role], said_by
-                )
-        if "role" in item:
-            return _spoken(str(item["role"]), item.get("content", ""), item.get("agent", agent))
-    return _spoken("assistant", item, agent)
+    """Return what was written into a conversation as a message; a value is said as JSON.
 
-
-def _spoken(role: str, content: Any, agent: str | None) -> Message:
-    if isinstance(content, str):
-        return Message(role, content, agent=agent)
-    text = msgspec.json.encode(canonical(content)).decode()
-    return Message(role, text, agent=agent, data=canonical(content))
+    Raises WriteInvalid for a message of which something would be lost.
+    """
+    if not isinstance(item, Message) and not is_written_message(without_own(item)):
+        return said("assistant", item, agent)
+    try:
+        return message_of(without_own(item), agent)
+    except MessageInvalid as problem:
+        keys = f"; known: {', '.join(problem.known)}" if problem.known else ""
+        raise WriteInvalid(f"a message is written: {problem.what}{keys}") from None

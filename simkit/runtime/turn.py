@@ -164,5 +164,6 @@ class Turn:
         """Adds to the log what was written into the conversation and is no message yet."""
         said = as_message(item, agent or None)
         return self.conversation.add(
-            said.role, said.content, agent=said.agent, run=run, data=said.data, branch=branch
-        )
+            said.role, said.content, agent=said.agent, run=run, calls=said.calls,
+            call_id=said.call_id, tool=said.tool, data=said.data, branch=branch,
+        )  # fmt: skip

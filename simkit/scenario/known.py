@@ -9,7 +9,13 @@ import msgspec
 
 from simkit.matching import kinds
 from simkit.matching.kinds import Kind
-from simkit.pipeline.cast import channels_of, members_of, sections_of, tools_of
+from simkit.pipeline.cast import (
+    channels_of,
+    members_of,
+    sections_of,
+    spoken_channels,
+    tools_of,
+)
 from simkit.pipeline.model import Pipeline
 from simkit.pipeline.recipe import KINDS, Recall, items_of
 from simkit.scenario.apps import App
@@ -38,6 +44,8 @@ class Known(msgspec.Struct, frozen=True):
     """What the channels hold, as far as their reducers say it."""
     recalled: frozenset[str] = frozenset()
     """The channels of items that may have scores."""
+    said: frozenset[str] = frozenset()
+    """The channels that hold messages."""
 
 
 def known_in(subject: Subject) -> Known:
@@ -67,6 +75,7 @@ def known_in(subject: Subject) -> Known:
         lambda agent: tools_of(subject, members[agent]),
         kinds.STATE._replace(fields=dict(_kinds_of_channels(subject))),
         frozenset(_recalled(subject)),
+        spoken_channels(subject),
     )
 
 

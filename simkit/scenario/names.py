@@ -12,6 +12,7 @@ from simkit.pipeline.root_names import keys_in, leads_to
 from simkit.scenario.apps import App
 from simkit.scenario.claim_names import ClaimNames
 from simkit.scenario.faults import Fault
+from simkit.scenario.given_messages import check_messages
 from simkit.scenario.known import Known, Subject, known_in
 from simkit.scenario.model import LATER, Scenario, Shared, Turn
 from simkit.scenario.replies import lines_of
@@ -112,6 +113,8 @@ def _check_given(state: Mapping[str, Any], document: Document, known: Known) -> 
         require(document, path, "channel", channel, known.channels, key=True)
         if channel in known.recalled:
             check_scores(value, document, path)
+        if channel in known.said:
+            check_messages(value, document, path)
 
 
 def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SimkitError
+from simkit.errors import SimkitError, WriteInvalid
 from simkit.events import StateUpdated, StoreWritten
+from simkit.runtime.state import as_message
 from tests.building import Ran, run_yaml
 
 
@@ -182,6 +183,44 @@ turns:
     ]
     assert ran.state("messages")[-2:] == ["user: No", "assistant/helper: Fine"]
     assert [m.turn for m in ran.turn().state["messages"]] == [0, 0, 0, 1, 1]
+
+
+def test_given_messages_keep_their_calls_and_results() -> None:
+    ran = run_yaml(
+        one_agent("{}", "{messages: ['${run.final_message}']}"),
+        """
+given:
+  state:
+    messages:
+      - user: I ate pizza
+      - {assistant: Let me log that., calls: [{id: c1, tool: log_meal, args: {food: pizza}}]}
+      - {role: tool, content: done, tool: log_meal, call_id: c1}
+turns:
+  - {user: No, replies: {helper: Fine}}
+""",
+    )
+    _, asked, answered, *_ = ran.turn().state["messages"]
+
+    assert asked.content == "Let me log that."
+    assert [(call.id, call.name, call.args) for call in asked.calls] == [
+        ("c1", "log_meal", {"food": "pizza"})
+    ]
+    assert (answered.role, answered.tool, answered.call_id) == ("tool", "log_meal", "c1")
+
+
+def test_a_value_that_is_no_whole_message_is_said_as_it_is() -> None:
+    said = as_message({"user": "Ada", "age": 36}, "clerk")
+
+    assert (said.role, said.content, said.agent) == (
+        "assistant",
+        '{"user":"Ada","age":36}',
+        "clerk",
+    )
+
+
+def test_a_message_that_code_writes_loses_nothing_in_silence() -> None:
+    with pytest.raises(WriteInvalid, match="unknown key of a message `tool_calls`"):
+        as_message({"role": "assistant", "content": "", "tool_calls": []}, "clerk")
 
 
 AGENT_RUN = """
