@@ -308,6 +308,7 @@ class CodeDriver:
                     home=home,
                     allow_hosts=app.allow_hosts,
                     slept=self._slept,
+                    slept_in_loop=self._turns.sleep_in_loop,
                     trusts_libraries=True,
                 ),
                 children_of_run(self._children),

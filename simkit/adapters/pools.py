@@ -35,6 +35,19 @@ def taking_turns(turns: ThreadTurns) -> Iterator[None]:
         yield
 
 
+def takes_turns() -> bool:
+    """Whether the threads that are started here take turns."""
+    return _turns.current() is not None
+
+
+def follow(is_over: Callable[[], bool]) -> bool:
+    """Wait until another thread is over or sleeps; return False where nobody takes turns."""
+    turns = _turns.current()
+    if turns is not None:
+        turns.follow(is_over)
+    return turns is not None
+
+
 def _in_turn(turns: ThreadTurns, rank: int, work: Callable[..., Any]) -> Callable[..., Any]:
     def working(*args: Any, **kwargs: Any) -> Any:
         with turns.working(rank), watched_thread():

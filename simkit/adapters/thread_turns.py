@@ -2,8 +2,10 @@
 
 A thread stops where simkit sees it: when it begins, and before each model call, tool call and mark.
 Once all that runs has come to rest, those that have stopped go on one after the other, in the
-order in which they were started or submitted; each until it rests again. Threads that sleep go on
-when nobody else can, in the order of virtual time.
+order in which they were started or submitted; each until it rests again. Who follows another one
+(`follow`) goes on when none of those can, and that one is over or somebody sleeps. Threads that
+sleep, and tasks of event loops (`simkit.adapters.loop_sleeps`), go on when nobody else can, in the
+order of virtual time.
 
 A thread is at rest when it has ended, has stopped here, or waits for another one
 (`simkit.adapters.waiting_threads`). All are looked at one after the other, so what is seen counts
@@ -18,17 +20,26 @@ after a bounded number of looks; a turn whose threads go on asking after its rep
 
 from __future__ import annotations
 
+import asyncio
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from operator import attrgetter
 from types import FrameType
 from typing import Any, Final, Literal
 
+from simkit.adapters.loop_sleeps import LoopSleeps, SleepingTask
 from simkit.adapters.waiting_threads import awaits_work, idle_worker, waiting
-from simkit.adapters.watched_threads import StartingThread, WatchedThread
+from simkit.adapters.watched_threads import (
+    IsOver,
+    StartingThread,
+    StoppedThread,
+    WatchedThread,
+    instructions_of,
+    thread_of,
+)
 from simkit.transports.places import place, user_frame
 
 LIMIT_S: Final = 10.0
@@ -39,18 +50,6 @@ _POLLS_S: Final = (0.0002, 0.0002, 0.0005, 0.001, 0.002, 0.005)
 
 Rest = Literal["no", "yes", "perhaps"]
 """``perhaps`` is said of a thread that has not been seen for long enough."""
-
-
-class _Stopped:
-    """A thread that has stopped, and may not go on yet."""
-
-    __slots__ = ("goes_on", "lock", "rank", "wakes")
-
-    def __init__(self, rank: float, wakes: int | None) -> None:
-        self.rank, self.wakes = rank, wakes
-        self.goes_on = False
-        self.lock = threading.Lock()
-        self.lock.acquire()
 
 
 class ThreadTurns:
@@ -70,7 +69,10 @@ class ThreadTurns:
         """Whether a turn has ended though its threads went on asking."""
         # Finalizers run wherever the collector does, here too: they must not wait for themselves.
         self._lock = threading.RLock()
+        self._tasks = LoopSleeps(self._lock, self._advance)
         self._submitted = 0
+        self._within: dict[int, tuple[int, ...]] = {}
+        """Rank to those of what it was started in, from outside, and its own."""
         self._ranks: dict[int, int] = {}
         """Thread to the rank of what it does."""
         self._watched: dict[int, WatchedThread] = {}
@@ -81,9 +83,9 @@ class ThreadTurns:
         """
         self._pending: dict[int, tuple[object, Future[Any]]] = {}
         """Rank to a pool's queue, and what becomes of what was submitted and has not begun."""
-        self._stopped: dict[int, _Stopped] = {}
+        self._stopped: dict[int, StoppedThread] = {}
         """By thread."""
-        self._next: list[_Stopped] = []
+        self._next: list[StoppedThread] = []
         """Those that stopped before anybody of them went on."""
         self._after_reply = 0
         """How often anybody has gone on since the turn has its reply."""
@@ -97,6 +99,8 @@ class ThreadTurns:
         """Return the rank of what is being started or submitted."""
         with self._lock:
             self._submitted += 1
+            around = self._within.get(self._ranks.get(threading.get_ident(), 0), ())
+            self._within[self._submitted] = (*around, self._submitted)
             return self._submitted
 
     def starts(self, rank: int, thread: threading.Thread | None = None) -> None:
@@ -148,7 +152,7 @@ class ThreadTurns:
         with self._lock:
             before = self._ranks.get(me)
             self._ranks[me] = rank
-            thread = _thread_of(me)
+            thread = thread_of(me)
             self._watch(me, thread)
             self._starting.pop(rank, None)
             if self._pending.pop(rank, None) is None:
@@ -171,7 +175,7 @@ class ThreadTurns:
         me = threading.get_ident()
         with self._lock:
             before = self._watched.get(me)
-            self._watched[me] = WatchedThread(_thread_of(me), threading.get_native_id())
+            self._watched[me] = WatchedThread(thread_of(me), threading.get_native_id())
             self._ranks[me] = 0
             self.is_led = True
         try:
@@ -196,6 +200,7 @@ class ThreadTurns:
                 self._go_on(stopped)
             self._stopped.clear()
             self._next.clear()
+            self._tasks.clear()
 
     def unfinished(self) -> frozenset[int]:
         """Return the other threads that are in the midst of something, by their identifiers."""
@@ -221,24 +226,40 @@ class ThreadTurns:
         """Stop this thread until it has its turn; at once where no other one runs."""
         self._stop(None)
 
+    def follow(self, is_over: IsOver) -> None:
+        """Stop this thread until another one is over, or all rest and somebody sleeps."""
+        if not is_over():
+            self._stop(None, is_over)
+
     def sleep(self, seconds: float) -> None:
         """Stop this thread until all others rest and virtual time has come so far."""
         self._stop(self._now() + round(seconds * 1_000))
 
-    def _stop(self, wakes: int | None) -> None:
+    async def sleep_in_loop(self, seconds: float) -> None:
+        """Let this task sleep until nobody else can go on and virtual time has come so far."""
+        wakes = self._now() + round(seconds * 1_000) if seconds < math.inf else None
+        is_known = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+        if self.is_led and not self._is_over and is_known:
+            await self._tasks.sleep(wakes)
+            return
+        self._advance_to(wakes or 0)
+        await asyncio.sleep(0)
+
+    def _stop(self, wakes: int | None, follows: IsOver | None = None) -> None:
         me = threading.get_ident()
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return  # A finalizer, which was called in the midst of this.
         with self._lock:
             self._come_back(me)
-            if self._is_over or self._goes_at_once(me):
+            is_later = follows is not None or (wakes is not None and self._tasks.first is not None)
+            if self._is_over or (not is_later and self._goes_at_once(me)):
                 if wakes is not None:
                     self._advance_to(wakes)
                 return
             rank = self._ranks.get(me)
             if rank is None:  # Nobody has seen how it was started: those go last.
                 self._submitted += 1
-            stopped = _Stopped(1e9 + self._submitted if rank is None else rank, wakes)
+            stopped = StoppedThread(1e9 + self._submitted if rank is None else rank, wakes, follows)
             self._stopped[me] = stopped
         try:
             self._wait(stopped)
@@ -261,7 +282,7 @@ class ThreadTurns:
         is_alone = not self._starting and all(ident == me for ident in self._watched)
         return is_alone or self._rest({me})
 
-    def _wait(self, stopped: _Stopped) -> None:
+    def _wait(self, stopped: StoppedThread) -> None:
         polls = 0
         while not stopped.goes_on:
             wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
@@ -274,7 +295,7 @@ class ThreadTurns:
             if not stopped.goes_on:
                 stopped.lock.acquire(timeout=wait_s)
 
-    def _asks(self, stopped: _Stopped) -> bool:
+    def _asks(self, stopped: StoppedThread) -> bool:
         """Whether this one looks whether all rest: one of those that have stopped does."""
         return stopped is min(self._stopped.values(), key=lambda one: one.rank, default=None)
 
@@ -303,29 +324,71 @@ class ThreadTurns:
     # Whose turn it is
 
     def _advance(
-        self, waited_s: float, resting: frozenset[int] = frozenset(), *, wakes: bool = True
-    ) -> bool:
-        """Let the next one go on where all rest; return whether all rest and nobody goes on."""
-        if not self.is_led or not self._rest(resting, waited_s):
+        self, waited_s: float, resting: frozenset[int] = frozenset(), *, wakes: bool = True,
+        is_idle: Callable[[], bool] = lambda: True,
+    ) -> bool:  # fmt: skip
+        """Let the next one go on where all rest; return whether all rest and nobody goes on.
+
+        ``is_idle`` is asked last: whether those rest that are named.
+        """
+        if not self.is_led or not self._rest(resting, waited_s) or not is_idle():
             return False
         if not self._next:
             ready = [one for one in self._stopped.values() if one.wakes is None]
-            self._next = sorted(ready, key=lambda one: one.rank)
-        if not self._next and wakes and self._stopped:
-            sleeper = min(self._stopped.values(), key=lambda one: (one.wakes or 0, one.rank))
-            self._advance_to(sleeper.wakes or 0)
-            self._next = [sleeper]
+            at_once = [one for one in ready if one.follows is None]
+            self._next = sorted(at_once, key=lambda one: one.rank) or self._following(
+                ready, waited_s
+            )
+        if not self._next and wakes:
+            sleeper = self._first_to_wake()
+            if isinstance(sleeper, SleepingTask):
+                self._advance_to(sleeper.wakes)
+                self._begin_anew()
+                self._tasks.wake(sleeper)
+                return False
+            if sleeper is not None:
+                self._advance_to(sleeper.wakes or 0)
+                self._next = [sleeper]
         if not self._next:
             return True
         chosen = self._next.pop(0)
         self._stopped = {k: one for k, one in self._stopped.items() if one is not chosen}
-        for watched in self._watched.values():
-            watched.begin_anew()
+        self._begin_anew()
         self._after_reply += 1
         self._go_on(chosen)
         return False
 
-    def _go_on(self, stopped: _Stopped) -> None:
+    def _following(self, ready: list[StoppedThread], waited_s: float) -> list[StoppedThread]:
+        """Return the first of those that follow others and may go on."""
+        somebody_sleeps = self._first_to_wake() is not None
+        for one in ready:
+            one.waited_s += waited_s
+        may = [
+            one
+            for one in ready
+            if somebody_sleeps or one.waited_s >= LIMIT_S or (one.follows and one.follows())
+        ]
+        return [min(may, key=self._place)] if may else []
+
+    def _place(self, stopped: StoppedThread) -> tuple[float, ...]:
+        """Return a key that puts what was started inside of a thread before the next thread."""
+        return self._within.get(int(stopped.rank), (stopped.rank,))
+
+    def _first_to_wake(self) -> StoppedThread | SleepingTask | None:
+        """Return whose time is the next; of several, threads first, then tasks as they slept."""
+        sleepers = (one for one in self._stopped.values() if one.wakes is not None)
+        sleeper = min(sleepers, key=lambda one: (one.wakes or 0, one.rank), default=None)
+        task = self._tasks.first
+        if sleeper is None or task is None:
+            return sleeper or task
+        return task if task.wakes < (sleeper.wakes or 0) else sleeper
+
+    def _begin_anew(self) -> None:
+        """Forget how long threads were waited for: somebody goes on."""
+        for watched in self._watched.values():
+            watched.begin_anew()
+
+    def _go_on(self, stopped: StoppedThread) -> None:
         stopped.goes_on = True
         stopped.lock.release()
 
@@ -334,7 +397,7 @@ class ThreadTurns:
         frames = sys._current_frames()
         if self._starting and self._are_starting(frames, waited_s):
             return False
-        seen = _instructions_of(frames)
+        seen = instructions_of(frames)
         unknown: list[tuple[WatchedThread, FrameType]] = []
         is_resting = True
         for ident, watched in [*self._watched.items()]:
@@ -375,7 +438,7 @@ class ThreadTurns:
     ) -> bool:
         """Return whether each thread of the run is where it was, or nobody waits for it."""
         frames_now = sys._current_frames()
-        now = _instructions_of(frames_now)
+        now = instructions_of(frames_now)
         me = threading.get_ident()
         is_as_seen = True
         for ident, watched in [*self._watched.items()]:
@@ -411,20 +474,5 @@ class ThreadTurns:
         return False
 
 
-def _thread_of(ident: int) -> threading.Thread | None:
-    """Return a thread as `threading` knows it; None for one that it has only a stand-in for.
-
-    Asking it for the current thread would make a stand-in, which stays when the thread has ended.
-    """
-    active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-    found = active.get(ident)
-    return None if isinstance(found, threading._DummyThread) else found
-
-
 def _owner(frame: FrameType) -> Any:
     return frame.f_locals.get("self")
-
-
-def _instructions_of(frames: dict[int, FrameType]) -> dict[int, int]:
-    """Return where frames are; no thread goes on while they are read, as no Python code runs."""
-    return dict(zip(frames, map(attrgetter("f_lasti"), frames.values()), strict=True))

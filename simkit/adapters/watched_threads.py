@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Container
+from collections.abc import Callable, Container
+from operator import attrgetter
 from types import FrameType
 from typing import Final
 
@@ -18,6 +19,22 @@ A thread that only waits for the interpreter is run several times meanwhile.
 POLLS_S: Final = 0.5
 """How long a thread is seen at one and the same wait, though it moves, before that is taken for
 what it is: waiting by trying again and again. Whoever works is seen elsewhere, too."""
+
+
+IsOver = Callable[[], bool]
+
+
+class StoppedThread:
+    """A thread that has stopped, and may not go on yet."""
+
+    __slots__ = ("follows", "goes_on", "lock", "rank", "waited_s", "wakes")
+
+    def __init__(self, rank: float, wakes: int | None, follows: IsOver | None) -> None:
+        self.rank, self.wakes, self.follows = rank, wakes, follows
+        self.waited_s = 0.0
+        self.goes_on = False
+        self.lock = threading.Lock()
+        self.lock.acquire()
 
 
 class StartingThread:
@@ -91,3 +108,18 @@ class WatchedThread:
     def begin_anew(self) -> None:
         """Forget how long it was waited for: somebody has gone on."""
         self.seen, self.settled_s, self.worked_s = None, 0.0, 0.0
+
+
+def thread_of(ident: int) -> threading.Thread | None:
+    """Return a thread as `threading` knows it; None for one that it has only a stand-in for.
+
+    Asking it for the current thread would make a stand-in, which stays when the thread has ended.
+    """
+    active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
+    found = active.get(ident)
+    return None if isinstance(found, threading._DummyThread) else found
+
+
+def instructions_of(frames: dict[int, FrameType]) -> dict[int, int]:
+    """Return where frames are; no thread goes on while they are read, as no Python code runs."""
+    return dict(zip(frames, map(attrgetter("f_lasti"), frames.values()), strict=True))

@@ -21,7 +21,7 @@ import contextvars
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import thread as pool_threads
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -38,6 +38,7 @@ from simkit.transports.places import place, user_frame
 from simkit.transports.suspects import may_cause_effects
 
 Slept = Callable[[float], None]
+SleptInLoop = Callable[[float], Awaitable[None]]
 Report = Callable[[str, str], None]
 """Gets an effect's name and where user code caused it, ``file.py:line in function``."""
 
@@ -49,14 +50,16 @@ class Guard:
     """
 
     __slots__ = (
-        "_before", "allowed", "home", "network", "report", "seen", "slept", "trusts", "uses",
-        "watches",
+        "_before", "allowed", "home", "network", "report", "seen", "slept", "slept_in_loop",
+        "trusts", "uses", "watches",
     )  # fmt: skip
 
     def __init__(
         self, report: Report, network: bool, home: str, allowed: AllowedHosts,
         slept: Slept | None = None, trusts: bool = False,
+        slept_in_loop: SleptInLoop | None = None,
     ) -> None:  # fmt: skip
+        self.slept_in_loop = slept_in_loop
         self.report, self.network, self.home, self.allowed = report, network, home, allowed
         self.slept, self.trusts = slept, trusts
         self.seen: set[tuple[str, str]] = set()
@@ -113,18 +116,20 @@ def guarded(
     allow_hosts: Iterable[str] = (),
     slept: Slept | None = None,
     trusts_libraries: bool = False,
+    slept_in_loop: SleptInLoop | None = None,
 ) -> Guard:
     """Returns a context manager, active while a user's function runs.
 
     ``network=False`` lets connections through, ``allow_hosts`` those to the hosts named; raises
     ValueError for what is no host. ``home`` is the top-level package of the function: its code is
     user code even where it is installed among the libraries. ``slept`` hears of every sleep, in
-    seconds. With ``trusts_libraries`` only the user's own calls are reported: client libraries
-    start threads and processes, and wait before they try again; and where the user's code names
-    nothing that would be reported, it is not watched (`simkit.transports.suspects`).
+    seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With ``trusts_libraries`` only
+    the user's own calls are reported: client libraries start threads and processes, and wait
+    before they try again; and where the user's code names nothing that would be reported, it is
+    not watched (`simkit.transports.suspects`).
     """
     allowed = AllowedHosts(allow_hosts)
-    return Guard(report, network, home, allowed, slept, trusts_libraries)
+    return Guard(report, network, home, allowed, slept, trusts_libraries, slept_in_loop)
 
 
 # What is seen by the profile function.
@@ -197,10 +202,19 @@ def _sleep(seconds: float) -> None:
 
 def sleep_in_loop(delay: float, result: Any) -> Any:
     """Return what is awaited in place of `asyncio.sleep`."""
-    guard = _caused("sleep") if delay else None
-    if guard is not None and guard.slept is not None:
+    guard = _caused("sleep") if delay > 0 else None
+    if guard is None:
+        return _sleeping_in_loop.original(delay, result)
+    if guard.slept_in_loop is not None:
+        return _slept(guard.slept_in_loop, delay, result)
+    if guard.slept is not None:
         guard.slept(delay)
-    return _sleeping_in_loop.original(delay if guard is None else 0, result)
+    return _sleeping_in_loop.original(0, result)
+
+
+async def _slept(sleep: SleptInLoop, delay: float, result: Any) -> Any:
+    await sleep(delay)
+    return result
 
 
 def _async_sleep(delay: float, result: Any = None) -> Any:
@@ -217,8 +231,9 @@ def _start(before: Made) -> Made:
             context = contextvars.copy_context()
             if serves_many(self) or not guard.trusts:
                 unheard = Guard(
-                    _unreported, guard.network, guard.home, guard.allowed, guard.slept, guard.trusts
-                )
+                    _unreported, guard.network, guard.home, guard.allowed, guard.slept,
+                    guard.trusts, guard.slept_in_loop,
+                )  # fmt: skip
                 context.run(watcher.set, unheard)
             if serves_many(self):
                 context.run(leave)

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.runnables import base
 from langgraph.prebuilt import tool_node
 
 from simkit.adapters.in_step import PATIENCE_S
+from simkit.adapters.pools import follow, takes_turns
 from simkit.transports.installing import Made, Row
 
 _NAME: Final = "get_executor_for_config"
@@ -30,21 +32,30 @@ def rows_for(hears: Callable[[], object]) -> list[Row]:
 
 
 class _InStep:
-    """An executor whose work is done when it has been handed over."""
+    """An executor whose work is done one by one, in order; while one sleeps, the next begins."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
+        self._before: Future[Any] | None = None
 
     def submit(self, work: Any, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hands over work, and waits for it."""
-        found = self._executor.submit(work, *args, **kwargs)
-        wait([found], PATIENCE_S)
+        """Hands over work; waits for it where threads do not take turns."""
+        before, is_timed = self._before, takes_turns()
+        work = partial(_after, before, work) if before is not None and is_timed else work
+        found = self._before = self._executor.submit(work, *args, **kwargs)
+        if not is_timed:
+            wait([found], PATIENCE_S)
         return found
 
     def map(self, work: Any, *given: Any, **options: Any) -> Iterator[Any]:
         """Hands over work for each of what is given."""
         found = [self.submit(work, *each) for each in zip(*given, strict=False)]
         return (one.result() for one in found)
+
+
+def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
+    follow(before.done)
+    return work(*args, **kwargs)
 
 
 def _at_once(hears: Callable[[], object]) -> Callable[[Made], Made]:

@@ -37,6 +37,7 @@ from simkit.adapters.langgraph.tasks import Root, Task
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, Held
 from simkit.adapters.pilots import Cockpit
+from simkit.adapters.pools import follow
 
 END: Final = "__end__"
 RETURNED: Final = "__return__"
@@ -429,7 +430,8 @@ class Watch:
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if path else None
         before = task.before if task is not None else None
-        if may_wait and before is not None:
+        # Whoever was begun before has the first turn; while it sleeps, the next one goes on.
+        if may_wait and before is not None and not follow(before.over.is_set):
             before.over.wait(PATIENCE_S)
 
     def returned(self, namespace: str, value: Any) -> None:
