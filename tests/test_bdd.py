@@ -135,7 +135,7 @@ def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) 
         f"""
   Scenario: A reply
     {HELLO.strip()}
-    Then the reply contains "day"
+    Then the reply contains "Good"
     And the reply is "Good evening."
 
   Scenario: A history
@@ -164,6 +164,25 @@ def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) 
     ]
     assert report_of(result, "test_an_unused_line").startswith("desk.feature:20:5: RUN-01: ")
     result.assert_outcomes(failed=3)
+
+
+@pytest.mark.slow
+def test_steps_that_exclude_each_other_are_told_at_the_later_one(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(
+        pytester,
+        f"""
+  Scenario: A reply
+    {HELLO.strip()}
+    Then the reply is "Good day."
+    And the reply contains "night"
+""",
+    )
+
+    assert report_of(result, "test_a_reply").splitlines()[0] == (
+        'desk.feature:9:5: `"Good day."` and `$contains: "night"` never hold of one value'
+    )
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def _check_presence(parts: Sequence[_Part]) -> None:
         if one.key in _PRESENT or (
             not is_operator(one.key) or (one.key == _EQUAL and _is_scalar(one.operand))
         ):
-            raise _contradiction(absent, one)
+            raise _contradiction(absent, one, parts)
 
 
 def _check_equal(parts: Sequence[_Part]) -> None:
@@ -116,7 +116,7 @@ def _check_equal(parts: Sequence[_Part]) -> None:
         return
     for one in parts:
         if one is not wanted and not _may_equal(one, wanted.operand):
-            raise _contradiction(wanted, one)
+            raise _contradiction(wanted, one, parts)
 
 
 def _may_equal(part: _Part, value: Any) -> bool:
@@ -136,7 +136,7 @@ def _check_bounds(parts: Sequence[_Part]) -> None:
         for high in upper:
             is_open = low.key == "$gt" or high.key == "$lt"
             if low.operand > high.operand or (is_open and low.operand == high.operand):
-                raise _contradiction(low, high)
+                raise _contradiction(low, high, parts)
 
 
 def _check_exact(parts: Sequence[_Part]) -> None:
@@ -147,7 +147,7 @@ def _check_exact(parts: Sequence[_Part]) -> None:
         for one in parts:
             is_inside = is_operator(one.key) or "." in one.key or "[" in one.key
             if not is_inside and one.key not in exact.operand and not _may_lack(one.operand):
-                raise _contradiction(exact, one)
+                raise _contradiction(exact, one, parts)
 
 
 def _may_lack(operand: Any) -> bool:
@@ -161,8 +161,14 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float))
 
 
-def _contradiction(one: _Part, other: _Part) -> MatcherError:
+def _contradiction(one: _Part, other: _Part, parts: Sequence[_Part]) -> MatcherError:
+    """Return the error that two parts exclude each other, at the one that is written later."""
+    earlier, later = sorted((one, other), key=lambda part: _place_of(part, parts))
     return MatcherError(
-        other.at, f"{one.shown} and {other.shown} never hold of one value", "", (),
+        later.at, f"{earlier.shown} and {later.shown} never hold of one value", "", (),
         "What may be either is written `{$either: [{…}, {…}]}`.",
     )  # fmt: skip
+
+
+def _place_of(part: _Part, parts: Sequence[_Part]) -> int:
+    return next(place for place, one in enumerate(parts) if one is part)
