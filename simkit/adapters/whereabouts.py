@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from simkit.adapters.entry import found_as, home_of
 from simkit.adapters.libraries import extra_for, install
+from simkit.adapters.server_files import hint_from
 from simkit.errors import FunctionMissing, ScriptBroken
 from simkit.scenario.apps import App
 from simkit.source import near
@@ -104,6 +105,9 @@ def _shown(path: str | Path, app: App) -> str:
 def _advice(app: App, home: str) -> str:
     folder = next(_folders(Path(app.folder), home), None)
     if folder is None:
+        offer = hint_from(Path(app.folder))
+        if offer:
+            return offer
         meant = near(home, _others_beside(app, home))
         if meant:
             return f"Did you mean {meant!r}?"

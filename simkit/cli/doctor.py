@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 
@@ -19,12 +21,16 @@ def command(scenario: str) -> int:
     value of a secret is printed.
     """
     # Imported here because `simkit doctor --help` must not load what reads scenarios.
+    from simkit.adapters.libraries import installed
+    from simkit.adapters.server_files import server_file, server_text
     from simkit.cli.examining import environment_text
     from simkit.cli.first_turn import first_turn
     from simkit.output import echo
 
     echo(environment_text())
     if not scenario:
+        if [*installed(("langgraph",))] or server_file(Path()):
+            echo(f"\n{server_text(Path())}")
         return 0
     found = first_turn(scenario)
     echo(f"\n{found.text}")

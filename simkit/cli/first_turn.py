@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from tabulate import tabulate
 from simkit import events as e
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.gate import ModelGate
+from simkit.adapters.server_files import server_text
 from simkit.cli.selection import select
 from simkit.errors import SimkitError
 from simkit.execution import Execution
@@ -80,7 +82,7 @@ def first_turn(path: str) -> FirstTurn:
     if prepared.skip is not None:
         return FirstTurn(False, f"{title}It is skipped: {prepared.skip}")
     trace, seen, started, problem = _taken(prepared)
-    lines = [*_told(trace, seen, prepared.pipeline), *problem]
+    lines = [*_told(trace, seen, prepared.pipeline), *problem, *_server(prepared.pipeline)]
     is_well = any(one.protocol for one in seen) and not problem
     if not any(one.protocol for one in seen):
         lines += ["", "Why there may be none:", *(f"- {why}" for why in _reasons(trace, started))]
@@ -177,6 +179,15 @@ def _told(trace: Trace, seen: list[_Seen], app: App) -> Iterator[str]:
             yield f"\nThe turn ended with error {event.error.type}: {event.error.message}"
         elif isinstance(event, e.UncontrolledEffect):
             yield f"beyond simkit's control: {event.effect} at {event.where}"
+
+
+def _server(app: App) -> list[str]:
+    """Return what LangGraph's server has to do with a pipeline that uses LangGraph."""
+    module = app.entry.partition(":")[0]
+    there = getattr(sys.modules.get(module), "__file__", None)
+    if there is None or "langgraph" not in sys.modules:
+        return []
+    return ["", server_text(Path(there).parent, app.entry)]
 
 
 def _rule(agent: str, app: App) -> str:

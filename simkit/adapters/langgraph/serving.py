@@ -6,19 +6,17 @@ store, and rely on it to put them there.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
 
 from simkit.adapters.entry import found_as
-
-FILE: Final = "langgraph.json"
+from simkit.adapters.server_files import graphs_of, server_file
 
 
 class Server:
@@ -53,7 +51,7 @@ def server_for(subject: Any, entry: str) -> Server | None:
     file = getattr(module, "__file__", None)
     if file is None:
         return None
-    named = next((one for folder in Path(file).parents if (one := folder / FILE).is_file()), None)
+    named = server_file(Path(file).parent)
     if named is None:
         return None
     known = (subject, found_as(entry))
@@ -62,9 +60,8 @@ def server_for(subject: Any, entry: str) -> Server | None:
 
 def _served_by(file: Path) -> Iterator[Any]:
     """Yields what a `langgraph.json` names, as far as it is imported."""
-    graphs = json.loads(file.read_text("utf-8")).get("graphs", {})
-    for one in graphs.values():
-        place, _, name = str(one["path"] if isinstance(one, dict) else one).rpartition(":")
+    for one in graphs_of(file).values():
+        place, _, name = one.rpartition(":")
         where = (file.parent / place).resolve()
         for module in list(sys.modules.values()):
             if getattr(module, "__file__", None) and Path(str(module.__file__)).resolve() == where:

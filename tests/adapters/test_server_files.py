@@ -1,0 +1,60 @@
+"""What is said of the `langgraph.json` of an application."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simkit.adapters.server_files import graphs_of, hint_from, server_file, server_text
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    graphs = {"agent": "./src/shop/graph.py:g", "other": {"path": "./src/more.py:other"}}
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": graphs}), "utf-8")
+    (tmp_path / "tests").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_nearest_file_above_is_taken(project: Path) -> None:
+    assert server_file(project / "tests") == (project / "langgraph.json").resolve()
+
+
+def test_a_file_is_said_with_the_graphs_that_it_names(project: Path) -> None:
+    assert server_text(project / "tests") == (
+        "langgraph.json: langgraph.json names agent → ./src/shop/graph.py:g, "
+        "other → ./src/more.py:other"
+    )
+
+
+def test_a_pipeline_that_the_file_does_not_name_is_said_to_get_nothing(project: Path) -> None:
+    assert server_text(project, "json:dumps").endswith(
+        "\n`json:dumps` is not named there, so it has only what it made itself"
+    )
+
+
+def test_no_file_is_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert server_text(tmp_path) == "langgraph.json: none in this folder or above"
+    assert hint_from(tmp_path) == ""
+
+
+def test_an_entry_that_is_not_there_is_offered_the_graphs(project: Path) -> None:
+    assert hint_from(project / "tests") == (
+        "`../langgraph.json` names agent, other: "
+        "`pipeline: graph:g` with `app: {path: [../src/shop]}` or "
+        "`pipeline: more:other` with `app: {path: [../src]}`."
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"graphs": 3}', '{"graphs": {"a": {}}}', "{"])
+def test_a_file_that_says_nothing_offers_nothing(project: Path, text: str) -> None:
+    (project / "langgraph.json").write_text(text, "utf-8")
+
+    assert graphs_of(project / "langgraph.json") == {}
+    assert hint_from(project) == ""
+    assert server_text(project).endswith("names no graph that simkit can read")
