@@ -13,7 +13,7 @@ from simkit.expect.scope import Path, Scope
 from simkit.matching.polarity import Polarity
 from simkit.messages import ABSENT
 from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
-from simkit.views import CallView
+from simkit.views import CallView, run_ids
 from simkit.words import counted
 
 _MODEL_CALL: Final = "model call"
@@ -215,9 +215,7 @@ def _in(group: Group[Any], scope: Scope) -> str:
 def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
     """Returns the model calls of an agent's run at a place, or why there are none."""
     calls = scope.calls.get(agent, ())
-    mine = list(dict.fromkeys(one.id for one in scope.runs if one.agent == agent))
-    # A run that waited for the user began in an earlier turn.
-    runs = [*dict.fromkeys(call.run for call in calls if call.run not in mine), *mine]
+    runs = run_ids(agent, scope.runs, calls)
     if not -len(runs) <= run < len(runs):
         if not runs:
             return f"agent {agent!r} did not run {scope.words}"

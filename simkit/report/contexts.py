@@ -9,7 +9,7 @@ from typing import Final
 from simkit.messages import Message
 from simkit.paths import as_text
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
-from simkit.views import CallView, ContextView, MadePart, View
+from simkit.views import CallView, ContextView, MadePart, View, run_ids
 from simkit.words import counted, short
 
 UNSHOWN_MAX: Final = 20
@@ -32,20 +32,20 @@ def context_lines(
             continue
         for call in turn_view.calls:
             if not agent or call.agent == agent:
-                title = _title(call, turn_view.calls_by_agent[call.agent])
+                mine = turn_view.calls_by_agent[call.agent]
+                title = _title(call, mine, run_ids(call.agent, turn_view.runs, mine))
                 yield from _call_lines(call, title, paint)
                 for claim in unheld.get(call.id, ()):
                     yield from wrapped(f"{claim}; it would not hold here", "  claim ", "      ")
                 yield ""
 
 
-def _title(call: CallView, calls: Sequence[CallView]) -> str:
+def _title(call: CallView, calls: Sequence[CallView], runs: Sequence[str]) -> str:
     """Names a call as claims do: ``turn 2, coach[1]``, the second of two; also by its run."""
     title = f"turn {call.turn}, {call.agent}"
     if len(calls) < 2:
         return title
     title += f"[{call.index}] of {len(calls)} calls"
-    runs = list(dict.fromkeys(one.run for one in calls))
     if len(runs) < 2:
         return title
     place = [one.id for one in calls if one.run == call.run].index(call.id)

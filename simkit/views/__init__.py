@@ -5,7 +5,7 @@ stays: contexts are ranges over one log, state snapshots share their values.
 """
 
 from simkit.views.contexts import ContextView, MadePart, Messages, ShownPart, StreamView
-from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView
+from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView, run_ids
 from simkit.views.view import View, view_of
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "ToolView",
     "TurnView",
     "View",
+    "run_ids",
     "view_of",
 ]

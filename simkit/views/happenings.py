@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from simkit import events as e
@@ -164,3 +164,13 @@ class TurnView:
         self.state: Mapping[str, Any] = {}
         self.finished = False
         self.updates: list[e.StateUpdated] = []
+
+
+def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> list[str]:
+    """Return the identifiers of an agent's runs in the order by which claims count them.
+
+    ``runs`` began in the scope, of any agent; ``calls`` are the agent's. A run that waited for the
+    user began earlier, and comes first. A run that asked no model counts.
+    """
+    began = [run.id for run in runs if run.agent == agent]
+    return [*dict.fromkeys(call.run for call in calls if call.run not in began), *began]

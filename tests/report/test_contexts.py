@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from simkit.report.contexts import UNSHOWN_MAX, context_lines
 from simkit.views import View
+from tests.adapters.running import run_app
 
 JOINED = """\
 version: 1
@@ -177,3 +178,24 @@ def test_of_many_things_left_out_the_first_are_listed(view_of_run: Callable[...,
     assert lines[0].endswith("0 dropped, 33 left out")
     assert listed[-2:] == ["  left out by tags: recall · items: No 18", "  left out: 13 more"]
     assert len(listed) == UNSHOWN_MAX + 1
+
+
+def test_runs_are_counted_as_claims_count_them() -> None:
+    ran = run_app(
+        "uneven_workers:team",
+        """
+        app: {path: [.]}
+        lints: {RUN-02: the library runs nodes in threads}
+        turns:
+          - user: Go
+            replies: {work: [One., Two.]}
+            expect: {context: {"work[run 1][1]": {messages: [{$contains: Question 1}]}}}
+        """,
+    )
+
+    titles = [line for line in context_lines(ran.view) if line.startswith("turn")]
+    assert [finding.what for finding in ran.judgement.findings] == []
+    assert [title.partition(", at")[0] for title in titles] == [
+        "turn 1, work[0] of 2 calls, work[run 1][0]",
+        "turn 1, work[1] of 2 calls, work[run 1][1]",
+    ]
