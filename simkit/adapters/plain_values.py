@@ -47,6 +47,17 @@ def plain(value: Any, depth: int = 0) -> JsonValue:
     return found
 
 
+def is_equal(value: Any, other: Any) -> bool:
+    """Return whether a pipeline's values are equal; those that cannot be compared so are not.
+
+    Arrays and tables compare their elements, and refuse to say one yes or no.
+    """
+    try:
+        return value is other or bool(value == other)
+    except Exception:
+        return False
+
+
 def fields_of(thing: Any, otherwise: str) -> Iterator[tuple[str, JsonValue]]:
     """Yields the public fields of an object that hold plain data.
 

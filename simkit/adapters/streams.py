@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit import events as e
+from simkit.adapters.plain_values import is_equal
 from simkit.messages import Message
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
@@ -120,7 +121,7 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
     # Mostly they part near their end. What they share is compared without a look at any of it.
     for end in range(size, max(size - _NEAR, 0), -1):
         if before[end - 1] is after[end - 1]:
-            if before[:end] == after[:end]:
+            if is_equal(before[:end], after[:end]):
                 return end
             break
     return [*map(is_, before, after), False].index(False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,3 +158,48 @@ def test_a_graph_inside_that_writes_back_what_it_was_given_is_found() -> None:
     ran = run_app("langgraph_states:doubling", f"{APP}turns: [{{user: one}}, {{user: two}}]")
 
     assert {one.id for one in ran.judgement.findings} >= {"STA-09"}
+
+
+ARRAYS = """
+from langchain_core.messages import AIMessage
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+class Array:  # It compares its elements, as arrays do.
+    __hash__ = None
+
+    def __eq__(self, other):
+        return Truth()
+
+class Truth:
+    def __bool__(self):
+        raise ValueError("the truth value of an array is ambiguous")
+
+class State(MessagesState):
+    vector: object
+    parts: list
+
+def line(*nodes):
+    graph = StateGraph(State)
+    for (name, _), (after, _) in zip([(START, 0), *nodes], [*nodes, (END, 0)]):
+        graph.add_edge(name, after)
+    for name, node in nodes:
+        graph.add_node(name, node)
+    return graph.compile()
+
+def measure(state):
+    return {"vector": Array(), "parts": [Array()]}
+
+def answer(state):
+    return {"vector": state["vector"], "messages": [AIMessage("done")]}
+
+graph = line(("measure", measure), ("inner", line(("again", measure), ("answer", answer))))
+"""
+
+
+def test_values_that_refuse_to_be_compared_may_stand_in_state(tmp_path: Path) -> None:
+    (tmp_path / "arrays_in_state.py").write_text(ARRAYS, encoding="utf-8")
+
+    ran = run_app("arrays_in_state:graph", "turns: [{user: Hi}, {user: Again}]", tmp_path)
+
+    assert [turn.error for turn in ran.view.turns] == [None, None]
+    assert ran.turn().reply == "done"

@@ -18,7 +18,7 @@ from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_state
 from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
 from simkit.adapters.langgraph.overwriting import is_reset, told_write
-from simkit.adapters.plain_values import names_of
+from simkit.adapters.plain_values import is_equal, names_of
 from simkit.adapters.scribe import Scribe
 from simkit.adapters.streams import leading_same
 from simkit.events import ChannelFacts
@@ -344,9 +344,9 @@ def _is_held(value: Any, held: Any) -> bool:
         return True
     if isinstance(value, list) and isinstance(held, Sequence) and not isinstance(held, str):
         return len(value) == len(held) and (
-            leading_same([*held], value) == len(value) or [*held] == value
+            leading_same([*held], value) == len(value) or is_equal([*held], value)
         )
-    return type(value) is type(held) and bool(value == held)
+    return type(value) is type(held) and is_equal(value, held)
 
 
 def _is_several(given: Any) -> bool:
@@ -364,13 +364,13 @@ def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
 def _is_override(given: Any, after: Any) -> bool:
     """Whether a write says, in the words of a reducer of the user's, to take its ``value``."""
     is_said = isinstance(given, Mapping) and "value" in given and isinstance(after, list)
-    return is_said and given["value"] == after
+    return is_said and is_equal(given["value"], after)
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:
     """Whether a channel holds what it held, though it was saved meanwhile and read anew."""
     if isinstance(value, list) and isinstance(before, list):
-        return [*map(_identity, value)] == [*map(_identity, before)]
+        return is_equal([*map(_identity, value)], [*map(_identity, before)])
     return _is_same(value, before)
 
 
@@ -378,7 +378,7 @@ def _is_same(value: Any, before: Any) -> bool:
     """Whether a value is what the channel holds anyway."""
     if before is None:
         return value is None or (isinstance(value, (list, dict, set)) and not value)
-    return value is before or (not messages_in(value) and bool(value == before))
+    return value is before or (not messages_in(value) and is_equal(value, before))
 
 
 def _appended(before: Any, given: Any, after: Any) -> tuple[Any, Any]:
@@ -395,7 +395,7 @@ def _appended(before: Any, given: Any, after: Any) -> tuple[Any, Any]:
         return {DECLARED_RESET: after}, after
     start = leading_same(held, after)
     same = len(after) >= len(held) and all(
-        _identity(old) == _identity(new)
+        is_equal(_identity(old), _identity(new))
         for old, new in zip(held[start:], after[start:], strict=False)
     )
     return (list(after[len(held) :]) if same else {DECLARED_RESET: list(after)}), after

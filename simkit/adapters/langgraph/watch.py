@@ -37,6 +37,7 @@ from simkit.adapters.langgraph.tasks import Root, Task
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, Held
 from simkit.adapters.pilots import Cockpit
+from simkit.adapters.plain_values import is_equal
 from simkit.adapters.pools import follow
 
 END: Final = "__end__"
@@ -74,7 +75,7 @@ def _put_out(task: Task | None, result: Any, run: Run) -> Any:
         return result
     if RETURNED in result or END in result:
         value = result.get(RETURNED, result.get(END))
-        is_said = run.final is not None and value == run.final.content
+        is_said = run.final is not None and is_equal(value, run.final.content)
         return None if is_said else value
     given = task.given if isinstance(task.given, Mapping) else {}
     says_more = any(
@@ -85,7 +86,7 @@ def _put_out(task: Task | None, result: Any, run: Run) -> Any:
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:
-    return value is before or (type(value) is type(before) and bool(value == before))
+    return value is before or (type(value) is type(before) and is_equal(value, before))
 
 
 def _graph_with(task: Task | None, command: Command[Any], root: Root | None) -> Pregel | None:
