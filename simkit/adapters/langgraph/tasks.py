@@ -1,15 +1,21 @@
-"""Calls of graphs, and the executions of their nodes."""
+"""Calls of graphs, the executions of their nodes, and what these are given and put out."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
+from simkit.adapters.langgraph.names import reads_of
 from simkit.adapters.langgraph.state import State
+from simkit.adapters.plain_values import is_equal
+
+END: Final = "__end__"
+RETURNED: Final = "__return__"
+"""Where a function's result stands, in the Functional API."""
 
 
 class Root:
@@ -58,3 +64,34 @@ class Task:
         self.before: Task | None = None
         """The task that was started before it, beside it."""
         self.over = threading.Event()
+
+
+def input_of(task: Task) -> tuple[tuple[str, ...], Any]:
+    """Returns the channels that a task was given, and what it was given beside them."""
+    reads = () if task.is_sent else reads_of(task.graph, task.node)
+    return task.state.received(task.given, reads)
+
+
+def output_of(task: Task | None, result: Any, run: Run) -> Any:
+    """Returns what a node's run put out: what it returned; None where that is what the model said.
+
+    That is where it returned messages alone, or beside them what it was given.
+    """
+    if task is None or not result:
+        return None
+    if not isinstance(result, Mapping):
+        return result
+    if RETURNED in result or END in result:
+        value = result.get(RETURNED, result.get(END))
+        is_said = run.final is not None and is_equal(value, run.final.content)
+        return None if is_said else value
+    given = task.given if isinstance(task.given, Mapping) else {}
+    says_more = any(
+        name not in task.state.conversation and not _is_unchanged(value, given.get(name))
+        for name, value in result.items()
+    )
+    return result if says_more or run.final is None else None
+
+
+def _is_unchanged(value: Any, before: Any) -> bool:
+    return value is before or (type(value) is type(before) and is_equal(value, before))

@@ -12,105 +12,40 @@ from typing import Any, Final
 
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
-from langgraph.types import Command
 
 from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.endings import ending
-from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.filters import Filters, wrapping
-from simkit.adapters.langgraph.messages import as_message, plain
+from simkit.adapters.langgraph.moves import Moves
 from simkit.adapters.langgraph.names import (
-    agents_in,
     graph_below,
-    has_tools,
     is_part,
     is_workflow,
     name_of,
     path_of,
-    reads_of,
 )
-from simkit.adapters.langgraph.routes import Routes
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.taps import End, Hear, namespace_now
-from simkit.adapters.langgraph.tasks import Root, Task
+from simkit.adapters.langgraph.tasks import Root, Task, input_of, output_of
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, Held
 from simkit.adapters.pilots import Cockpit
-from simkit.adapters.plain_values import is_equal
 from simkit.adapters.pools import follow
 
-END: Final = "__end__"
-RETURNED: Final = "__return__"
-"""Where a function's result stands, in the Functional API."""
 PATIENCE_S: Final = 10.0
 """How long a task waits for its turn before it runs beside the others."""
 
 
-def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> bool:
-    """Whether a command is another, seen before: a graph passes on a copy to the one around it.
-
-    Nodes of one graph that go to the same node and write nothing are one way to go, too.
-    """
-    if one.goto is not other.goto or one.update is not other.update:
-        return False
-    is_beside = where.rpartition("|")[0] == there.rpartition("|")[0] and not one.update
-    return there.startswith(where) or is_beside
-
-
-def _received(task: Task) -> tuple[tuple[str, ...], Any]:
-    """Returns the channels that a task was given, and what it was given beside them."""
-    reads = () if task.is_sent else reads_of(task.graph, task.node)
-    return task.state.received(task.given, reads)
-
-
-def _put_out(task: Task | None, result: Any, run: Run) -> Any:
-    """Returns what a node's run put out: what it returned; None where that is what the model said.
-
-    That is where it returned messages alone, or beside them what it was given.
-    """
-    if task is None or not result:
-        return None
-    if not isinstance(result, Mapping):
-        return result
-    if RETURNED in result or END in result:
-        value = result.get(RETURNED, result.get(END))
-        is_said = run.final is not None and is_equal(value, run.final.content)
-        return None if is_said else value
-    given = task.given if isinstance(task.given, Mapping) else {}
-    says_more = any(
-        name not in task.state.conversation and not _is_unchanged(value, given.get(name))
-        for name, value in result.items()
-    )
-    return result if says_more or run.final is None else None
-
-
-def _is_unchanged(value: Any, before: Any) -> bool:
-    return value is before or (type(value) is type(before) and is_equal(value, before))
-
-
-def _graph_with(task: Task | None, command: Command[Any], root: Root | None) -> Pregel | None:
-    """Returns the graph to whose nodes a command of a task goes, if it is known."""
-    if command.graph is None and task is not None:
-        return task.graph
-    return root.graph if root is not None else None
-
-
-class Watch:
+class Watch(Moves):
     """Tells a scribe what happens in graphs; is entered from any thread."""
 
     def __init__(self, cockpit: Cockpit) -> None:
-        self._scribe = scribe = cockpit.scribe
-        self._writing = cockpit.writing
-        self.named: Mapping[str, str] = {}
-        """Nodes to the agents that the scenario says they are."""
+        super().__init__(cockpit)
+        scribe = cockpit.scribe
         self.met: dict[str, None] = {}
         """The nodes that have worked."""
-        self.routers: frozenset[str] = frozenset()
-        """The agents of which it says that their commands are routes."""
-        self._routes = Routes(scribe)
         self.states = States(scribe)
-        self._tasks: dict[str, Task] = {}
         self._starting: list[Task] = []
         """Tasks of one step whose start is not told yet."""
         self._pushed: dict[tuple[str, ...], Task] = {}
@@ -122,11 +57,8 @@ class Watch:
         """Tasks of the step that is about to begin that were done before the graph stopped."""
         self._problems: list[BaseException] = []
         """What nodes raised, in the order in which they did."""
-        self._moved: list[tuple[str, Command[Any]]] = []
-        """Commands that were seen, and where: they pass through several graphs."""
         self._works_in: dict[str, State] = {}
         """Activation to the state in which it works."""
-        self._known: dict[int, Mapping[str, str]] = {}
         self.asks: dict[str, list[Mapping[str, Any]]] = {}
         """Session to the interrupts that wait for an answer."""
 
@@ -321,11 +253,6 @@ class Watch:
             if task is not None and not task.over.is_set():
                 self._ends(task.root, task.path, result)
 
-    def _nodes_of(self, graph: Pregel) -> Mapping[str, str]:
-        if id(graph) not in self._known:
-            self._known[id(graph)] = agents_in(graph)
-        return self._known[id(graph)]
-
     def _part(self, path: tuple[str, ...], task: Task) -> Run:
         """Returns the activation of a prebuilt agent that is called, and is no node itself."""
         call = self._carried_out() if task.parent else ""
@@ -334,7 +261,7 @@ class Watch:
         if run is None or run.is_over:
             self._start_all()
             task.state.open()
-            channels, received = _received(task)
+            channels, received = input_of(task)
             run = parts[key] = self._scribe.begin_run(
                 task.agent, parent=task.parent, call_id=call, state=task.state.id,
                 channels=channels, received=received,
@@ -359,7 +286,7 @@ class Watch:
             outer = task.branch
             sent = self._plain(task.sent)
             task.state.open()
-            channels, received = _received(task)
+            channels, received = input_of(task)
             task.run = self._scribe.begin_run(
                 task.agent, sent, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent, call_id=self._carried_out() if task.parent else "",
@@ -401,7 +328,7 @@ class Watch:
         elif run.final is None and any(one.run == run.id for one in self._scribe.requested):
             self._scribe.end_run(run, "handed_off")
         else:
-            self._scribe.end_run(run, output=self._plain(_put_out(task, output, run)))
+            self._scribe.end_run(run, output=self._plain(output_of(task, output, run)))
 
     def _interrupted(
         self, path: tuple[str, ...], task: Task, interrupts: Sequence[Mapping[str, Any]]
@@ -419,9 +346,6 @@ class Watch:
             waiting.append({"id": one["id"], "agent": task.agent})
             self._scribe.interrupted(run, self._plain(one["value"]))
 
-    def _plain(self, value: Any) -> Any:
-        return plain(value, lambda said: self._scribe.logged([*map(as_message, said)]))
-
     # What callbacks tell
 
     def began_work(self, namespace: str, may_wait: bool) -> None:
@@ -434,12 +358,6 @@ class Watch:
         # Whoever was begun before has the first turn; while it sleeps, the next one goes on.
         if may_wait and before is not None and not follow(before.over.is_set):
             before.over.wait(PATIENCE_S)
-
-    def returned(self, namespace: str, value: Any) -> None:
-        """A node's code is done: what it returns may say where control goes."""
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, Command) and one.graph is None:
-                self.moved(namespace, one)
 
     def raised(self, namespace: str, problem: BaseException) -> None:
         """A node's code raised something: control may go to a node of the graph around it."""
@@ -457,68 +375,6 @@ class Watch:
                     self._over(task.run, False)
                 task.over.set()
 
-    def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
-        """A conditional edge has named who is next."""
-        with self._writing():
-            path = path_of(namespace)
-            if path:
-                root = self._root_at(path)
-                self._routes.chose(path[-1], labels, [self._agent_of(n, root) for n in nodes])
-
-    def moved(self, namespace: str, command: Command[Any]) -> None:
-        """Control goes to other nodes, if they are other agents: a handoff, or a route.
-
-        What a model has asked for is a handoff already.
-        """
-        with self._writing():
-            run = self.run_at(namespace)
-            seen = (_is_same(namespace, command, *other) for other in self._moved)
-            if run is None or any(seen):
-                return
-            self._moved.append((namespace, command))
-            path = path_of(namespace)
-            task, root = self._tasks.get(path[-1]), self._root_at(path)
-            is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
-            if is_tools:  # Whoever called the tool passes control, not the node that runs it.
-                run = next((one for one in reversed(self._scribe.runs) if one.said), run)
-            requested = [r for r in self._scribe.requested if is_tools or r.run == run.id]
-            asked = {r.to_agent for r in requested}
-            graph = _graph_with(task, command, root)
-            chosen: list[str] = []
-            for node, given in targets_of(command):
-                agent = self._agent_of(node, root)
-                if node == END or agent == run.agent or agent in asked:
-                    continue
-                payload = given if given is not command.update else self._beside(given, root)
-                is_route = run.agent in self.routers or not is_handoff(
-                    command, node, payload, graph, is_tools=is_tools
-                )
-                if is_route:
-                    chosen.append(agent)
-                    continue
-                if given is command.update:
-                    asked.add(agent)
-                payload = self._plain(self._beside(given, root)) or None
-                self._scribe.hand_over(run.agent, agent, payload, run=run)
-            if chosen:
-                self._routes.chose(path[-1], (), chosen)
-
-    def _root_at(self, path: tuple[str, ...]) -> Root | None:
-        found = (self._tasks[one].root for one in reversed(path) if one in self._tasks)
-        return next(found, None)
-
-    def _agent_of(self, node: str, root: Root | None) -> str:
-        if node in self.named:
-            return self.named[node]
-        return self._nodes_of(root.graph).get(node, node) if root is not None else node
-
-    def _beside(self, given: Any, root: Root | None) -> Any:
-        """Returns what is passed on beside the conversation."""
-        if not isinstance(given, Mapping):
-            return given
-        conversation = root.state.conversation if root is not None else ()
-        return {key: value for key, value in given.items() if key not in conversation}
-
     def wrote(self, namespace: str, node: str, given: Any, result: Any) -> None:
         """A node's code is done: what it returns may take messages away."""
         with self._writing():
@@ -534,11 +390,3 @@ class Watch:
             if task is not None and task.run is not None:
                 name = by or ", ".join(wrapping(task.graph))
                 self.filters.narrowed(task.run, before, after, name)
-
-    def run_at(self, namespace: str) -> Run | None:
-        """Returns the activation that code at a namespace works for."""
-        for identity in reversed(path_of(namespace)):
-            task = self._tasks.get(identity)
-            if task is not None and task.run is not None:
-                return task.run
-        return None
