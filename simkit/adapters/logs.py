@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from simkit.transports.installing import Installation, Made
 from simkit.transports.places import user_frame
+from simkit.words import exception_text
 
 Listener: TypeAlias = Callable[["LogEntry"], None]
 
@@ -42,10 +43,6 @@ class _Capture(NamedTuple):
 
 
 _current: Final[ContextVar[_Capture | None]] = ContextVar("simkit_logs", default=None)
-_lock: Final = threading.Lock()
-_open: Final[list[_Capture]] = []
-_is_enabled_for: Final = logging.Logger.isEnabledFor
-_call_handlers: Final = logging.Logger.callHandlers
 
 
 @contextmanager
@@ -54,46 +51,49 @@ def log_records(listener: Listener, home: str) -> Iterator[None]:
 
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
-    capture = _Capture(listener, home)
-    with _lock:
-        _open.append(capture)
-        if len(_open) == 1:
-            _patch(_enabled, _handled)
-    before = _current.set(capture)
-    try:
-        yield
-    finally:
-        _current.reset(before)
-        with _lock:
-            _open.remove(capture)
-            if not _open:
-                _patch(_is_enabled_for, _call_handlers)
+    with _installation:
+        before = _current.set(_Capture(listener, home))
+        try:
+            yield
+        finally:
+            _current.reset(before)
 
 
-def _patch(is_enabled_for: Callable[..., bool], call_handlers: Callable[..., None]) -> None:
-    patched: Any = logging.Logger
-    patched.isEnabledFor, patched.callHandlers = is_enabled_for, call_handlers
-
-
-def _enabled(logger: logging.Logger, level: int) -> bool:
+def _enabled(before: Made) -> Made:
     """Let a record be made that user code asks ``logging`` for; else answer as the logger would."""
-    if _is_enabled_for(logger, level):
-        return True
-    capture = _current.get()
-    if capture is None or logger.disabled:
-        return False
-    frame = sys._getframe(1)
-    # Code that asks the logger itself, to spare itself some work, is told the truth.
-    return frame.f_code.co_filename == _LOGGING and _is_users(frame, capture.home)
+
+    def isEnabledFor(self: logging.Logger, level: int) -> bool:
+        if before(self, level):
+            return True
+        capture = _current.get()
+        if capture is None or self.disabled:
+            return False
+        frame = sys._getframe(1)
+        # Code that asks the logger itself, to spare itself some work, is told the truth.
+        return frame.f_code.co_filename == _LOGGING and _is_users(frame, capture.home)
+
+    return isEnabledFor
 
 
-def _handled(logger: logging.Logger, record: logging.LogRecord) -> None:
+def _handled(before: Made) -> Made:
     """Take a record down, and pass it on if it would have been made without simkit."""
-    capture = _current.get()
-    if capture is not None and _is_users(sys._getframe(1), capture.home):
-        capture.listener(entry_of(record))
-    if _is_enabled_for(logger, record.levelno):
-        _call_handlers(logger, record)
+
+    def callHandlers(self: logging.Logger, record: logging.LogRecord) -> None:
+        capture = _current.get()
+        if capture is not None and _is_users(sys._getframe(1), capture.home):
+            capture.listener(entry_of(record))
+        if self.isEnabledFor(record.levelno):
+            before(self, record)
+
+    return callHandlers
+
+
+_installation: Final = Installation(
+    lambda: (
+        (logging.Logger, "isEnabledFor", _enabled),
+        (logging.Logger, "callHandlers", _handled),
+    )
+)
 
 
 def _is_users(frame: FrameType | None, home: str) -> bool:
@@ -113,5 +113,5 @@ def entry_of(record: logging.LogRecord) -> LogEntry:
     except Exception:
         message = str(record.msg)
     problem = record.exc_info[1] if record.exc_info else None
-    error = f"{type(problem).__name__}: {problem}" if problem is not None else ""
+    error = exception_text(problem) if problem is not None else ""
     return LogEntry(record.levelname, record.name, message, error)

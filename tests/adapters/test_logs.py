@@ -162,3 +162,22 @@ def test_python_is_told_how_records_are_seen(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(SourceError, match="log records are not seen"):
             _ = turn.logs
         assert turn.reply
+
+
+def test_what_somebody_else_has_put_into_logging_goes_on_and_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    before = logging.Logger.callHandlers
+
+    def watch(logger: logging.Logger, record: logging.LogRecord) -> None:
+        seen.append(record.getMessage())
+        before(logger, record)
+
+    monkeypatch.setattr(logging.Logger, "callHandlers", watch)
+
+    found = what("wrong", "{$has: [{level: ERROR, message: order 7}]}")
+
+    assert found == []
+    assert seen == ["order 7"]
+    assert logging.Logger.callHandlers is watch
