@@ -25,7 +25,7 @@ from benchmarks.conversations import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
 from simkit import events as e
-from simkit.adapters.driver import COUNTER
+from simkit.adapters.app_facts import COUNTER
 from simkit.adapters.entry import Caller, home_of, is_factory
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.pilots import Cockpit, pilot_for

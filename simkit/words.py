@@ -25,3 +25,12 @@ def short(text: str, most: int) -> str:
     """Returns a text on one line, with its white space folded, cut to ``most`` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
+
+
+def exception_text(problem: BaseException) -> str:
+    """Returns an exception as ``Type: message``; the type alone where it cannot be put in words."""
+    kind = type(problem).__name__
+    try:
+        return f"{kind}: {problem}"
+    except Exception:  # The message is made by somebody else's code.
+        return kind

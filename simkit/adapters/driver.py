@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,15 +17,16 @@ import msgspec
 from simkit import events as e
 from simkit.adapters import thread_turns
 from simkit.adapters.activations import Run
+from simkit.adapters.app_facts import COUNTER, facts_of, sectioned
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.entry import (
-    CLIENTS,
     Caller,
     found_as,
     home_of,
     is_factory,
     made_by,
 )
+from simkit.adapters.failures import failure_of
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
@@ -49,7 +50,6 @@ from simkit.errors import (
     CallUnattributed,
     FrameworkFailed,
     FunctionFailed,
-    ModelError,
     PipelineError,
     RunHalted,
     ScriptMisfit,
@@ -64,18 +64,14 @@ from simkit.pipeline.model import Limits
 from simkit.ports import Sink, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
 from simkit.scenario.apps import App
-from simkit.trace import canonical
 from simkit.transports.belonging import Owner, owned_by
 from simkit.transports.gate import passing_through
 from simkit.transports.guards import guarded
 from simkit.transports.hosts import AllowedHosts
 from simkit.transports.interception import intercepting
-from simkit.transports.places import raised_at
 from simkit.transports.processes import Children, children_of_run, watching_processes
 from simkit.wire.http import HttpRequest
 from simkit.wire.protocols import protocol_of
-
-COUNTER: Final = "chars/4"
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -166,7 +162,7 @@ class CodeDriver:
         self._pilot = self._built(Cockpit(scribe, self._caller, use, self._gate.halt))
         self._stack.callback(self._pilot.close)
         self.name = self._pilot.name
-        facts = _sectioned(self._pilot.facts(facts_of(app, script.limits)), app)
+        facts = sectioned(self._pilot.facts(facts_of(app, script.limits)), app)
         self._takes_logs = script.logs or app.options.logs
         if self._takes_logs:
             facts = msgspec.structs.replace(facts, observes=(*facts.observes, "logs"))
@@ -322,7 +318,7 @@ class CodeDriver:
                 raise gate.halted from None
             if isinstance(problem, SimkitError):
                 raise
-            raise self._failure(problem) from problem
+            raise failure_of(problem, gate.last_failure, app.entry) from problem
         if gate.halted is not None:
             raise gate.halted
         return reply
@@ -337,17 +333,6 @@ class CodeDriver:
         if self._turns.is_endless:
             self._turns.is_endless = False
             self._uncontrolled("threads that go on and on after the turn's reply", "")
-
-    def _failure(self, problem: BaseException) -> PipelineError:
-        """Returns what the pipeline failed with: the provider's failure, where it is that one."""
-        fails = self._gate.last_failure
-        if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
-            return ModelError(fails.message, fails.kind, fails.status)
-        entry, kind = self._app.entry, type(problem)
-        where = raised_at(problem, home_of(entry))
-        return FunctionFailed(
-            f"`{entry}` raised {kind.__name__}: {problem}{', at ' if where else ''}{where}"
-        )
 
     def _caused(self, effect: str, where: str) -> None:
         if self._turns.is_led:  # What threads do that outlive a turn is no part of any.
@@ -431,52 +416,3 @@ def _is_in_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _status_of(problem: BaseException) -> int | None:
-    """Returns the HTTP status that a client's exception holds, by the names they have for it."""
-    # `status` before `code`, which aiohttp's exceptions have too, and warn about.
-    held = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
-    return next((one for one in held if isinstance(one, int)), None)
-
-
-def _is_a_clients(problem: BaseException) -> bool:
-    """Whether an exception is a provider client's, or was raised on account of one."""
-    cause: BaseException | None = problem
-    while cause is not None:
-        home = type(cause).__module__.partition(".")[0]
-        if home in CLIENTS:
-            return True
-        cause = cause.__cause__
-    return False
-
-
-def _sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
-    """Returns what is known of a pipeline with what its file says of what agents read."""
-    agents = {
-        name: msgspec.structs.replace(
-            facts.agents.get(name, e.AgentFacts()),
-            sections=canonical(rule.sections), sees=rule.sees,
-        )
-        for name, rule in app.agents.items()
-        if rule.sections is not None or rule.sees is not None
-    }  # fmt: skip
-    return msgspec.structs.replace(facts, agents={**facts.agents, **agents})
-
-
-def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
-    agents = {
-        name: e.AgentFacts(
-            handoffs=tuple(other for other in app.agents if other != name),
-        )
-        for name in app.agents
-    }
-    unseen = dict(app.implements.unseen) if app.implements is not None else {}
-    return e.PipelineFacts(
-        name=app.pipeline, agents=agents, tokens=COUNTER, observes=("runs", "handoffs"),
-        unseen=tuple(sorted(unseen)), unseen_reasons=dict(sorted(unseen.items())),
-        is_open=True,
-        limits={
-            "irrelevant_share": limits.irrelevant_share, "context_tokens": limits.context_tokens
-        },
-    )  # fmt: skip

@@ -18,7 +18,7 @@ from simkit.runtime.functions import object_named
 from simkit.scenario.modules import it_has, names_in
 from simkit.source import near
 from simkit.transports.places import raised_at
-from simkit.words import short
+from simkit.words import exception_text, short
 
 METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
 """What an object may call the method that takes the user's message."""
@@ -101,7 +101,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
         where = raised_at(problem, home_of(entry))
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it was called to make the pipeline, and raised "
-            f"{type(problem).__name__}: {problem}{' at ' if where else ''}{where}."
+            f"{exception_text(problem)}{' at ' if where else ''}{where}."
             f"{'' if inspect.isclass(factory) else instead_of(entry)}",
             entry,
         ) from problem

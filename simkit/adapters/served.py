@@ -15,8 +15,9 @@ from urllib.parse import unquote
 import msgspec
 
 from simkit import events as e
+from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER, Attribution
-from simkit.adapters.driver import Script, facts_of
+from simkit.adapters.driver import Script
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.rules import handoff_tools_of
 from simkit.adapters.scribe import Scribe

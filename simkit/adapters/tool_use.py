@@ -19,6 +19,7 @@ from simkit.messages import JsonValue
 from simkit.models.script import refuse_unwrapped
 from simkit.ports import Tools
 from simkit.trace import canonical
+from simkit.words import exception_text
 
 
 class ToolFailure(Exception):
@@ -160,4 +161,4 @@ class ToolUse:
 
     def _failed(self, asked: Asked, problem: Exception) -> None:
         with self._gate.lock:
-            self._scribe.tool_answered(asked, error=f"{type(problem).__name__}: {problem}")
+            self._scribe.tool_answered(asked, error=exception_text(problem))

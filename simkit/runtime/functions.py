@@ -21,6 +21,7 @@ from simkit.errors import FunctionFailed, FunctionMissing
 from simkit.garbage import collected_meanwhile
 from simkit.transports.guards import guarded
 from simkit.transports.places import raised_at
+from simkit.words import exception_text
 
 
 @lru_cache(maxsize=256)
@@ -64,7 +65,7 @@ def object_named(name: str) -> Any:
 
 def _import_failed(name: str, problem: BaseException) -> str:
     module = name.partition(":")[0]
-    what = f"{type(problem).__name__}: {problem}"
+    what = exception_text(problem)
     where = raised_at(problem, module.partition(".")[0])
     text = f"function `{name}`: importing {module!r} failed{' at ' if where else ''}{where}: {what}"
     return text + _import_advice(problem)
@@ -150,7 +151,7 @@ def called(
             if inspect.isawaitable(result):
                 result = _finished(awaited(result))
     except Exception as problem:
-        raise FunctionFailed(f"`{name}` raised {type(problem).__name__}: {problem}") from problem
+        raise FunctionFailed(f"`{name}` raised {exception_text(problem)}") from problem
     return result
 
 

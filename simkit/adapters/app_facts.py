@@ -1,0 +1,46 @@
+"""What is known of a pipeline that is code before it runs: from the scenario's rules. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from simkit import events as e
+from simkit.pipeline.model import Limits
+from simkit.scenario.apps import App
+from simkit.trace import canonical
+
+COUNTER: Final = "chars/4"
+
+
+def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
+    """Returns what is known of a pipeline with what its file says of what agents read."""
+    agents = {
+        name: msgspec.structs.replace(
+            facts.agents.get(name, e.AgentFacts()),
+            sections=canonical(rule.sections), sees=rule.sees,
+        )
+        for name, rule in app.agents.items()
+        if rule.sections is not None or rule.sees is not None
+    }  # fmt: skip
+    return msgspec.structs.replace(facts, agents={**facts.agents, **agents})
+
+
+def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
+    """Returns what its file says of a pipeline."""
+    agents = {
+        name: e.AgentFacts(
+            handoffs=tuple(other for other in app.agents if other != name),
+        )
+        for name in app.agents
+    }
+    unseen = dict(app.implements.unseen) if app.implements is not None else {}
+    return e.PipelineFacts(
+        name=app.pipeline, agents=agents, tokens=COUNTER, observes=("runs", "handoffs"),
+        unseen=tuple(sorted(unseen)), unseen_reasons=dict(sorted(unseen.items())),
+        is_open=True,
+        limits={
+            "irrelevant_share": limits.irrelevant_share, "context_tokens": limits.context_tokens
+        },
+    )  # fmt: skip

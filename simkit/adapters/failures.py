@@ -1,0 +1,38 @@
+"""What a pipeline that is code fails with: the provider's failure, or its own."""
+
+from __future__ import annotations
+
+from simkit.adapters.entry import CLIENTS, home_of
+from simkit.errors import FunctionFailed, ModelError, PipelineError
+from simkit.messages import Fails
+from simkit.transports.places import raised_at
+from simkit.words import exception_text
+
+
+def failure_of(problem: BaseException, fails: Fails | None, entry: str) -> PipelineError:
+    """Returns what a pipeline failed with: the failure served last, where it is that one."""
+    if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
+        return ModelError(fails.message, fails.kind, fails.status)
+    where = raised_at(problem, home_of(entry))
+    return FunctionFailed(
+        f"`{entry}` raised {exception_text(problem)}{', at ' if where else ''}{where}"
+    )
+
+
+def _status_of(problem: BaseException) -> int | None:
+    """Returns the HTTP status that a client's exception holds, by the names they have for it."""
+    # `status` before `code`, which aiohttp's exceptions have too, and warn about.
+    held = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
+    return next((one for one in held if isinstance(one, int)), None)
+
+
+def _is_a_clients(problem: BaseException) -> bool:
+    """Whether an exception is a provider client's, or was raised on account of one."""
+    cause: BaseException | None = problem
+    known: list[BaseException] = []
+    while cause is not None and not any(cause is one for one in known):
+        if type(cause).__module__.partition(".")[0] in CLIENTS:
+            return True
+        known.append(cause)  # Causes may lead back to where they began.
+        cause = cause.__cause__
+    return False

@@ -1,0 +1,48 @@
+"""What a pipeline fails with is said, whatever its exception is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simkit.adapters.failures import failure_of
+from simkit.messages import Fails
+from tests.adapters.running import run_app
+
+APP = """
+class Wordless(Exception):
+    def __str__(self):
+        return None
+
+def answer(text):
+    raise Wordless
+"""
+
+
+def test_an_exception_that_has_no_words_is_the_pipelines(tmp_path: Path) -> None:
+    (tmp_path / "wordless.py").write_text(APP, encoding="utf-8")
+
+    ran = run_app("wordless:answer", "turns: [{user: Hi}]", tmp_path)
+
+    what = "`wordless:answer` raised Wordless, at wordless.py:7 in answer"
+    assert ran.error() == ("FunctionFailed", what)
+
+
+def test_causes_that_lead_back_to_where_they_began_have_an_end() -> None:
+    one, other = ValueError("one"), ValueError("other")
+    one.__cause__, other.__cause__ = other, one
+
+    found = failure_of(one, Fails("rate_limit", 429, "Slow down."), "app:answer")
+
+    assert str(found) == "`app:answer` raised ValueError: one"
+
+
+@pytest.mark.parametrize("name", ["status_code", "status", "code"])
+def test_a_failure_with_the_status_that_was_served_is_the_models(name: str) -> None:
+    problem = ValueError("one")
+    setattr(problem, name, 429)
+
+    found = failure_of(problem, Fails("rate_limit", 429, "Slow down."), "app:answer")
+
+    assert (found.type, str(found)) == ("rate_limit", "Slow down.")
