@@ -141,7 +141,7 @@ def test_strict_ends_with_1_for_claims_that_prove_nothing(
     assert [one["what"] for one in rows[UNSEEN]["findings"]] == [
         f"context.a.history was not looked at: sections: {REASON}"
     ]
-    assert [one["id"] for one in rows[VACUOUS]["findings"]] == ["RUN-03"]
+    assert [(one["id"], one["severity"]) for one in rows[VACUOUS]["findings"]] == [("RUN-03", "E")]
     assert all(rows[name]["reproduce"].endswith(" --strict") for name in (UNSEEN, VACUOUS))
 
 
@@ -199,7 +199,7 @@ def test_scenario_files_under_pytest_are_red_where_they_prove_nothing(
     strict.stdout.fnmatch_lines(
         [
             "talk.scenario.yaml:4:*: context.a.history was not looked at: sections: The code*",
-            "talk.scenario.yaml:*: warning RUN-03: *",
+            "talk.scenario.yaml:9:*: RUN-03: *",
             f"reproduce: * 'talk.scenario.yaml::{VACUOUS}' --seed 0 --strict",
         ]
     )
@@ -225,6 +225,6 @@ def test_features_are_red_where_they_prove_nothing_also_in_an_earlier_turn(
         [
             "talk.feature:8:5: context.a.history was not looked at: sections: The code*",
             "reproduce: pytest *test_it_claims_a_section --simkit-strict",
-            "talk.feature:16:5: warning RUN-03: *",
+            "talk.feature:16:5: RUN-03: *",
         ]
     )

@@ -115,7 +115,8 @@ def hint(keyword: str, said: str) -> str:
         if other is not ours and other.line(said) is not None:
             return f"`{said}` is said after `{other.keyword}`, not after `{ours.keyword}`"
     text, example = ours.nearest(said)
-    return f"did you mean `{text}`, as in `{example}`?" if text else ""
+    shown = "" if example == text else f", as in `{example}`"
+    return f"did you mean `{text}`{shown}?" if text else ""
 
 
 def condition_phrases() -> list[tuple[Words, Phrase]]:

@@ -143,11 +143,13 @@ def strictly(judgement: Judgement) -> Judgement:
     They are those that were not looked at, and those whose denial nothing could break (RUN-03).
     """
     vacuous = [one for one in judgement.warnings if one.id == _VACUOUS]
-    if not vacuous and not judgement.passed_over:
+    unproven = [*judgement.passed_over, *vacuous]
+    if not unproven:
         return judgement
+    failing = [replace(one, severity="E") for one in unproven]
     return replace(
         judgement,
-        findings=(*judgement.findings, *judgement.passed_over, *vacuous),
+        findings=(*judgement.findings, *failing),
         warnings=tuple(one for one in judgement.warnings if one.id != _VACUOUS),
     )
 

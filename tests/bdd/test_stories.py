@@ -430,7 +430,7 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
         ),
         "test_not_so": (
             "desk.feature:35:5: there is no step `Then nobody hands off`\n"
-            "  did you mean `nobody handed off`, as in `nobody handed off`?\n"
+            "  did you mean `nobody handed off`?\n"
             "  `simkit bdd steps WORD` lists those with a word."
         ),
         "test_broken_table": ("desk.feature:40:5: this table needs a headline, and rows below it"),
