@@ -52,5 +52,5 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
             parser.read_string(text)
             written = parser.get(table[0], "testpaths", fallback="")
         return shlex.split(written) if isinstance(written, str) else [str(one) for one in written]
-    except (OSError, ValueError, AttributeError, configparser.Error):
+    except (OSError, ValueError, TypeError, AttributeError, configparser.Error):
         return []

@@ -76,12 +76,12 @@ def is_same(said: JsonValue, came: JsonValue) -> bool:
 
 
 def _read(value: JsonValue) -> Any:
-    """Returns the JSON that a text is, else the value."""
+    """Returns the JSON that a text is, else the value; too deep is no JSON."""
     if not isinstance(value, str):
         return value
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return value
 
 

@@ -17,7 +17,7 @@ from simkit.messages import ROLE_ALIASES
 from simkit.paths import parse
 
 _JOINING: Final = ("$all", "$either", "$in")
-_ANY_VALUE: Final = ("$any", "$absent", "$eq", "$ne", "$schema", "$type")
+_ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")
 _TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
 _NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 _LISTS: Final = ("$each", "$has", "$in_order", "$unordered", "$len", "$contains")
@@ -211,8 +211,8 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
             check_kind(one, kind, (*at, place))
     elif key == "$not":
         check_kind(operand, kind, at)
-    elif key in ("$eq", "$ne") and isinstance(operand, (str, int, float)):
-        if not kind.takes(operand):
+    elif key in ("$eq", "$ne"):
+        if not _may_equal(operand, kind):
             raise _never(f"`{key}: {line(operand)}`", kind, at)
     elif key in _ANY_VALUE:
         return
@@ -229,6 +229,16 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
                 check_kind(operand, kind.element, at)
         else:
             _check_all(operand, kind.element, at)
+
+
+def _may_equal(value: Any, kind: Kind) -> bool:
+    """Whether something of a kind may be equal to a value, as ``$eq`` compares."""
+    if isinstance(value, (list, tuple)):
+        return _is_listed(kind)
+    if isinstance(value, Mapping):
+        # A message is equal to no mapping: its fields are matched one by one.
+        return kind.is_mapping or (kind.fields is not None and "role" not in kind.fields)
+    return value is None or kind.takes(value)
 
 
 def _is_listed(kind: Kind) -> bool:

@@ -121,9 +121,12 @@ def _read(key: str) -> _Draw:
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
         call = ast.parse(f"f{text}", mode="eval").body
+        # `(1)(2)` and `(**{…})` are Python too, and of them something would be lost.
         assert isinstance(call, ast.Call)
+        assert isinstance(call.func, ast.Name)
+        assert all(keyword.arg for keyword in call.keywords)
         args = tuple(map(ast.literal_eval, call.args))
-        return args, {str(one.arg): ast.literal_eval(one.value) for one in call.keywords if one.arg}
+        return args, {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
     except (AssertionError, SyntaxError, ValueError):
         raise ReferenceInvalid(
             f"`{text}` must be arguments as Python writes them: (1, 6), (max_value=9.5), "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from simkit.cli.configured_paths import configured_paths
 from simkit.cli.selection import paths_or_default
 from simkit.errors import SourceError
 
@@ -53,3 +54,10 @@ def test_without_testpaths_it_is_the_folder_of_scenarios(text: str) -> None:
         paths_or_default(())
     Path("scenarios").mkdir()
     assert list(paths_or_default(())) == ["scenarios"]
+
+
+def test_testpaths_that_are_none_are_for_pytest_to_refuse(tmp_path: Path) -> None:
+    text = "[tool.pytest.ini_options]\ntestpaths = 5\n"
+    (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+
+    assert configured_paths(str(tmp_path)) == []

@@ -72,6 +72,13 @@ from tests.expect.judging import MEALS, told
         (NUMBER, {"$len": 3}, "`$len` can never match a number"),
         (SHARES, [1], "can never match a mapping of shares"),
         (SETTINGS, "cold", "can never match a mapping of settings"),
+        (MESSAGE, {"$eq": [{"$contains": "hello"}]}, "can never match a message"),
+        (MESSAGE, {"$eq": {"role": "user"}}, "can never match a message"),
+        (MESSAGE, {"role": {"$ne": ["user"]}}, "can never match the role of a message"),
+        (NUMBER, {"$ne": [5]}, "can never match a number"),
+        (NUMBER, {"$eq": {"tokens": 5}}, "can never match a number"),
+        (NAMES, {"$eq": {"name": "log_meal"}}, "can never match a list of names"),
+        (SETTINGS, {"$eq": ["cold"]}, "can never match a mapping of settings"),
     ],
 
 )  # fmt: skip
@@ -111,6 +118,9 @@ def test_what_can_never_hold_is_refused(kind: Kind, matcher: Any, what: str) -> 
         (LOGS, {"$has": {"level": "INFO"}}),
         (EVENTS, {"$in_order": [{"kind": "TurnStarted", "turn": 1, "agent": "a"}]}),
         (ERROR, None),
+        (MESSAGE, {"content": {"$eq": [1]}}),
+        (NAMES, {"$eq": ["log_meal"]}),
+        (ERROR, {"$not": {"$eq": {"type": "timeout"}}}),
         (ERROR, {"type": {"$in": ["rate_limit", "timeout"]}, "status": {"$gte": 400}}),
     ],
 )

@@ -105,6 +105,8 @@ def test_arguments_are_the_same_however_they_are_spaced() -> None:
     [
         ("random_int(6, 1)", "Faker's `random_int` failed: ValueError: "),
         ("random_int(x)", "`(x)` must be arguments as Python writes them: (1, 6), "),
+        ("random_int(**{'min': 5})", "`(**{'min': 5})` must be arguments as Python writes them"),
+        ("random_int(1, 6)(7)", "`(1, 6)(7)` must be arguments as Python writes them"),
         ("xx_XX.name", "Faker has no locale `xx_XX`"),
         ("seed_instance", "`seed_instance` is a method of Faker's that gives no word"),
         ("add_provider", "`add_provider` is a method of Faker's that gives no word"),
