@@ -193,11 +193,20 @@ def _caused(effect: str) -> Guard | None:
 
 
 def _sleep(seconds: float) -> None:
+    if not _is_duration(seconds):
+        _sleeping.original(seconds)  # It raises what it always does.
     guard = _caused("sleep") if seconds else None
     if guard is None:
         _sleeping.original(seconds)
     elif guard.slept is not None:
         guard.slept(seconds)
+
+
+def _is_duration(seconds: Any) -> bool:
+    try:
+        return bool(seconds >= 0)
+    except TypeError:
+        return False
 
 
 def sleep_in_loop(delay: float, result: Any) -> Any:

@@ -233,6 +233,8 @@ def test_errors_of_what_is_redirected_are_raised_as_they_were() -> None:
             os.urandom("x")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             time.monotonic(1)  # type: ignore[call-arg]
+        with pytest.raises(OSError, match="Invalid argument"):
+            time.clock_gettime(99)
 
 
 @pytest.mark.parametrize(

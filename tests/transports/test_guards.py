@@ -161,8 +161,20 @@ def test_a_sleep_by_name_is_heard_of_in_trusted_code_and_no_effect() -> None:
         asyncio.run(nap_by_name(2))
 
     assert (slept, found) == ([1.5, 2], [])
-    with pytest.raises(TypeError):
-        sleep_by_name("long")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), "long", None])
+def test_a_sleep_of_no_duration_raises_what_it_always_does(seconds: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as real:
+        time.sleep(seconds)
+
+    with (
+        guarded(lambda *effect: None, slept=lambda seconds: None),
+        pytest.raises((TypeError, ValueError)) as raised,
+    ):
+        time.sleep(seconds)
+
+    assert repr(raised.value) == repr(real.value)
 
 
 def refused(function: Callable[[], Any]) -> tuple[str, list[str]]:
