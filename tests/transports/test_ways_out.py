@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -87,7 +86,7 @@ def test_what_is_not_held_is_listed() -> None:
 
 CLI = """
 import os, sys, time, urllib.request, urllib.error
-while True:  # as one that tries again for long
+while True:  # as one that never stops trying: a run that waits for it never ends
     url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
     try:
         urllib.request.urlopen(urllib.request.Request(url, b"{}"))
@@ -113,7 +112,6 @@ def test_a_child_that_asks_a_model_ends_the_run_at_once(tmp_path: Path, start: s
                 return "done"
             """)
     )
-    began = time.monotonic()
 
     with pytest.raises(SourceError) as raised:
         run_app("sdk_app:run", "app: {path: [.]}\nturns: [{user: Hi}]", tmp_path)
@@ -121,4 +119,3 @@ def test_a_child_that_asks_a_model_ends_the_run_at_once(tmp_path: Path, start: s
     sys.modules.pop("sdk_app", None)
     assert re.search(r"a process that the pipeline started asks a model: POST", str(raised.value))
     assert "point the other to `simkit serve`" in str(raised.value)
-    assert time.monotonic() - began < 20
