@@ -271,7 +271,7 @@ class ContextView:
         return Messages(found)
 
     def dropped(self) -> list[Dropped]:
-        """What history sections read and left out, in the order of the log."""
+        """What history sections read and left out, in the order in which it was said."""
         out: list[tuple[int, int, Dropped]] = []
         for part in self._histories():
             originals = part.stream_messages

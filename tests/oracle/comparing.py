@@ -11,7 +11,8 @@ from simkit.scenario.files import Item, Library
 from simkit.session import run
 from simkit.source import load_text
 from simkit.views import View, view_of
-from tests.oracle.model import OPEN_ARGS, Model, Open, Said, Turn
+from tests.oracle.model import Model
+from tests.oracle.values import OPEN_ARGS, Open, Said, Turn
 
 FILE = "drawn.scenario.yaml"
 
@@ -63,14 +64,22 @@ def _context(at: str, context: Any, wanted: Mapping[str, Any]) -> Iterator[str]:
     messages = [part["message"] for part in made] + wanted["said"]
     yield from _different(f"{at}: messages", [*map(_message, context.messages)],
                           [*map(_message, messages)])  # fmt: skip
+    yield from _different(f"{at}: handoffs", set(context.handoffs or ()), wanted["handoffs"])
     names = [name for part in made for name in part["names"]] + ["run"] * bool(wanted["said"])
     yield from _different(f"{at}: sections", context.sections, list(dict.fromkeys(names)))
+    left = [text for part in wanted["sections"] for text in part.get("left", ())]
+    yield from _different(f"{at}: left out", _left_out(context), sorted(left))
     gone = [entry for part in wanted["sections"] for entry in part.get("dropped", ())]
     yield from _different(
         f"{at}: dropped",
         [(*_message(one.message), one.what, one.by) for one in context.dropped()],
         [(*_message(message), what, by) for message, what, by in gone],
     )
+
+
+def _left_out(context: Any) -> list[str]:
+    return sorted(entry["text"] for entry in context.left_out() if entry.get("channel") == "items"
+                  and "text" in entry)  # fmt: skip
 
 
 def _different(at: str, here: Any, there: Any) -> Iterator[str]:
@@ -104,7 +113,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (Said, Message)):
         return _message(value)
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        # Of a whole run in a channel, the records of its tools are not told again here.
+        gone = ("tool_calls", "usage", "timestamps") if "took_ms" in value else ()
+        return {key: _plain(item) for key, item in value.items() if key not in gone}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(item) for item in value]
     return value

@@ -46,6 +46,20 @@ GIVEN: dict[str, Any] = {
     "deep": {"at": {"ada": "given", "zoe": 1}}, "points": 10, "names": ["ada"],
     "cards": [{"id": "ada", "said": "given"}],
 }  # fmt: skip
+ITEMS = [
+    {"text": f"item {name}", "agent": agent, "at": f"{at}T08:00:00Z", "score": score, "tags": tags}
+    for name, agent, at, score, tags in (
+        ("alpha", "ada", "2026-01-04", 0.5, ["red"]), ("beta", "ben", "2025-12-30", 0.9, []),
+        ("gamma", "zoe", "2026-01-02", 0.7, ["red", "blue"]),
+        ("delta", "ada", "2025-06-01", 0.8, ["blue"]),
+    )
+]  # fmt: skip
+RECALL: dict[str, list[Any]] = {
+    "tags": [["red"], ["red", "blue"]], "since_days": [2, 10], "threshold": [0.7, 0.75],
+    "order": ["newest_first", "oldest_first", "score"], "max": [1, 2],
+    "scopes": [["project", "session", "turn", "global"]],
+    "time_ranges": [[{"from": "2025-12-30", "to": "2026-01-02"}]],
+}  # fmt: skip
 SCOPES = ("turn", "session", "session", "session", "project", "global", "agent_run")
 
 
@@ -89,6 +103,12 @@ class Draw:
             self.channels[name] = {**CHANNELS[name], "scope": self.random.choice(SCOPES)}
             if self.chance(0.2):
                 self.channels[name]["default"] = GIVEN[name]
+        self.has_items, self.has_outputs = self.chance(0.4), self.chance(0.4)
+        if self.has_items:
+            scope = self.random.choice(["session", "project", "global"])
+            self.channels["items"] = {"reducer": "append", "scope": scope}
+        if self.has_outputs:
+            self.channels["agent_outputs"] = {"reducer": "merge", "scope": "turn"}
         self.edges: list[dict[str, Any]] = []
         self.nodes: dict[str, Any] = {}
         plan = getattr(self, f"_plan_{self.flow}")()
@@ -213,6 +233,10 @@ class Draw:
 
     def draw_agent(self, name: str) -> dict[str, Any]:
         """Draws one participant."""
+        is_chosen = self.flow == "router" and name == self.agents[0]
+        if not is_chosen and not self.nodes.get(name, {}).get("role") and self.chance(0.08):
+            passes: dict[str, Any] = {"function": "simkit.nodes:same"}
+            return passes | ({"writes": self.draw_writes()} if self.chance(0.7) else {})
         agent: dict[str, Any] = {"instructions": f"You are {name}."}
         if self.chance(0.2) and "points" in self.readable():
             agent["instructions"] = f"You are {name}; ${{state.points}} points for ${{user}}."
@@ -222,6 +246,8 @@ class Draw:
         loose = [one for one in self.agents if one != name and self.chance(0.2)]
         if self.flow == "handoffs" and loose:
             agent["handoffs"] = loose
+        if self.flow in ("handoffs", "router") and self.chance(0.1):
+            agent["handoffs"] = []
         if self.chance(0.8):
             agent["context"] = self.draw_recipe()
         if self.chance(0.7):
@@ -247,6 +273,8 @@ class Draw:
                 writes[channel] = self.random.choice(
                     [w for w in WRITES[channel] if self.may_say(w)]
                 )
+        if self.has_outputs and self.chance(0.7):
+            writes["agent_outputs"] = {"${agent}": "${run}"}
         return writes
 
     def may_say(self, template: Any) -> bool:
@@ -260,7 +288,11 @@ class Draw:
         if self.flow == "supervisor":
             kinds.append("task")
         if self.flow == "graph":
-            kinds.append("input")
+            kinds += ["input", "upstream"]
+        if self.has_items:
+            kinds.append(self.random.choice(["recall", "notes", "memories"]))
+        if self.has_outputs:
+            kinds.append("previous_agents")
         entries: list[Any] = [self.draw_section(kind) for kind in kinds if self.chance(0.85)]
         shown = [name for name in self.readable() if name in CHANNELS]
         if shown and self.chance(0.6):
@@ -299,6 +331,19 @@ class Draw:
         options: dict[str, Any] = {} if kind == "history" else self.dressed()
         if kind == "handoff" and self.chance(0.3):
             options["fields"] = {"asked": "query", "number": "payload.n", "by": "from"}
+        if kind in ("recall", "notes", "memories"):
+            options["from"] = "items"
+            for key, values in RECALL.items():
+                if self.chance(0.25):
+                    options[key] = self.random.choice(values)
+        if kind == "previous_agents":
+            if self.chance(0.3):
+                options["truncate"] = self.random.randint(3, 30)
+            if self.chance(0.3):
+                options["structured_data"] = self.chance(0.5)
+        if self.chance(0.1):
+            options.pop("role", None)
+            options["as"] = "text"
         if kind == "history":
             if self.chance(0.6):
                 options["from"] = "log"
@@ -325,6 +370,8 @@ class Draw:
                  and self.chance(0.3)}  # fmt: skip
         if self.chance(0.2):
             given["messages"] = [{"user": "Before all"}, {"assistant": "Once."}]
+        if self.has_items:
+            given["items"] = self.random.sample(ITEMS, self.random.randint(0, len(ITEMS)))
         if given:
             scenario["given"] = {"state": given}
         scenario["turns"] = []
@@ -397,7 +444,7 @@ class Draw:
         to: Any = {"parallel": chosen} if side_by_side else chosen
         self.add(decider, {"json": {"to": to[0] if len(to) == 1 and not side_by_side else to}})
         for name in chosen:
-            self.speak(name, plain=side_by_side)
+            self.speak(name, alone=side_by_side)
 
     def _script_graph(self) -> None:
         here, laps = self.agents[0], 0
@@ -413,11 +460,13 @@ class Draw:
             self.speak(self.agents[1], plain=True)
             return
         for name in self.agents:
-            self.speak(name, plain=True)
+            self.speak(name, alone=True)
 
     def is_quiet(self, agent: str) -> bool:
         """Says whether a rule stands in for an agent's model in this turn."""
-        return "before" in self.pipeline_agents()[agent] and self.user == f"Hello {agent}"
+        of_agent = self.pipeline_agents()[agent]
+        rule = "before" in of_agent and self.user == f"Hello {agent}"
+        return rule or "function" in of_agent
 
     def add(self, agent: str, line: Any) -> None:
         """Adds a reply line; with a latency that no other has."""
@@ -427,8 +476,8 @@ class Draw:
         line["latency_ms"] = self.count * 37 + self.random.randint(0, 30)
         self.replies.setdefault(agent, []).append(line)
 
-    def speak(self, agent: str, *, plain: bool = False) -> None:
-        """Writes the lines of one run, and of the runs that it brings about."""
+    def speak(self, agent: str, *, plain: bool = False, alone: bool = False) -> None:
+        """Writes the lines of one run, and of the runs that it brings about: none if ``alone``."""
         if self.ended or self.is_quiet(agent):
             return
         self.size += 1
@@ -445,7 +494,7 @@ class Draw:
                     return
                 continue
             contracts = [c for c in self.contracts if c["from"] == agent]
-            if not contracts:
+            if not contracts or alone or self.pipeline_agents()[agent].get("handoffs") == []:
                 continue
             contract = self.random.choice(contracts)
             handoff = self.draw_handoff(contract, is_good=self.chance(0.7))

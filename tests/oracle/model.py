@@ -8,271 +8,31 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
-EMPTY = {"append": [], "union": [], "by_id": [], "merge": {}, "add": 0}
-INTERMEDIATE = ["tool_messages", "tool_calls", "intermediate_ai"]
-DEFAULT_RECIPE = ["instructions", "handoff", "history", "current_message"]
+from tests.oracle.contexts import Contexts
+from tests.oracle.values import (
+    EMPTY,
+    OPEN_ARGS,
+    Handoff,
+    Open,
+    Run,
+    Said,
+    Turn,
+    TurnEnds,
+    Work,
+    as_json,
+    as_text,
+    filled,
+    fits,
+    holds,
+    joined,
+)  # fmt: skip
 
 
-class NotThere:
-    """What a path leads to where nothing is."""
-
-
-NOT_THERE = NotThere()
-
-
-@dataclass(eq=False)
-class Open:
-    """A text of which the documents tell the beginning, or some of its parts in their order."""
-
-    parts: tuple[str, ...] = ()
-
-    def __eq__(self, other: object) -> bool:
-        place = 0
-        for part in self.parts if isinstance(other, str) else ():
-            place = str(other).find(part, place)
-            if place < 0:
-                return False
-            place += len(part)
-        return isinstance(other, str)
-
-
-class JsonText(str):
-    """A value that is shown as JSON, also if it is a text or empty."""
-
-
-@dataclass(eq=False)
-class Said:
-    """A message; the same one wherever it stands."""
-
-    role: str
-    content: Any
-    agent: str | None = None
-    calls: tuple[tuple[str, Any], ...] = ()
-    answers: str = ""
-
-
-@dataclass
-class Handoff:
-    """One request to pass control."""
-
-    source: str
-    target: str
-    contract: Mapping[str, Any]
-    query: str | None
-    payload: Any
-    outcome: str = "made"
-
-    def root(self) -> dict[str, Any]:
-        """Returns what ``${handoff}`` is."""
-        return {
-            "from": self.source, "to": self.target, "type": self.contract.get("type", "handoff"),
-            "mode": self.mode, "query": self.query, "payload": self.payload,
-        }  # fmt: skip
-
-    @property
-    def mode(self) -> str:
-        """Whether control comes back, and whose the reply is."""
-        return str(self.contract.get("mode", "transfer"))
-
-
-@dataclass
-class Run:
-    """One activation of an agent."""
-
-    agent: str
-    received: dict[str, Any]
-    input: Any
-    started: int
-    output: Any = None
-    final: Said | None = None
-    said: list[Said] = field(default_factory=list)
-    tools: list[tuple[str, Any]] = field(default_factory=list)
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    update: dict[str, Any] = field(default_factory=dict)
-    twice: set[str] = field(default_factory=set)
-    """Channels that it wrote more than once: how its update sums them up is not said."""
-    passed: Handoff | None = None
-
-    def add(self, update: Mapping[str, Any]) -> None:
-        """Adds to what it left in the channels."""
-        self.twice |= update.keys() & self.update.keys()
-        self.update |= update
-
-
-class TurnEnds(Exception):
-    """The turn ends before its flow does."""
-
-    def __init__(self, error: str | None) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-@dataclass
-class Turn:
-    """What became of one user message."""
-
-    runs: list[Run] = field(default_factory=list)
-    handoffs: list[Handoff] = field(default_factory=list)
-    reply: Any = None
-    state: dict[str, Any] = field(default_factory=dict)
-    error: str | None = None
-
-
-Work = Generator[int, None, Any]
-"""Something that takes time: it yields virtual milliseconds."""
-
-
-def as_json(value: Any, *, spaced: bool = False) -> str:
-    """Returns a value as a provider carries it."""
-    plain = [one(item) for item in value] if isinstance(value, list) else one(value)
-    return json.dumps(plain, ensure_ascii=False, separators=None if spaced else (",", ":"))
-
-
-def one(value: Any) -> Any:
-    """Returns a message as a mapping, anything else as it is."""
-    return {"role": value.role, "content": value.content} if isinstance(value, Said) else value
-
-
-def as_text(value: Any, *, spaced: bool = False) -> str:
-    """Returns what a value is within a text."""
-    return value if isinstance(value, str) else as_json(value, spaced=spaced)
-
-
-def at(value: Any, path: str) -> Any:
-    """Returns what a path leads to."""
-    if isinstance(value, Mapping) and path in value:
-        return value[path]
-    for step in re.findall(r"[^.\[\]]+|\[-?\d+\]", path):
-        if step.startswith("[") and isinstance(value, Sequence):
-            place = int(step[1:-1])
-            if not -len(value) <= place < len(value):
-                return NOT_THERE
-            value = value[place]
-        elif isinstance(value, Said) and step in ("role", "content", "agent"):
-            value = getattr(value, step)
-        elif isinstance(value, Mapping) and step in value:
-            value = value[step]
-        else:
-            return NOT_THERE
-    return value
-
-
-def filled(template: Any, root: Mapping[str, Any]) -> Any:
-    """Returns a template with its references followed."""
-    if isinstance(template, Mapping):
-        return {filled(k, root): filled(v, root) for k, v in template.items()}
-    if isinstance(template, list):
-        return [filled(item, root) for item in template]
-    if not isinstance(template, str):
-        return template
-    alone = re.fullmatch(r"\$\{([^}]*)\}", template)
-    if alone:
-        found = at(root, alone[1])
-        return None if found is NOT_THERE else found
-
-    def text(match: re.Match[str]) -> str:
-        found = at(root, match[1])
-        return as_text(None if found is NOT_THERE else found, spaced=True)
-
-    return re.sub(r"\$\{([^}]*)\}", text, template)
-
-
-def holds(matcher: Any, value: Any) -> bool:
-    """Says whether a matcher holds of a value: the operators that the generator uses."""
-    if isinstance(matcher, Mapping) and all(key.startswith("$") for key in matcher):
-        return all(_operator(name, wanted, value) for name, wanted in matcher.items())
-    if isinstance(matcher, Mapping):
-        return all(holds(wanted, at(value, key)) for key, wanted in matcher.items())
-    if isinstance(matcher, list):
-        return isinstance(value, list) and len(matcher) == len(value) and all(
-            map(holds, matcher, value)
-        )  # fmt: skip
-    return isinstance(value, bool) == isinstance(matcher, bool) and bool(matcher == value)
-
-
-def _operator(name: str, wanted: Any, value: Any) -> bool:
-    if name == "$not":
-        return not holds(wanted, value)
-    if name == "$any":
-        return value is not NOT_THERE
-    if name == "$contains":
-        return value is not NOT_THERE and wanted in as_text(value)
-    if name == "$gte":
-        return isinstance(value, (int, float)) and value >= wanted
-    raise AssertionError(name)
-
-
-def fits(schema: Mapping[str, Any], value: Any) -> bool:
-    """Says whether a value satisfies a JSON Schema: the keywords that the generator uses."""
-    kinds = {"object": dict, "string": str, "integer": int}
-    if "type" in schema and not isinstance(value, kinds[schema["type"]]):
-        return False
-    if not isinstance(value, dict):
-        return True
-    return all(key in value for key in schema.get("required", ())) and all(
-        fits(inner, value[key]) for key, inner in schema.get("properties", {}).items()
-        if key in value
-    )  # fmt: skip
-
-
-def joined(reducer: Any, now: Any, update: Any) -> Any:
-    """Returns a channel's value after a write."""
-    if isinstance(update, Mapping) and set(update) == {"$set"}:
-        return update["$set"]
-    kind, options = (reducer, {}) if isinstance(reducer, str) else next(iter(reducer.items()))
-    if kind == "replace":
-        return update
-    if kind == "append":
-        items = update if isinstance(update, list) else [update]
-        whole = [*now, *(item for item in items if item is not None)]
-        return whole[-options["last"] :] if options else whole
-    if kind == "merge":
-        return _merged(now, update, deep=options == "deep")
-    if kind == "add":
-        return now + update
-    if kind == "union":
-        items = update if isinstance(update, list) else [update]
-        return _united(now, items)
-    assert kind == "by_id"
-    items = update if isinstance(update, list) else [update]
-    whole = list(now)
-    for item in items:
-        places = [i for i, old in enumerate(whole) if old["id"] == item["id"]]
-        if places:
-            whole[places[0]] = item
-        else:
-            whole.append(item)
-    return whole
-
-
-def _merged(now: Any, update: Any, *, deep: bool) -> Any:
-    whole = dict(now)
-    for key, value in update.items():
-        both = isinstance(value, Mapping) and isinstance(whole.get(key), Mapping)
-        whole[key] = _merged(whole[key], value, deep=True) if deep and both else value
-    return whole
-
-
-def _united(now: list[Any], items: Iterable[Any]) -> list[Any]:
-    whole = list(now)
-    for item in items:
-        if item not in whole:
-            whole.append(item)
-    return whole
-
-
-def tokens_of(text: str) -> int:
-    """Returns a text's size: a token for every four characters begun."""
-    return -(-len(text) // 4)
-
-
-class Model:
+class Model(Contexts):
     """A pipeline at work on a scenario."""
 
     def __init__(self, pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> None:
@@ -400,9 +160,12 @@ class Model:
         chosen = filled(self.plan["to"], root)
         if isinstance(chosen, Mapping):
             seen = (self.state(), list(self.log))
+            branches: list[list[Said]] = [[] for _ in chosen["parallel"]]
             self.side_by_side(
-                self.control(name, input=self.user, seen=seen) for name in chosen["parallel"]
+                self.control(name, input=self.user, seen=(*seen, branch))
+                for name, branch in zip(chosen["parallel"], branches, strict=True)
             )
+            self.log += [message for branch in branches for message in branch]
             return
         for name in chosen if isinstance(chosen, list) else [chosen]:
             yield from self.control(name, input=self.user)
@@ -443,16 +206,21 @@ class Model:
         start = next(name for name, node in nodes.items() if node and node.get("start"))
         queue: list[tuple[int, int, str, Work]] = []
         merges: dict[str, dict[str, Any]] = {}
-        count = 0
+        led: dict[str, dict[str, Any]] = {}
+        branches: list[list[Said]] = []
+        launched = 0
 
         def launch(name: str, input: Any, handoff: Handoff | None, seen: Any) -> None:
-            nonlocal count
-            count += 1
+            nonlocal launched
+            launched += 1
+            if (nodes[name] or {}).get("role") == "merge":
+                self.log += [message for branch in branches for message in branch]
+                branches.clear()
             work = self.control(
                 name, definition=(nodes[name] or {}).get("agent", name), input=input,
-                handoff=handoff, seen=seen,
+                handoff=handoff, seen=seen, upstream=led.pop(name, None),
             )  # fmt: skip
-            heapq.heappush(queue, (self.clock, count, name, work))
+            heapq.heappush(queue, (self.clock, launched, name, work))
 
         launch(start, self.user, None, None)
         while queue or merges:
@@ -467,8 +235,13 @@ class Model:
                 run: Run = done.value
             ways = self.ways(name, nodes, edges, run)
             handoffs = {way: self.edge(run, way) for way in ways}
-            seen = (self.state(), list(self.log)) if len(ways) > 1 else None
+            fork = (self.state(), list(self.log)) if len(ways) > 1 else None
             for way in ways:
+                led.setdefault(way, {})[name] = run
+                seen = None
+                if fork:
+                    branches.append([])
+                    seen = (*fork, branches[-1])
                 if (nodes[way] or {}).get("role") == "merge":
                     merges.setdefault(way, {})[name] = run.output
                 else:
@@ -510,17 +283,18 @@ class Model:
 
     def control(self, agent: str, *, input: Any, definition: str | None = None,
                 handoff: Handoff | None = None, task: str | None = None, counts: bool = True,
-                seen: Any = None) -> Work:  # fmt: skip
+                seen: Any = None, upstream: Any = None) -> Work:  # fmt: skip
         """Lets an agent run, and whom it passes control to; returns the last one's run."""
         while True:
             run = yield from self.activate(
-                agent, definition or agent, input=input, handoff=handoff, task=task, seen=seen
-            )
+                agent, definition or agent, input=input, handoff=handoff, task=task, seen=seen,
+                upstream=upstream,
+            )  # fmt: skip
             if run.passed is None:
                 if counts:
                     self.turn.reply = run.output
                 return run
-            handoff, task, definition, seen = run.passed, None, None, None
+            handoff, task, definition, seen, upstream = run.passed, None, None, None, None
             agent, input = handoff.target, handoff.payload
 
     def setting(self, agent: str, key: str, default: Any) -> Any:
@@ -529,23 +303,28 @@ class Model:
         return self.pipeline["agents"][agent].get(key, of_all.get(key, default))
 
     def activate(self, name: str, agent: str, *, input: Any, handoff: Handoff | None,
-                 task: str | None, seen: Any) -> Work:  # fmt: skip
+                 task: str | None, seen: Any, upstream: Any) -> Work:  # fmt: skip
         """Runs an agent once."""
-        state, log = seen or (self.state(), list(self.log))
+        state, log, branch = seen or (self.state(), list(self.log), self.log)
         if handoff is not None and "carries" in handoff.contract:
             state = {k: v for k, v in state.items() if k in handoff.contract["carries"]}
-        run = Run(name, dict(state), input, self.clock)
+        run = Run(name, dict(state), input, self.clock, log=branch)
         self.turn.runs.append(run)
         root = {
             "state": state, "input": input, "user": self.user, "agent": name, "task": task,
-            "handoff": handoff.root() if handoff else None,
+            "handoff": handoff.root() if handoff else None, "upstream": upstream,
         }  # fmt: skip
         writes = self.setting(agent, "writes", None)
         if writes is None:
             decider = self.flow == "router" and self.plan["decide"] == name
             writes = {} if decider else {self.conversation: ["${run.final_message}"]}
         rule = self.first(self.setting(agent, "before", []), root)
-        if rule is None:
+        if rule is None and "function" in self.pipeline["agents"][agent]:
+            run.output = input
+            run.final = self.say(run, name, as_text(input), [])
+            root["run"] = self.root_of(run)
+            rule = self.first(self.setting(agent, "after", []), root)
+        elif rule is None:
             yield from self.converse(run, name, agent, root, log, handoff)
             if run.passed is not None:
                 return run
@@ -580,7 +359,9 @@ class Model:
         sections = self.context(agent, root, log, handoff)
         refused: list[Mapping[str, Any]] = []
         while True:
-            run.calls.append({"sections": sections, "said": list(run.said)})
+            run.calls.append(
+                {"sections": sections, "said": list(run.said), "handoffs": self.allowed(agent)}
+            )
             line = self.lines[name].pop(0)
             line = line if isinstance(line, Mapping) else {"text": line}
             yield line.get("latency_ms", 0)
@@ -617,14 +398,14 @@ class Model:
         """Adds what an agent says to the log."""
         message = Said("assistant", content, agent, tuple(calls))
         run.said.append(message)
-        self.log.append(message)
+        run.log.append(message)
         return message
 
     def hear(self, run: Run, agent: str, content: Any, tool: str) -> None:
         """Adds what an agent is answered to the log."""
         message = Said("tool", content, agent, answers=tool)
         run.said.append(message)
-        self.log.append(message)
+        run.log.append(message)
 
     # Handoffs
 
@@ -636,6 +417,14 @@ class Model:
             if of_pair and type in (None, contract.get("type", "handoff")):
                 return contract
         return None
+
+    def allowed(self, source: str) -> set[str]:
+        """Returns whom an agent may pass control to."""
+        listed = self.setting(source, "handoffs", None)
+        if listed == [] or self.flow in ("supervisor", "graph"):
+            return set()
+        return {*(listed or ()), *(contract["to"] for contract in self.pipeline.get("contracts", ())
+                                   if source in (contract["from"], "*"))}  # fmt: skip
 
     def hand_over(
         self, run: Run, agent: str, line: Mapping[str, Any], refused: list[Mapping[str, Any]]
@@ -684,192 +473,3 @@ class Model:
             or not all(holds(rule, handoff.root()) for rule in contract.get("rules", ()))
             or (longest is not None and len(handoff.query or "") > longest)
         )
-
-    # Contexts
-
-    def context(self, agent: str, root: Mapping[str, Any], log: list[Said],
-                handoff: Handoff | None) -> list[dict[str, Any]]:  # fmt: skip
-        """Returns the messages that a recipe makes, each with its sections."""
-        standard = [*DEFAULT_RECIPE, "task"] if self.flow == "supervisor" else DEFAULT_RECIPE
-        recipe = self.setting(agent, "context", standard)
-        flat = [s for entry in recipe for s in (entry if isinstance(entry, list) else [entry])]
-        current = any(
-            kind == "current_message" and holds(options.get("when", {}), root)
-            for kind, options in map(_section, flat)
-        )
-        made: list[dict[str, Any]] = []
-        for entry in recipe:
-            if not isinstance(entry, list):
-                made += self.section(agent, *_section(entry), root, log, handoff, current)
-                continue
-            parts = [
-                p
-                for e in entry
-                for p in self.section(agent, *_section(e), root, log, handoff, current)
-            ]
-            if parts:
-                text = Open(tuple(p["message"].content for p in parts))
-                text = parts[0]["message"].content if len(parts) == 1 else text
-                message = Said(parts[0]["message"].role, text)
-                names = [name for p in parts for name in p["names"]]
-                made.append({"message": message, "names": names})
-        return made
-
-    def section(
-        self,
-        agent: str,
-        kind: str,
-        options: Mapping[str, Any],
-        root: Mapping[str, Any],
-        log: list[Said],
-        handoff: Handoff | None,
-        current: bool,
-    ) -> list[dict[str, Any]]:
-        """Returns what one section makes."""
-        name = options.get("name", kind)
-        if not holds(options.get("when", {}), root):
-            return []
-        if kind == "history":
-            messages, dropped = self.history(options, root, log, handoff, current)
-            made = [{"message": m, "names": [name]} for m in messages]
-            return [*made, {"dropped": dropped}] if dropped else made
-        value, role = self.value(agent, kind, options, root, handoff)
-        if value is None or value == "" or value == [] or value == {}:
-            return []
-        text = filled(options["format"], root) if "format" in options else as_text(value)
-        lines = [options.get("title"), text, options.get("after")]
-        text = "\n".join(line for line in lines if line is not None)
-        if kind == "handoff" and "fields" in options and "format" not in options:
-            text = Open(
-                tuple(part for label, item in value.items() for part in (label, as_text(item)))
-            )
-        return [{"message": Said(options.get("role", role), text), "names": [name]}]
-
-    def value(
-        self,
-        agent: str,
-        kind: str,
-        options: Mapping[str, Any],
-        root: Mapping[str, Any],
-        handoff: Handoff | None,
-    ) -> tuple[Any, str]:
-        """Returns what a section shows, and the role in which it does."""
-        if kind == "instructions":
-            return filled(self.pipeline["agents"][agent].get("instructions"), root), "system"
-        if kind == "current_message":
-            query = handoff.query if handoff else None
-            return (self.asked.content if query is None else query), "user"
-        if kind == "handoff":
-            if handoff is None:
-                return None, "system"
-            if "fields" not in options and "format" not in options and handoff.payload is None:
-                return None, "system"
-            if "fields" not in options:
-                return JsonText(as_json(handoff.payload)), "system"
-            return _fields(options["fields"], handoff.root()), "system"
-        if kind == "shared":
-            value = root["state"].get(options["from"])
-            return (_fields(options["fields"], value) if "fields" in options else value), "system"
-        return root[kind], "user"
-
-    def history(
-        self,
-        options: Mapping[str, Any],
-        root: Mapping[str, Any],
-        log: list[Said],
-        handoff: Handoff | None,
-        current: bool,
-    ) -> tuple[list[Said], list[Any]]:
-        """Returns what was said before a run, as a section shows it, and what it left out."""
-        conversation = self.talk
-        if root["state"].get(self.conversation) is not None:
-            conversation = root["state"][self.conversation]
-        whole = log if options.get("from") == "log" else conversation
-        travels = handoff.contract.get("history", "all") if handoff else "all"
-        if current and (handoff is None or handoff.query is None):
-            whole = [m for m in whole if m is not self.asked]
-        if travels == "none":
-            return [], []
-        before = (
-            {"all": [], "filters": INTERMEDIATE}[travels] if isinstance(travels, str) else travels
-        )
-        dropped: list[Any] = []
-        pairs = [(m, m) for m in whole]
-        for one_filter in [*before, *options.get("filters", [])]:
-            pairs = list(self.filtered(one_filter, pairs, dropped))
-        empty = [m for m, shown in pairs if m is not shown and not (shown.calls or shown.content)]
-        dropped += [
-            (m, "message", next(by for n, _, by in reversed(dropped) if n is m)) for m in empty
-        ]
-        pairs = [pair for pair in pairs if pair[0] not in empty]
-        kept = _window(options.get("window", {}), pairs)
-        dropped += [(m, "message", "window") for m, _ in pairs[: len(pairs) - len(kept)]]
-        places = {id(m): place for place, m in enumerate(whole)}
-        dropped.sort(key=lambda entry: places[id(entry[0])])
-        return [shown for _, shown in kept], dropped
-
-    @property
-    def talk(self) -> list[Said]:
-        """The conversation as it is."""
-        return list(self.state()[self.conversation])
-
-    def filtered(
-        self, one_filter: Any, pairs: list[tuple[Said, Said]], dropped: list[Any]
-    ) -> Iterable[tuple[Said, Said]]:
-        """Yields what one filter leaves of a history: the message, and what is shown of it."""
-        by = one_filter if isinstance(one_filter, str) else "agents"
-        for message, shown in pairs:
-            left: Said | None = shown
-            if (by == "tool_messages" and shown.role == "tool") or (
-                by == "handoffs" and shown.answers.startswith("transfer_to_")
-            ):
-                left = None
-            elif by in ("tool_calls", "handoffs") and shown.calls:
-                calls = tuple(c for c in shown.calls if by == "handoffs"
-                              and not c[0].startswith("transfer_to_"))  # fmt: skip
-                if len(calls) < len(shown.calls):
-                    left = Said(shown.role, shown.content, shown.agent, calls)
-            elif by == "intermediate_ai":
-                if shown.role == "assistant" and message not in self.committed:
-                    left = None
-            elif by == "agents" and shown.role != "user":
-                rule = one_filter["agents"]
-                if shown.agent not in rule.get("only", [shown.agent]) or shown.agent in rule.get(
-                    "not", []
-                ):
-                    left = None
-            if left is None:
-                dropped.append((message, "message", by))
-            else:
-                if left is not shown:
-                    dropped.append((message, "tool_calls", by))
-                yield message, left
-
-
-OPEN_ARGS = object()
-"""The arguments of a handoff's call, of which the documents do not speak."""
-
-
-def _section(entry: Any) -> tuple[str, Mapping[str, Any]]:
-    return (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
-
-
-def _fields(fields: Mapping[str, str], value: Any) -> dict[str, Any]:
-    found = {label: at(value, path) for label, path in fields.items()}
-    return {label: item for label, item in found.items() if item not in (NOT_THERE, None)}
-
-
-def _window(window: Mapping[str, int], pairs: list[tuple[Said, Said]]) -> list[tuple[Said, Said]]:
-    unit, size = next(iter(window.items()), ("messages", 0))
-    if not size:
-        return pairs
-    if unit == "messages":
-        return pairs[-size:]
-    if unit == "rounds":
-        starts = [i for i, (_, shown) in enumerate(pairs) if shown.role == "user"]
-        return pairs[starts[-size] :] if len(starts) >= size else pairs
-    place, used = len(pairs), 0
-    while place and used + tokens_of(pairs[place - 1][1].content) <= size:
-        place -= 1
-        used += tokens_of(pairs[place][1].content)
-    return pairs[place:]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simkit import reducers
-from simkit.context import filters, history
+from simkit.context import filters, history, items
 from tests.oracle.comparing import differences
 from tests.oracle.generator import FLOWS, Draw
 
@@ -74,6 +74,14 @@ def state_is_as_it_is_now(patch: Patch) -> None:
     patch.setattr("simkit.runtime.activation.dict", lambda of: of, raising=False)
 
 
+def a_log_goes_by_time(patch: Patch) -> None:
+    patch.setattr("simkit.runtime.conversation.in_blocks", lambda said, *of: list(said))
+
+
+def every_item_has_the_tag(patch: Patch) -> None:
+    patch.setattr(items, "_has_one", lambda *of: True)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "tool_messages": filter_mutant("tool_messages"),
     "tool_calls": filter_mutant("tool_calls"),
@@ -91,11 +99,16 @@ MUTANTS: Mapping[str, Mutant] = {
     "by_id": reducer_mutant("by_id", reducers.append),
     "payload": every_payload_fits,
     "state": state_is_as_it_is_now,
+    "log of a group": a_log_goes_by_time,
+    "tags": every_item_has_the_tag,
     "turn scope": a_turn_keeps_its_channels,
 }
 
 
-LATE = {"state", "merge", "turn scope", "handoffs", "window"}
+LATE = {
+    "state", "merge", "merge deep", "turn scope", "handoffs", "window", "rounds", "log of a group",
+    "tags",
+}  # fmt: skip
 """Faults that only few drawings show."""
 
 

@@ -1,0 +1,298 @@
+"""What an agent reads, told a second time, from the documents alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.oracle.values import (
+    NOT_THERE,
+    Handoff,
+    JsonText,
+    Open,
+    Said,
+    as_json,
+    as_text,
+    at,
+    filled,
+    holds,
+    tokens_of,
+)  # fmt: skip
+
+RECALLED = ("recall", "notes", "memories")
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+"""When a scenario begins that does not say when; how long it takes is nothing to days."""
+INTERMEDIATE = ["tool_messages", "tool_calls", "intermediate_ai"]
+DEFAULT_RECIPE = ["instructions", "handoff", "history", "current_message"]
+
+
+class Contexts:
+    """The contexts of a pipeline's agents, as their recipes make them of state and log."""
+
+    pipeline: Mapping[str, Any]
+    channels: Mapping[str, Any]
+    conversation: str
+    flow: str
+    asked: Said
+    committed: set[Said]
+
+    def state(self, only: Iterable[str] | None = None) -> dict[str, Any]:
+        """Returns what a run sees of the channels."""
+        raise NotImplementedError
+
+    def setting(self, agent: str, key: str, default: Any) -> Any:
+        """Returns what an agent, or else the defaults, say."""
+        raise NotImplementedError
+
+    def context(self, agent: str, root: Mapping[str, Any], log: list[Said],
+                handoff: Handoff | None) -> list[dict[str, Any]]:  # fmt: skip
+        """Returns the messages that a recipe makes, each with its sections."""
+        standard = [*DEFAULT_RECIPE, "task"] if self.flow == "supervisor" else DEFAULT_RECIPE
+        recipe = self.setting(agent, "context", standard)
+        flat = [s for entry in recipe for s in (entry if isinstance(entry, list) else [entry])]
+        current = any(
+            kind == "current_message" and holds(options.get("when", {}), root)
+            for kind, options in map(_section, flat)
+        )
+        made: list[dict[str, Any]] = []
+        for entry in recipe:
+            if not isinstance(entry, list):
+                made += self.section(agent, *_section(entry), root, log, handoff, current)
+                continue
+            parts = [
+                p
+                for e in entry
+                for p in self.section(agent, *_section(e), root, log, handoff, current)
+            ]
+            if parts:
+                text = Open(tuple(p["message"].content for p in parts))
+                text = parts[0]["message"].content if len(parts) == 1 else text
+                message = Said(parts[0]["message"].role, text)
+                names = [name for p in parts for name in p["names"]]
+                made.append({"message": message, "names": names})
+        return made
+
+    def section(
+        self,
+        agent: str,
+        kind: str,
+        options: Mapping[str, Any],
+        root: Mapping[str, Any],
+        log: list[Said],
+        handoff: Handoff | None,
+        current: bool,
+    ) -> list[dict[str, Any]]:
+        """Returns what one section makes."""
+        name = options.get("name", kind)
+        if not holds(options.get("when", {}), root):
+            return []
+        if kind == "history":
+            messages, dropped = self.history(options, root, log, handoff, current)
+            if options.get("as") == "text" and messages:
+                whole = Open(tuple(m.content for m in messages if isinstance(m.content, str)))
+                messages = [Said("user", whole)]
+            made = [{"message": m, "names": [name]} for m in messages]
+            return [*made, {"dropped": dropped}] if dropped else made
+        value, role = self.value(agent, kind, options, root, handoff)
+        left: list[dict[str, Any]] = []
+        if kind in RECALLED:
+            value, missing = self.recalled(kind, options, root)
+            left = [{"left": missing}] if missing else []
+        if kind in ("upstream", "previous_agents"):
+            value = getattr(self, f"_{kind}")(agent, options, root)
+        role = "user" if options.get("as") == "text" else role
+        if value is None or value == "" or value == [] or value == {}:
+            return left
+        if isinstance(value, Open) and "format" not in options:
+            around = [(options[key],) if key in options else () for key in ("title", "after")]
+            value.parts = (*around[0], *value.parts, *around[1])
+            message = Said(options.get("role", role), value)
+            return [{"message": message, "names": [name]}, *left]
+        text = filled(options["format"], root) if "format" in options else as_text(value)
+        lines = [options.get("title"), text, options.get("after")]
+        text = "\n".join(line for line in lines if line is not None)
+        if kind == "handoff" and "fields" in options and "format" not in options:
+            text = Open(
+                tuple(part for label, item in value.items() for part in (label, as_text(item)))
+            )
+        return [{"message": Said(options.get("role", role), text), "names": [name]}, *left]
+
+    def value(
+        self,
+        agent: str,
+        kind: str,
+        options: Mapping[str, Any],
+        root: Mapping[str, Any],
+        handoff: Handoff | None,
+    ) -> tuple[Any, str]:
+        """Returns what a section shows, and the role in which it does."""
+        if kind == "instructions":
+            return filled(self.pipeline["agents"][agent].get("instructions"), root), "system"
+        if kind == "current_message":
+            query = handoff.query if handoff else None
+            return (self.asked.content if query is None else query), "user"
+        if kind == "handoff":
+            if handoff is None:
+                return None, "system"
+            if "fields" not in options and "format" not in options and handoff.payload is None:
+                return None, "system"
+            if "fields" not in options:
+                return JsonText(as_json(handoff.payload)), "system"
+            return _fields(options["fields"], handoff.root()), "system"
+        if kind == "shared":
+            value = root["state"].get(options["from"])
+            return (_fields(options["fields"], value) if "fields" in options else value), "system"
+        if kind in (*RECALLED, "upstream", "previous_agents"):
+            return None, "system"
+        return root[kind], "user"
+
+    def recalled(
+        self, kind: str, options: Mapping[str, Any], root: Mapping[str, Any]
+    ) -> tuple[Any, list[str]]:
+        """Returns what a section recalls, a line for each item in its order, and what it leaves."""
+        channel = options.get("from", kind)
+        items = list(root["state"].get(channel) or [])
+        since = START - timedelta(days=options.get("since_days", 10_000))
+        kept = [
+            item
+            for item in items
+            if ("tags" not in options or set(options["tags"]) & set(item.get("tags", ())))
+            and item["score"] >= options.get("threshold", 0)
+            and datetime.fromisoformat(item["at"]) >= since
+            and any(span["from"] <= item["at"][:10] <= span["to"]
+                    for span in options.get("time_ranges", [{"from": "0", "to": "9"}]))
+        ]  # fmt: skip
+        by_score = options.get("order", "score" if kind == "memories" else "") == "score"
+        kept.sort(key=lambda item: item["score" if by_score else "at"],
+                  reverse=options.get("order") != "oldest_first")  # fmt: skip
+        kept = kept[: options.get("max", len(kept))]
+        if "top" in options:
+            best = sorted(kept, key=lambda item: -item["score"])[: options["top"]]
+            kept = [item for item in kept if item in best]
+        left = [item["text"] for item in items if item not in kept]
+        if not kept:
+            return None, left
+        if kind == "notes":
+            return "\n".join(f"[{i['at'][:10]}] ({i['agent']}): {i['text']}" for i in kept), left
+        heading = ("# Relevant Long-Term Memories",) if kind == "memories" else ()
+        return Open((*heading, *(item["text"] for item in kept)), tuple(left)), left
+
+    def _upstream(self, agent: str, options: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+        parts: list[str] = []
+        for node, run in (root["upstream"] or {}).items():
+            parts += [node, as_json(run.output), *(tool for tool, _ in run.tools)]
+        return Open(tuple(parts), anyhow=True) if parts else None
+
+    def _previous_agents(
+        self, agent: str, options: Mapping[str, Any], root: Mapping[str, Any]
+    ) -> Any:
+        others = {
+            name: run
+            for name, run in (root["state"].get("agent_outputs") or {}).items()
+            if name != root["agent"]
+        }
+        parts: list[str] = []
+        for name, run in others.items():
+            said = run["reply"] or ""
+            parts += [name, said[: options.get("truncate", len(said))]]
+            if options.get("structured_data", True) and run["tool_results"]:
+                parts += [as_json(result) for result in run["tool_results"].values()]
+        return Open(tuple(parts)) if parts else None
+
+    def history(
+        self,
+        options: Mapping[str, Any],
+        root: Mapping[str, Any],
+        log: list[Said],
+        handoff: Handoff | None,
+        current: bool,
+    ) -> tuple[list[Said], list[Any]]:
+        """Returns what was said before a run, as a section shows it, and what it left out."""
+        conversation = self.talk
+        if root["state"].get(self.conversation) is not None:
+            conversation = root["state"][self.conversation]
+        whole = log if options.get("from") == "log" else conversation
+        travels = handoff.contract.get("history", "all") if handoff else "all"
+        if current and (handoff is None or handoff.query is None):
+            whole = [m for m in whole if m is not self.asked]
+        if travels == "none":
+            return [], []
+        before = (
+            {"all": [], "filters": INTERMEDIATE}[travels] if isinstance(travels, str) else travels
+        )
+        dropped: list[Any] = []
+        pairs = [(m, m) for m in whole]
+        for one_filter in [*before, *options.get("filters", [])]:
+            pairs = list(self.filtered(one_filter, pairs, dropped))
+        empty = [m for m, shown in pairs if m is not shown and not (shown.calls or shown.content)]
+        dropped += [
+            (m, "message", next(by for n, _, by in reversed(dropped) if n is m)) for m in empty
+        ]
+        pairs = [pair for pair in pairs if pair[0] not in empty]
+        kept = _window(options.get("window", {}), pairs)
+        dropped += [(m, "message", "window") for m, _ in pairs[: len(pairs) - len(kept)]]
+        dropped.sort(key=lambda entry: entry[0].number)
+        return [shown for _, shown in kept], dropped
+
+    @property
+    def talk(self) -> list[Said]:
+        """The conversation as it is."""
+        return list(self.state()[self.conversation])
+
+    def filtered(
+        self, one_filter: Any, pairs: list[tuple[Said, Said]], dropped: list[Any]
+    ) -> Iterable[tuple[Said, Said]]:
+        """Yields what one filter leaves of a history: the message, and what is shown of it."""
+        by = one_filter if isinstance(one_filter, str) else "agents"
+        for message, shown in pairs:
+            left: Said | None = shown
+            if (by == "tool_messages" and shown.role == "tool") or (
+                by == "handoffs" and shown.answers.startswith("transfer_to_")
+            ):
+                left = None
+            elif by in ("tool_calls", "handoffs") and shown.calls:
+                calls = tuple(c for c in shown.calls if by == "handoffs"
+                              and not c[0].startswith("transfer_to_"))  # fmt: skip
+                if len(calls) < len(shown.calls):
+                    left = Said(shown.role, shown.content, shown.agent, calls)
+            elif by == "intermediate_ai":
+                if shown.role == "assistant" and message not in self.committed:
+                    left = None
+            elif by == "agents" and shown.role != "user":
+                rule = one_filter["agents"]
+                if shown.agent not in rule.get("only", [shown.agent]) or shown.agent in rule.get(
+                    "not", []
+                ):
+                    left = None
+            if left is None:
+                dropped.append((message, "message", by))
+            else:
+                if left is not shown:
+                    dropped.append((message, "tool_calls", by))
+                yield message, left
+
+
+def _section(entry: Any) -> tuple[str, Mapping[str, Any]]:
+    return (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
+
+
+def _fields(fields: Mapping[str, str], value: Any) -> dict[str, Any]:
+    found = {label: at(value, path) for label, path in fields.items()}
+    return {label: item for label, item in found.items() if item not in (NOT_THERE, None)}
+
+
+def _window(window: Mapping[str, int], pairs: list[tuple[Said, Said]]) -> list[tuple[Said, Said]]:
+    unit, size = next(iter(window.items()), ("messages", 0))
+    if not size:
+        return pairs
+    if unit == "messages":
+        return pairs[-size:]
+    if unit == "rounds":
+        starts = [i for i, (_, shown) in enumerate(pairs) if shown.role == "user"]
+        return pairs[starts[-size] :] if len(starts) >= size else pairs
+    place, used = len(pairs), 0
+    while place and used + tokens_of(pairs[place - 1][1].content) <= size:
+        place -= 1
+        used += tokens_of(pairs[place][1].content)
+    return pairs[place:]
