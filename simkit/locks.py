@@ -6,6 +6,7 @@ stale. On POSIX the folder itself is locked; where folders cannot be opened (Win
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from types import TracebackType
 from typing import Any, Final
 
 _FILE: Final = ".lock"
+_NOT_CARRIED: Final = frozenset(
+    (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
+)
+"""What file systems say that carry no locks of folders, such as NFS."""
 
 
 class Lock:
@@ -24,13 +29,17 @@ class Lock:
         self._handle = _opened(folder)
 
     def acquire(self, *, waits: bool) -> bool:
-        """Return whether the lock is held now; with ``waits``, only once it is."""
+        """Return whether the lock is held now; with ``waits``, only once it is.
+
+        Where the file system carries no locks, whoever waits goes on without one: a recording that
+        was paid for is worth more than the order of two that are written at once.
+        """
         try:
             _lock(self._handle, waits)
-        except OSError:
-            if waits:
+        except OSError as error:
+            if waits and error.errno not in _NOT_CARRIED:
                 raise
-            return False
+            return waits
         return True
 
     def release(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -153,3 +154,24 @@ def test_processes_that_record_one_file_lose_nothing(tmp_path: Path) -> None:
         (f"s{number}", call + 1) for number in range(4) for call in range(10)
     ]
     assert [file.name for file in path.parent.iterdir()] == ["a.yaml"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders are locked by a file there")
+@pytest.mark.parametrize("number", [errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_written_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*of: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    ledger = Ledger({}, tmp_path / ".simkit")
+
+    saved(str(tmp_path / "a.yaml"), 1)
+    ledger.close([Entry("s", "held")], [])
+    ledger.end()
+
+    assert len(load(tmp_path / "a.yaml").interactions) == 10
+    last = ledger.last()
+    assert last is not None
+    assert [entry.id for entry in last.scenarios] == ["s"]
