@@ -26,6 +26,7 @@ from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import Entry
 from simkit.errors import SimkitError
+from simkit.execution.elsewhere import noting_starts
 from simkit.execution.recorded import Recording
 from simkit.expect.first_calls import claims_unheld_elsewhere
 from simkit.expect.judge import strictly
@@ -275,7 +276,8 @@ class Runner:
     def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
         """Runs a scenario; returns what came of it, and what became of its traffic."""
         if self._job.recording is None:
-            return simulate(prepared, seed=self._job.seed), ""
+            with noting_starts() as note:
+                return simulate(prepared, seed=self._job.seed), note()
         recorded = record(prepared, self._job.recording)
         return recorded.outcome, recorded.note
 

@@ -6,8 +6,9 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from tempfile import TemporaryFile
 from typing import Any, Final
@@ -27,6 +28,7 @@ from simkit.execution.processes import Here, Task
 from simkit.ports import Sink
 from simkit.scenario.model import Turn
 from simkit.trace import Trace
+from simkit.words import counted
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
@@ -52,11 +54,49 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
 
 
+class _Starts:
+    """The new processes that this one has started, and how long it took until they were ready."""
+
+    def __init__(self) -> None:
+        self.restarts, self.alone, self.seconds = 0, 0, 0.0
+
+    def note(self, process: NewProcess, seconds: float) -> None:
+        """Count a process, which goes on with a run or is the first of one held against others."""
+        self.restarts += process.is_restart
+        self.alone += not process.is_restart
+        self.seconds += seconds
+
+
+_starts: Final = _Starts()
+NOTED_S: Final = 1.0
+"""From when on it is said what the starts of a scenario's processes took."""
+
+
+@contextmanager
+def noting_starts() -> Iterator[Callable[[], str]]:
+    """Yield what says which processes were started meanwhile, if that took long."""
+    restarts, alone, seconds = _starts.restarts, _starts.alone, _starts.seconds
+
+    def note() -> str:
+        took = _starts.seconds - seconds
+        if took < NOTED_S:
+            return ""
+        again, apart = _starts.restarts - restarts, _starts.alone - alone
+        said = [counted(again, "restart")] if again else []
+        said += [counted(apart, "session run alone", "sessions run alone")] if apart else []
+        each = "a new process" if again + apart == 1 else "each a new process"
+        return f"{' and '.join(said)}, {each}: {took:.1f} s"
+
+    yield note
+
+
 class NewProcess:
     """A new process, which is given the scenario and the store's file, and asked turn by turn."""
 
     def __init__(self, task: Task, sink: Sink) -> None:
         self._sink, self._first = sink, len(task.before)
+        self.is_restart = bool(task.before)
+        began = time.perf_counter()
         with ExitStack() as held:
             # In a file it holds up nobody, however much it is.
             self._said = held.enter_context(TemporaryFile())
@@ -73,6 +113,7 @@ class NewProcess:
         except BaseException:
             self.close()
             raise
+        _starts.note(self, time.perf_counter() - began)
 
     def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
         """Takes a turn; returns the error with which it ended; raises LimitExceeded."""

@@ -1,0 +1,38 @@
+"""What starting new processes took is said where it took long."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from simkit.execution.elsewhere import _starts, noting_starts
+
+
+def process(is_restart: bool) -> Any:
+    return SimpleNamespace(is_restart=is_restart)
+
+
+@pytest.mark.parametrize(
+    ("are_restarts", "seconds", "text"),
+    [
+        ([], 0.0, ""),
+        ([True], 0.4, ""),
+        ([True], 1.5, "1 restart, a new process: 1.5 s"),
+        ([True, True, True], 0.7, "3 restarts, each a new process: 2.1 s"),
+        (
+            [True, False, False],
+            1.0,
+            "1 restart and 2 sessions run alone, each a new process: 3.0 s",
+        ),
+    ],
+)
+def test_what_restarts_took_is_said_from_a_second_on(
+    are_restarts: list[bool], seconds: float, text: str
+) -> None:
+    with noting_starts() as note:
+        for is_restart in are_restarts:
+            _starts.note(process(is_restart), seconds)
+
+        assert note() == text
