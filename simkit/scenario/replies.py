@@ -31,7 +31,7 @@ from simkit.shape import (
     refuse,
     validated_inside,
 )
-from simkit.source import SourcePath
+from simkit.source import SourcePath, near
 from simkit.trace import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
@@ -278,7 +278,8 @@ class ToolAnswers(msgspec.Struct, frozen=True):
 class ToolLine(Written):
     """One scripted answer of a tool, where it is more than the value that it returns.
 
-    A mapping with any other key is itself that value; a list answers one call after the other.
+    A mapping with any other key is itself that value, unless the key is a misspelt one of these
+    beside `returns` or `error`; a list answers one call after the other.
     """
 
     returns: Any = None
@@ -298,8 +299,24 @@ def _is_long(value: Any) -> bool:
     return isinstance(value, dict) and bool(value) and set(value) <= _LONG
 
 
+def _refuse_misspelt(value: Any) -> None:
+    """Refuse what says `returns` or `error`, and beside it only keys of ours or almost so."""
+    if not isinstance(value, dict):
+        return
+    if "returns" not in value and not isinstance(value.get("error"), str):
+        return
+    others = [str(key) for key in value if key not in _LONG]
+    if all(near(key, _LONG) for key in others):
+        raise refuse(
+            f"unknown key of a tool result `{others[0]}`",
+            known=tuple(sorted(_LONG)), word=others[0],
+            advice="If this mapping is what the tool returns, write `returns: {…}` around it.",
+        )  # fmt: skip
+
+
 def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:
     if not _is_long(value):
+        _refuse_misspelt(value)
         return ToolAnswer(returns=canonical(value))
     long = validated_inside(ToolLine, value, at)
     if "returns" in value and "error" in value:
