@@ -166,7 +166,14 @@ class OutputFailed(SimkitError):
 
 
 class PatternTooSlow(SimkitError):
-    """A regular expression that finds no answer in time."""
+    """A regular expression that finds no answer in time: ``args`` are what, and the pattern."""
+
+    def __init__(self, what: str, pattern: str = "") -> None:
+        super().__init__(what, pattern)
+        self.what, self.pattern = what, pattern
+
+    def __str__(self) -> str:
+        return self.what
 
 
 class WireInvalid(SimkitError):

@@ -9,15 +9,19 @@ syntax and takes a limit in time (docs/decisions).
 
 from __future__ import annotations
 
+import _thread
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from simkit.errors import PatternTooSlow
 
-SECONDS_MAX: Final = 5.0
-"""How long one search may take; a search that ends takes milliseconds."""
+CPU_SECONDS_MAX: Final = 2.0
+"""How much time of the processor one search may take; a search that ends takes milliseconds."""
+SECONDS_MAX: Final = 10.0
+"""How long it is waited for, where the machine has other work: then it may be given up too soon."""
 STEPS_MAX: Final = 1_000_000
 """How many steps `re` may need at most."""
 
@@ -49,14 +53,13 @@ class Expression:
         """Return the first match, or None; raise PatternTooSlow if there is no answer in time."""
         if self._ends_soon(text):
             return self._quick.search(text)
-        return self._in_time(lambda: self._slow.search(text, timeout=SECONDS_MAX), text)
+        return self._in_time(self._slow.search, text)
 
     def sub(self, replacement: str | Callable[[Any], str], text: str) -> str:
         """Return the text with every match replaced; raise PatternTooSlow as `search` does."""
         if self._ends_soon(text):
             return self._quick.sub(replacement, text)
-        found = self._in_time(lambda: self._slow.sub(replacement, text, timeout=SECONDS_MAX), text)
-        return str(found)
+        return str(self._in_time(partial(self._slow.sub, replacement), text))
 
     def _ends_soon(self, text: str) -> bool:
         if not self._repeats:
@@ -75,16 +78,17 @@ class Expression:
             self._limited = regex.compile(plain, regex.VERSION0)
         return self._limited
 
-    def _in_time(self, searched: Callable[[], Any], text: str) -> Any:
+    def _in_time(self, search: Callable[..., Any], text: str) -> Any:
         try:
-            return searched()
+            return _waited_for(partial(search, text, timeout=CPU_SECONDS_MAX, concurrent=True))
         except TimeoutError:
             shown = self.pattern[:_SHOWN_MAX] + "…" * (len(self.pattern) > _SHOWN_MAX)
             raise PatternTooSlow(
-                f"the regular expression `{shown}` found no answer within {SECONDS_MAX:g} s in a "
-                f"text of {len(text):,} characters\n"
+                f"the regular expression `{shown}` found no answer within {CPU_SECONDS_MAX:g} s of "
+                f"work in a text of {len(text):,} characters\n"
                 "  Repeats inside repeats, as in `(a+)+`, are tried in every combination: write it "
-                "without, or use `$contains`, `$starts` or `$ends`."
+                "without, or use `$contains`, `$starts` or `$ends`.",
+                self.pattern,
             ) from None
 
 
@@ -108,3 +112,31 @@ def _ways_through(pattern: str) -> int:
         else:
             whole.append(open_groups.pop())
     return math.prod((*whole, *open_groups))
+
+
+def _waited_for(search: Callable[[], Any]) -> Any:
+    """Return what a search finds; raise TimeoutError where it takes too long by either clock.
+
+    The library counts the time of the processor, of which a busy machine gives little. So it
+    searches in a thread of its own, without the interpreter's lock, and is waited for by the
+    clock; one that is given up ends by the library's count. `_thread` is asked, not `threading`:
+    neither the guards nor the clock of a scenario have a part in it.
+    """
+    found: list[Any] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def look() -> None:
+        try:
+            found.append(search())
+        except BaseException as problem:  # Raised again where it is waited for.
+            found.append(problem)
+        finally:
+            done.release()
+
+    _thread.start_new_thread(look, ())
+    if not done.acquire(timeout=SECONDS_MAX):
+        raise TimeoutError
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]

@@ -12,6 +12,7 @@ from simkit.adapters.traffic import Traffic
 from simkit.errors import (
     CallUnattributed,
     FunctionMissing,
+    PatternTooSlow,
     ProcessFailed,
     ScriptBroken,
     SimkitError,
@@ -166,7 +167,7 @@ class Conversation:
     def view(self) -> View:
         """The views on what happened so far."""
         events = self._execution.trace.events
-        with collected_later():
+        with collected_later(), placed(self._prepared):
             self._watch.see(events[len(self._watch.view.events) :])
         return self._watch.view
 
@@ -190,9 +191,10 @@ class Conversation:
             if compared and self._recording is REPLAY:
                 with placed(prepared):
                     hits = [*hits, *_compared(prepared, view)]
-            return judge_seen(
-                prepared.scenario, prepared.document, view, hits, function_named, places
-            )
+            with placed(prepared):
+                return judge_seen(
+                    prepared.scenario, prepared.document, view, hits, function_named, places
+                )
 
     def end(self) -> Trace:
         """Ends the conversation; returns all that happened in it."""
@@ -263,6 +265,12 @@ def placed(prepared: Prepared) -> Iterator[None]:
         raise SourceError(where, problem.what) from problem
     except CallUnattributed as problem:
         raise SourceError(prepared.document.position(("pipeline",)), str(problem)) from problem
+    except PatternTooSlow as problem:
+        for document in (prepared.document, prepared.pipeline_document):
+            path = document.path_of(problem.pattern) or document.path_of(f"/{problem.pattern}/")
+            if path is not None:
+                raise SourceError(document.position(path), problem.what) from problem
+        raise
     except FunctionMissing as problem:
         for document in (prepared.pipeline_document, prepared.document):
             path = document.path_of(problem.name)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from simkit import expressions
 from simkit.cassettes import Keying
-from simkit.errors import PatternTooSlow
+from simkit.errors import PatternTooSlow, SourceError
 from simkit.expressions import Expression
 from simkit.matching import holds
 from simkit.redact import Redactor
 from simkit.wire.http import HttpRequest
+from tests.building import run_yaml
 
 ENDLESS = ["^(a+)+$", "^(a|a)*$", "(a|aa)+$", "^(a*)*b", "^(([a-z])+.)+[A-Z]([a-z])+$",
            "^" + "(a|aa)" * 40 + "x$", "^(a|aa|a+)" + "(a|[|]|aa)" * 25 + "x$"]  # fmt: skip
@@ -23,7 +24,7 @@ TEXT = "a" * 40 + "!"
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expressions, "SECONDS_MAX", 0.05)
+    monkeypatch.setattr(expressions, "CPU_SECONDS_MAX", 0.05)
 
 
 @pytest.mark.parametrize("pattern", ENDLESS)
@@ -35,13 +36,49 @@ def test_no_expression_hangs(pattern: str) -> None:
         said = str(problem)
 
     shown = pattern if len(pattern) <= 80 else pattern[:80] + "…"
-    start = f"the regular expression `{shown}` found no answer within 0.05 s in a text of 41 char"
+    start = f"the regular expression `{shown}` found no answer within 0.05 s of work"
     assert not said or said.startswith(start)
 
 
 def test_a_short_expression_on_a_long_text_does_not_hang_either() -> None:
     with pytest.raises(PatternTooSlow, match="in a text of 400,001 characters"):
         Expression(r"\w*\w*\w*[!.]").search("a" * 400_000 + "?")
+
+
+def test_the_clock_limits_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "CPU_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(expressions, "SECONDS_MAX", 0.01)
+
+    with pytest.raises(PatternTooSlow):
+        Expression(r"\w*\w*\w*[!.]").search("a" * 400_000 + "?")
+
+
+PIPELINE = """
+agents: {a: {tools: [t]}}
+tools: {t: {}}
+flow: {handoffs: {start: a}}
+"""
+CALL = "replies: {a: [{calls: {t: {x: TEXT}}}, TEXT!]}"
+PLACES = {
+    "reply": f"{CALL}, tool_results: {{t: 1}}, expect: {{reply: {{$regex: SLOW}}}}",
+    "excludes": f"{CALL}, tool_results: {{t: 1}}, "
+    "expect: {context: {a: {excludes: [{$regex: SLOW}]}}}",
+    "tool result": f"{CALL}, tool_results: {{t: {{when: {{x: {{$regex: SLOW}}}}, returns: 1}}}}",
+    "reply line": "replies: {a: [{when: {messages: {$has: {$regex: SLOW}}}, text: b}]}",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_one_that_takes_too_long_is_told_at_its_place(place: str) -> None:
+    talk = f"turns: [{{user: TEXT!, {PLACES[place]}}}]"
+    slow = r"\w*\w*\w*\w*\w*[?.]"
+    scenario = talk.replace("TEXT", "a" * 4000).replace("SLOW", f"'{slow}'")
+
+    with pytest.raises(SourceError, match=r"found no answer within 0\.05 s") as problem:
+        run_yaml(PIPELINE, scenario)
+
+    column = scenario.index(slow)
+    assert problem.value.where.endswith(f":{column}")
 
 
 parts = st.sampled_from(

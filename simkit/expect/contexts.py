@@ -237,13 +237,12 @@ def _value(claim: Claim[CallView]) -> Any:
     if name == "tokens":
         return context.tokens
     if name == "share":
-        # Whoever has nothing in a context has none of its tokens; so has a section that made none.
-        names = (
-            "user",
-            *claim.scope.pipeline.agents,
-            *(key for _, key in keys_in(claim.written, ())),
-        )
-        return {**dict.fromkeys(names, NoShare(0.0)), **shares(context)}
+        # Who has nothing in a context, or a section that made nothing, has none of its tokens.
+        names = dict.fromkeys(("user", *claim.scope.pipeline.agents), NoShare(0.0))
+        found = {**names, **shares(context)}
+        for _, key in keys_in(claim.written, ()):
+            found.setdefault(key, NoShare(0.0))
+        return found
     if name == "settings":
         return context.settings or {}
     # A section that made no message is an empty list, and absent.

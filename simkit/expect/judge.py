@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from simkit.errors import PatternTooSlow, SourceError
 from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
 from simkit.expect.endings import check_endings, ended_by, turns_left
@@ -88,8 +89,14 @@ def judge(
 
     ``twins`` is what the lints saw that compare runs.
     """
-    view, seen = run_lints(trace.events, all_lints())
-    return judge_seen(scenario, document, view, [*seen, *twins], find)
+    try:
+        view, seen = run_lints(trace.events, all_lints())
+        return judge_seen(scenario, document, view, [*seen, *twins], find)
+    except PatternTooSlow as problem:
+        path = document.path_of(problem.pattern)
+        if path is None:
+            raise
+        raise SourceError(document.position(path), problem.what) from problem
 
 
 def judge_seen(
