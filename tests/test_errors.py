@@ -31,6 +31,7 @@ from simkit.errors import (
     SimkitError,
     SourceError,
 )
+from simkit.pipeline.written_messages import MessageInvalid
 from simkit.source.nodes import Fault
 
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
@@ -39,6 +40,7 @@ ARGS: dict[type[Exception], tuple[Any, ...]] = {
     Fault: (NODE, "what", "advice"),
     LimitExceeded: ("turns", 3),
     MatcherError: (("a", 0), "what", "word", ("known",), "advice"),
+    MessageInvalid: (("user",), "what", "advice", "word", ("known",)),
     Misfit: (("interactions", 0), "what"),
     FrameworkFailed: ("what", "MaxTurnsExceeded"),
     ModelError: ("what", "rate_limit", 429),

@@ -124,7 +124,8 @@ def test_a_call_without_a_path_says_what_it_looked_for(simkit: Call, command: st
 
     assert simkit(command) == Done(
         2, "", "scenarios: there is no such folder, and the call names no other\n"
-        "  Name files or folders (`.` is this one), or begin with `simkit init`.\n",
+        "  Name files or folders (`.` is this one), set pytest's `testpaths`, or begin with "
+        "`simkit init`.\n",
     )  # fmt: skip
 
 
