@@ -25,6 +25,8 @@ SECONDS_MAX: Final = 10.0
 STEPS_MAX: Final = 1_000_000
 """How many steps `re` may need at most."""
 
+# As it is before any run: threads that a run's code starts wait for their turn.
+_start_thread: Final = _thread.start_new_thread
 _REPEAT: Final = re.compile(r"[*+?{]")
 _NESTED: Final = re.compile(r"\)[*+{]")
 _FOREIGN: Final = re.compile(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
@@ -119,8 +121,8 @@ def _waited_for(search: Callable[[], Any]) -> Any:
 
     The library counts the time of the processor, of which a busy machine gives little. So it
     searches in a thread of its own, without the interpreter's lock, and is waited for by the
-    clock; one that is given up ends by the library's count. `_thread` is asked, not `threading`:
-    neither the guards nor the clock of a scenario have a part in it.
+    clock; one that is given up ends by the library's count. The thread is none of a run's, although
+    a reply line's `when` is looked at while one goes on.
     """
     found: list[Any] = []
     done = _thread.allocate_lock()
@@ -134,7 +136,7 @@ def _waited_for(search: Callable[[], Any]) -> Any:
         finally:
             done.release()
 
-    _thread.start_new_thread(look, ())
+    _start_thread(look, ())
     if not done.acquire(timeout=SECONDS_MAX):
         raise TimeoutError
     if isinstance(found[0], BaseException):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import _thread
 import json
 import re
 from pathlib import Path
@@ -158,3 +159,14 @@ def test_a_class_that_only_the_other_library_knows_is_what_re_reads(pattern: str
 def test_an_expression_that_re_gives_up_is_none(pattern: str) -> None:
     with pytest.raises(re.error):
         Expression(pattern)
+
+
+def test_a_limited_search_takes_no_turn_among_the_threads_of_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*given: object) -> int:
+        raise AssertionError("started as a thread of the run")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)  # As a run replaces it.
+
+    assert Expression("(a|b)+c$").search("ab" * 30 + "c")
