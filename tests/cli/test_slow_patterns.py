@@ -19,12 +19,13 @@ turns: [{user: hi, replies: {a: %s}, expect: {reply: {$regex: "^(a|aa)+$"}}}]
 def test_an_endless_expression_is_one_clear_error(
     simkit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expressions, "SECONDS_MAX", 0.05)
+    monkeypatch.setattr(expressions, "CPU_SECONDS_MAX", 0.05)
     write("scenarios/slow.scenario.yaml", ECHO + CLAIMED)
 
     done = simkit("replay")
 
     assert done.code == 2
-    assert "the regular expression `^(a|aa)+$` found no answer within 0.05 s" in done.out
+    assert "the regular expression `^(a|aa)+$` found no answer within 0.05 s of work" in done.out
+    assert "slow.scenario.yaml:" in done.out
     assert "itself failed" not in done.out
     assert "4 scenarios: 3 held, 1 broken" in done.out
