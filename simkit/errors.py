@@ -14,6 +14,7 @@
     ├── ScriptBroken              the script cannot be served as it is written
     │   └── ScriptMisfit          what it says was right, and the pipeline no longer does: exit 1
     ├── OutputFailed              a stream that cannot be written to: full, or closed
+    │   └── OutputUnread          its reader went away, and has what it wanted
     ├── PatternTooSlow            a user's regular expression that finds no answer in time
     ├── WireInvalid               a request or response that its protocol does not know
     ├── CassetteInvalid           a cassette that cannot be read, or must not be written
@@ -163,6 +164,10 @@ class ProcessFailed(SimkitError):
 
 class OutputFailed(SimkitError):
     """A stream that cannot be written to."""
+
+
+class OutputUnread(OutputFailed):
+    """A stream whose reader went away: ``| head -1``."""
 
 
 class PatternTooSlow(SimkitError):

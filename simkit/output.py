@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from simkit.errors import OutputFailed
+from simkit.errors import OutputFailed, OutputUnread
 from simkit.redact import Redactor
 from simkit.redact.names import secrets_of
 
@@ -181,7 +181,8 @@ def _write(text: str, err: bool) -> None:
         stream.write(text)
         stream.flush()
     except BrokenPipeError:
-        raise
+        # Of another kind: click takes a BrokenPipeError for exit code 1, which means findings.
+        raise OutputUnread("nobody reads any longer") from None
     except (OSError, ValueError) as problem:
         name = "stderr" if err else "stdout"
         why = problem.strerror if isinstance(problem, OSError) else "it is closed"

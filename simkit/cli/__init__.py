@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import click
 
-from simkit.errors import OutputFailed, SimkitError
+from simkit.errors import OutputFailed, OutputUnread, SimkitError
 
 COMMANDS: Final = {
     "bdd": "List what the lines of a feature file may say.",
@@ -37,6 +37,8 @@ COMMANDS: Final = {
 
 BROKEN: Final = 2
 STOPPED: Final = 130
+UNREAD: Final = 141
+"""The exit code of a program whose reader went away, as shells count SIGPIPE."""
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
 
@@ -127,6 +129,10 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except (BrokenPipeError, OutputUnread):
+        # Whoever read has enough. What is not told may have failed or held: neither 0 nor 1.
+        _leave(sys.stdout)
+        return UNREAD
     except OutputFailed as problem:
         _leave(sys.stdout)
         _say(str(problem))
@@ -142,10 +148,6 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         problem.show(file=said)
         _say(said.getvalue().rstrip("\n"))
         return BROKEN
-    except BrokenPipeError:
-        # Whoever read has enough.
-        _leave(sys.stdout)
-        return 1
     except Exception as problem:
         _say(bug_text(problem, "simkit --traceback …"))
         return BROKEN

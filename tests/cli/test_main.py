@@ -208,6 +208,21 @@ def test_the_module_runs_as_the_command_does(process: Call, simkit: Call) -> Non
     assert process("validate") == simkit("validate")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_reader_that_went_away_makes_it_neither_held_nor_failed(project: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "simkit", "schema"], stdout=writing, stderr=subprocess.PIPE,
+            text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_a_reader_that_has_enough_is_no_error(project: Path) -> None:
     command = f"{sys.executable} -m simkit schema | head -n 1"
 

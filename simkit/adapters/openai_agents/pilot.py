@@ -126,7 +126,7 @@ class AgentPilot(Pilot):
                 self._agent, options_of(self._app, turn.session)
             )
         result = self._cockpit.caller.call(self._run, talk, self._said(talk, turn))
-        talk.agent, talk.items = result.last_agent, result.to_input_list()
+        talk.agent, talk.items = result.last_agent, result.to_input_list(mode="normalized")
         talk.waiting = result if result.interruptions else None
         return plain_or_text(result.final_output)
 
