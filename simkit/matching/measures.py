@@ -11,7 +11,7 @@ from simkit.expressions import Expression
 from simkit.matching.misses import Build, Miss, Misses, Path, fits, leaf
 from simkit.matching.operands import Compile, number_operand, refused, text_operand
 from simkit.matching.rendering import Phrase, line
-from simkit.matching.values import number_of, searched_text, size_of, structure_of, text_of
+from simkit.matching.values import number_of, searched_text, size_of, structure_of, text_of, texts_of
 
 
 def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
@@ -101,8 +101,7 @@ def regex(operand: Any, at: Path, _: Build) -> Misses:
         ) from None
 
     def holds(value: Any) -> bool:
-        text = text_of(value)
-        return text is not None and search(text) is not None
+        return any(search(text) is not None for text in texts_of(value))
 
     return leaf("$regex", operand, at, holds)
 

@@ -72,6 +72,17 @@ def searched_text(value: Any) -> str | None:
     return as_text(structure_of(value))
 
 
+def texts_of(value: Any) -> list[str]:
+    """Returns the texts that ``$regex`` searches, each by itself: of a message its calls' too."""
+    text = text_of(value)
+    if isinstance(value, Dropped):
+        value = value.message
+    calls = value.calls if isinstance(value, Message) else ()
+    calls = (value,) if isinstance(value, ToolCall) else calls
+    said = [] if text is None else [text]
+    return [*said, *(f"{call.name} {as_text(call.args)}" for call in calls)]
+
+
 def structure_of(value: Any) -> Any:
     """Returns the list or mapping that a value is, a message's content read as its data."""
     if isinstance(value, Null):

@@ -41,6 +41,8 @@ NAMED = {
         ({"$contains": "pizza"}, "USER CALLING"),
         ({"$contains": ["log_meal", '{"food": "pizza"}']}, "CALLING"),
         ({"$starts": "I ", "$ends": "pizza", "$regex": "a.e", "$len": 11}, "USER"),
+        ({"$regex": "p.zza"}, "USER CALLING"),
+        ({"$all": [{"$regex": "^log_meal .*p.zza"}]}, "CALLING"),
         ({"$in": ["I ate pizza", "x"]}, "USER"),
         ({"$eq": "I ate pizza"}, "USER"),
         ({"$ne": "I ate pizza"}, "REPLY CALLING RESULT DROPPED"),
