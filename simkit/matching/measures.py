@@ -11,7 +11,14 @@ from simkit.expressions import Expression
 from simkit.matching.misses import Build, Miss, Misses, Path, fits, leaf
 from simkit.matching.operands import Compile, number_operand, refused, text_operand
 from simkit.matching.rendering import Phrase, line
-from simkit.matching.values import number_of, searched_text, size_of, structure_of, text_of, texts_of
+from simkit.matching.values import (
+    number_of,
+    searched_text,
+    size_of,
+    structure_of,
+    text_of,
+    texts_of,
+)
 
 
 def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
