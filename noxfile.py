@@ -37,6 +37,16 @@ PAIRS = {
     "newest": ("pytest", "pytest-bdd"),
 }
 
+# Of each the oldest and the newest that is supported. Before 8.2, vcrpy sees nothing of clients on
+# httpx2, and vcrpy 7 imports a name that aiohttp 3.14 no longer has.
+VCRS = {
+    "oldest": (
+        "vcrpy==7.0.0", "pytest-recording==0.13.0", "openai<3", "anthropic<1", "aiohttp<3.14",
+    ),
+    "newest": ("vcrpy", "pytest-recording", "openai", "anthropic", "aiohttp"),
+}  # fmt: skip
+VCR_TESTS = ("tests/vcr", "tests/cassettes/test_vcrpy.py", "tests/cassettes/test_format.py")
+
 ADK_SCENARIOS = (
     "tests/apps/google_adk_desk.scenario.yaml",
     "tests/apps/google_adk_team.scenario.yaml",
@@ -62,6 +72,7 @@ FRAMEWORKS = {
 # What has an environment of its own, and is run at night.
 BESIDE = (
     *(f"pairs({pair})" for pair in PAIRS),
+    *(f"vcr({pair})" for pair in VCRS),
     "old_sdks",
     "google_adk",
     *(f"google_adk_digests-{python}" for python in PYTHONS),
@@ -92,6 +103,18 @@ def pairs(session: nox.Session, pair: tuple[str, str]) -> None:
     """A user's small project with the oldest and the newest pytest and pytest-bdd."""
     session.install("--upgrade", ".", "pytest-xdist", *pair)
     session.run("python", "tests/compat/outside.py")
+
+
+@nox.session(python="3.11")
+@nox.parametrize("pair", list(VCRS.values()), ids=list(VCRS))
+def vcr(session: nox.Session, pair: tuple[str, ...]) -> None:
+    """A suite on vcrpy and pytest-recording, and their files, with the oldest and the newest.
+
+    CI has the newest in the environment in which all tests run.
+    """
+    session.install("--upgrade", "-e", ".", *pair)
+    session.install("httpx", "hypothesis", "pytest-xdist", "requests")
+    session.run(*ALL_TESTS, *VCR_TESTS, *session.posargs)
 
 
 @nox.session(python="3.11")

@@ -131,7 +131,7 @@ def _tapped(app: App, texts: Sequence[str]) -> None:
     """Runs a pipeline with its adapter alone."""
     scribe = Scribe(_Nowhere(), VirtualClock(START), counter_named(COUNTER), Limits())
     caller = Caller()
-    cockpit = Cockpit(scribe, caller, lambda tool, args, real, asked=None: real(), _halted)
+    cockpit = Cockpit(scribe, caller, lambda tool, args, real, *known, **more: real(), _halted)
     entry = entry_of(app)
     if is_factory(entry):
         entry = entry()

@@ -106,7 +106,7 @@ Feature: From a question to its answer
       And the third context of research includes a tool message that contains "A survey"
       And the messages of research have 5 items
       And the state's messages have 2 items
-      And the state's messages have only items that have calls that are empty or have role "user"
+      And the state's messages have only items that have calls that are empty
 
     Scenario: The last ten messages are read, and all of them are kept
       Given the state has these messages:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simkit.messages import Handoff, Message
     from simkit.scenario.files import Prepared
     from simkit.session import Outcome, simulate
-    from simkit.simulation import Simulation
+    from simkit.simulation import Simulation, fakes
     from simkit.trace import Trace, read_trace
     from simkit.views import view_of
 
@@ -39,6 +39,7 @@ __all__ = [
     "Trace",
     "__version__",
     "agent",
+    "fakes",
     "handoff",
     "load",
     "read_trace",
@@ -56,6 +57,7 @@ _HOMES: Final = {
     "SourceError": "simkit.errors",
     "Trace": "simkit.trace",
     "agent": "simkit.marks",
+    "fakes": "simkit.simulation",
     "handoff": "simkit.marks",
     "read_trace": "simkit.trace",
     "simulate": "simkit.session",

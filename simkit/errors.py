@@ -6,6 +6,7 @@
     ├── SourceError               a YAML file says something that cannot be
     ├── MatcherError              a matcher that is none (inside a file; becomes a SourceError)
     ├── ReferenceInvalid          a `${…}` that cannot be read (becomes a SourceError)
+    │   └── FakeInvalid           what Faker is asked for and does not give (becomes a SourceError)
     ├── TraceError                a stored trace that cannot be read
     ├── StoreInvalid              a store that cannot be read, or be written to
     ├── Unsupported               asked for what this version, or this driver, cannot do
@@ -15,9 +16,12 @@
     │   └── ScriptMisfit          what it says was right, and the pipeline no longer does: exit 1
     ├── OutputFailed              a stream that cannot be written to: full, or closed
     │   └── OutputUnread          its reader went away, and has what it wanted
+    ├── DirectoryGone             the working directory was deleted, or may not be looked up
     ├── PatternTooSlow            a user's regular expression that finds no answer in time
     ├── WireInvalid               a request or response that its protocol does not know
+    │   └── WordUnasked           a script's word that this request does not ask for
     ├── CassetteInvalid           a cassette that cannot be read, or must not be written
+    ├── ProviderUnreached         a model call that cannot be sent (becomes a SourceError)
     ├── CallUnattributed          a real model call that belongs to no agent
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
         ├── NoRoute               no label, agent or edge fits what the router said
@@ -31,12 +35,14 @@
         ├── CassetteMissed        a model call that no recorded interaction answers
         ├── FunctionFailed        the user's own function raised
         ├── FrameworkFailed       the pipeline's framework raised
+        ├── ProgramFailed         the user's own program ended in a turn, or asked nothing more
+        ├── ReportInvalid         a program told something in words that nobody reads
         ├── WriteInvalid          a write that its channel cannot take
         ├── NetworkRefused        the user's own function reached for the network
         └── LimitExceeded         a named limit was reached
 
-Beside the tree stands RunHalted, a BaseException: simkit's own stop inside the user's code, which
-no ``except Exception`` there may take for an outage.
+Beside the tree stand RunHalted, a BaseException: simkit's own stop inside the user's code, which
+no ``except Exception`` there may take for an outage; and Terminated, what Ctrl-C is for SIGTERM.
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
 Not here are exceptions that never leave their module's callers, because somebody always catches
@@ -110,6 +116,14 @@ class MatcherError(SimkitError):
 
 class ReferenceInvalid(SimkitError):
     """A ``${…}`` or path that cannot be read: ``args`` are the sentence and, if known, where."""
+
+
+class FakeInvalid(ReferenceInvalid):
+    """What Faker is asked for and does not give; ``near`` and ``known`` are words that it takes."""
+
+    def __init__(self, what: str, near: str = "", known: tuple[str, ...] = ()) -> None:
+        super().__init__(what, near, known)
+        self.near, self.known = near, known
 
 
 class TraceError(SimkitError):
@@ -192,8 +206,16 @@ class WireInvalid(SimkitError):
         return f"{self.field}: {self.what}" if self.field else self.what
 
 
+class WordUnasked(WireInvalid):
+    """What a script says, and a provider sends only where a request asks for it: not here."""
+
+
 class CassetteInvalid(SimkitError):
     """A cassette that cannot be read, or must not be written; says which and where in it."""
+
+
+class ProviderUnreached(SimkitError):
+    """A model call that cannot be sent: no client of the provider's, or no key for it."""
 
 
 class CallUnattributed(SimkitError):
@@ -269,6 +291,14 @@ class FrameworkFailed(PipelineError):
         return self.kind
 
 
+class ProgramFailed(PipelineError):
+    """The user's own program ended in the middle of a turn, or asked nothing for too long."""
+
+
+class ReportInvalid(PipelineError):
+    """A program told something of itself in words that nobody here reads."""
+
+
 class WriteInvalid(PipelineError):
     """A write that its channel's reducer cannot take, or that names no channel."""
 
@@ -295,9 +325,31 @@ class LimitExceeded(PipelineError):
         return f"limit `{self.limit}` reached: {self.allowed} allowed"
 
 
+class DirectoryGone(SimkitError):
+    """There is no working directory any more; ``args`` hold what the system says."""
+
+    def __str__(self) -> str:
+        return (
+            f"the working directory is not there any more: {self.args[0]}\n"
+            "  Go to a folder that is there, and call simkit again."
+        )
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was told to end, by SIGTERM: everything stops as at Ctrl-C."""
+
+
 class RunHalted(BaseException):
     """The run cannot go on, and the user's code must not: ``args`` hold the SimkitError."""
 
     def __init__(self, cause: SimkitError) -> None:
         super().__init__(cause)
         self.cause = cause
+
+
+def unanswered_as(problem: PipelineError) -> tuple[str, int, str]:
+    """Returns under which kind, with which status and words a model call without answer fails."""
+    if isinstance(problem, ModelError):
+        return problem.kind, problem.status, str(problem)
+    kind = "no_recording" if isinstance(problem, CassetteMissed) else "no_reply_line"
+    return kind, 0, str(problem)

@@ -243,6 +243,8 @@ class ModelReplied(Event, frozen=True, gc=False, tag="ModelReplied"):
     reply: str = ""
     """``text``, ``json``, ``calls``, ``handoff`` or ``interrupt``."""
     usage: Usage | None = None
+    thinking: str = ""
+    """What it thought first, as far as its provider shows that."""
 
 
 class ReplyParsed(Event, frozen=True, gc=False, tag="ReplyParsed"):
@@ -319,6 +321,8 @@ class HandoffRequested(HandoffEvent, frozen=True, gc=False, tag="HandoffRequeste
     """An agent asked to pass control."""
 
     call_id: str = ""
+    is_taken: bool = False
+    """A function of the application is given the payload, which need not be in any context."""
 
 
 class HandoffRejected(HandoffEvent, frozen=True, gc=False, tag="HandoffRejected"):

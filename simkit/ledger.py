@@ -31,6 +31,7 @@ from typing import Final
 import msgspec
 
 from simkit.locks import Lock, exclusive
+from simkit.output import current_redactor
 from simkit.redact import Redactor
 
 FOLDER: Final = ".simkit"
@@ -90,7 +91,7 @@ class Ledger:
 
     def safe(self, identity: str) -> str:
         """Return a scenario's id as it is written: a name may hold a secret, too."""
-        return self._redactor.text(identity)
+        return current_redactor().text(self._redactor.text(identity))
 
     def close(self, entries: Sequence[Entry], failing: Sequence[str]) -> None:
         """Record a run as the last one; it may go on, and be recorded again."""

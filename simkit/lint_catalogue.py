@@ -136,6 +136,12 @@ LINTS: Final[Mapping[str, Entry]] = {
         "Go on from what the agent was shown (of the OpenAI Agents SDK: "
         '`to_input_list(mode="normalized")`), or apply the filter to every call.',
     ),
+    "CTX-18": Entry(
+        "E", "results-swapped",
+        "what a tool returned stands under the call that it answers, not under another one of the "
+        "same message",
+        "Pair each result with the id of the call that it came of, whatever order they end in.",
+    ),
     "HND-01": Entry(
         "E", "payload-invalid",
         "the payload of a handoff that was made satisfies its contract",

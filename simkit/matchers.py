@@ -13,8 +13,10 @@ shows the value itself where that matched, and the matcher only where it did not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from functools import update_wrapper
+from inspect import signature
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -32,9 +34,26 @@ __all__ = [
     "valid",
 ]  # fmt: skip
 
+_Made = TypeVar("_Made", bound=Callable[..., Any])
 _UNCOMPARED: Final = object()
+_NO_MESSAGES: Final = (str, int, float, list, tuple, type(None))
 _SHOWN_MAX: Final = 200
 """How much of a value stands before what differs in it."""
+
+
+class Looked:
+    """What a test looks at and a matcher is held against, unless it could never match there."""
+
+    __slots__ = ()
+
+    def looked_at(self, wanted: Expected) -> Any:
+        """Returns the value that claims see; raises ValueError for what can never match it."""
+        raise NotImplementedError
+
+    def __ne__(self, other: object) -> bool:
+        # Lists, mappings and structs would not ask `__eq__`.
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
 
 
 class Expected:
@@ -56,6 +75,11 @@ class Expected:
             raise _as_value_error(problem, written) from None
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Looked):
+            other = other.looked_at(self)
+        elif self._written.startswith("message(") and isinstance(other, _NO_MESSAGES):
+            shown = short(repr(other), _SHOWN_MAX)
+            raise ValueError(f"{self._written} is never equal to {shown}, which is no message")
         self._compared = other
         return self._matcher.holds(other)
 
@@ -96,6 +120,8 @@ def plain(value: Any) -> Any:
     """Returns a value as the matching language writes it, with what is expected inside it."""
     if isinstance(value, Expected):
         return value.source
+    if isinstance(value, _Function):
+        raise uncalled(value)
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -207,6 +233,40 @@ def _operator(name: str, operator: str, operand: Any, *args: Any) -> Expected:
     return Expected({operator: operand}, _called(name, args or (operand,)))
 
 
+class _Function:
+    """A function of this module, which equals nothing as long as nobody calls it."""
+
+    def __init__(self, made: Callable[..., Expected]) -> None:
+        update_wrapper(self, made)
+        self._made = made
+        self.call = f"{made.__name__}({'…' if signature(made).parameters else ''})"
+        """How it is called."""
+
+    def __call__(self, *args: Any, **options: Any) -> Expected:
+        return self._made(*args, **options)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (*_NO_MESSAGES, Mapping, Looked, Message)):
+            raise uncalled(self)
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<matcher {self.call}>"
+
+
+def uncalled(function: _Function) -> ValueError:
+    """Returns the error that a matcher was named and not called."""
+    return ValueError(f"`{function.__name__}` is a function: write `{function.call}`")  # type: ignore[attr-defined]
+
+
+def _bare(made: _Made) -> _Made:
+    """Refuses the function itself where what it returns was meant."""
+    return cast(_Made, _Function(made))
+
+
+@_bare
 def message(**fields: Any) -> Expected:
     """A message: ``message(user="Hi")``, ``message(role="tool", tool="search", agent="cook")``.
 
@@ -222,136 +282,163 @@ def message(**fields: Any) -> Expected:
     return Expected(fields, written, fields)
 
 
+@_bare
 def partial(fields: Mapping[str, Any]) -> Expected:
     """A mapping that has at least these keys, with values that match; so inside it too."""
     return Expected(fields, _called("partial", (fields,)), fields)
 
 
+@_bare
 def exact(fields: Mapping[str, Any]) -> Expected:
     """A mapping with these keys and no others, whose values match."""
     return _operator("exact", "$exact", fields)
 
 
+@_bare
 def contains(*texts: str) -> Expected:
-    """A text that contains all of these; of another value, its JSON text."""
+    """What contains all of these: a text, a message, and of all else but None its JSON text."""
     return _operator("contains", "$contains", texts[0] if len(texts) == 1 else texts, *texts)
 
 
+@_bare
 def starts(text: str) -> Expected:
     """A text that starts so."""
     return _operator("starts", "$starts", text)
 
 
+@_bare
 def ends(text: str) -> Expected:
     """A text that ends so."""
     return _operator("ends", "$ends", text)
 
 
+@_bare
 def regex(pattern: str) -> Expected:
-    """A text in which the regular expression is found."""
+    """What the regular expression is found in: the text that `contains` searches."""
     return _operator("regex", "$regex", pattern)
 
 
+@_bare
 def length(size: Any) -> Expected:
     """A text, list or mapping of this length, a number or a matcher of it."""
     return _operator("length", "$len", size)
 
 
+@_bare
 def anything() -> Expected:
     """Whatever is there, None too."""
     return Expected({"$any": True}, "anything()")
 
 
+@_bare
 def absent() -> Expected:
     """What is not there: the value of a key in ``partial`` or ``message``."""
     return Expected({"$absent": True}, "absent()")
 
 
+@_bare
 def either(*options: Any) -> Expected:
     """At least one of these matches."""
     return _operator("either", "$either", options, *options)
 
 
+@_bare
 def all_of(*conditions: Any) -> Expected:
     """All of these match."""
     return _operator("all_of", "$all", conditions, *conditions)
 
 
+@_bare
 def not_(matcher: Any) -> Expected:
     """This does not match; so it holds of what is absent."""
     return _operator("not_", "$not", matcher)
 
 
+@_bare
 def one_of(*values: Any) -> Expected:
     """One of these values."""
     return _operator("one_of", "$in", values, *values)
 
 
+@_bare
 def equal(value: Any) -> Expected:
     """Equal as a whole: mappings are not partial inside it."""
     return _operator("equal", "$eq", value)
 
 
+@_bare
 def other_than(value: Any) -> Expected:
     """There, and not equal."""
     return _operator("other_than", "$ne", value)
 
 
+@_bare
 def type_(name: str) -> Expected:
     """Of this type, one of JSON Schema's: ``type_("integer")``."""
     return _operator("type_", "$type", name)
 
 
+@_bare
 def valid(schema: Mapping[str, Any]) -> Expected:
     """Valid under this JSON Schema."""
     return _operator("valid", "$schema", schema)
 
 
+@_bare
 def gt(number: float) -> Expected:
     """A number above."""
     return _operator("gt", "$gt", number)
 
 
+@_bare
 def gte(number: float) -> Expected:
     """A number above, or equal."""
     return _operator("gte", "$gte", number)
 
 
+@_bare
 def lt(number: float) -> Expected:
     """A number below."""
     return _operator("lt", "$lt", number)
 
 
+@_bare
 def lte(number: float) -> Expected:
     """A number below, or equal."""
     return _operator("lte", "$lte", number)
 
 
+@_bare
 def approx(number: float) -> Expected:
     """About this number, to a millionth."""
     return _operator("approx", "$approx", number)
 
 
+@_bare
 def has(*elements: Any) -> Expected:
     """A list in which each of these is found, in any order."""
     return _operator("has", "$has", elements, *elements)
 
 
+@_bare
 def in_order(*elements: Any) -> Expected:
     """A list in which these are found one after the other, with gaps."""
     return _operator("in_order", "$in_order", elements, *elements)
 
 
+@_bare
 def unordered(*elements: Any) -> Expected:
     """A list of these and nothing else, in any order."""
     return _operator("unordered", "$unordered", elements, *elements)
 
 
+@_bare
 def each(element: Any) -> Expected:
     """A list whose every element matches."""
     return _operator("each", "$each", element)
 
 
+@_bare
 def keys(*names: str) -> Expected:
     """A mapping with exactly these keys."""
     return _operator("keys", "$keys", names, *names)

@@ -206,6 +206,9 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
         return getattr(value, key) if key in ("id", "name", "args") else ABSENT
     if key == "text":
         key = "content"
+    if key == "thinking":
+        thinking = thinking_of(value)
+        return ABSENT if thinking is None else thinking
     if key not in _MESSAGE_KEYS:
         return ABSENT
     found = getattr(value, key)
@@ -214,11 +217,81 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
     return found
 
 
+REASONING: Final = "reasoning"
+"""The key under which the ``data`` of an assistant's message has its thinking."""
+
+
+_BESIDE: Final = frozenset((REASONING, "parts", "items", "refusal", "is_error"))
+"""Keys under which ``data`` has what is beside the text (`simkit.wire.attachments`)."""
+
+
+def thinking_of(message: Message) -> str | None:
+    """Returns the thinking that stands in a message, as a text; None if there is none.
+
+    It is empty where a provider shows none of it. Each provider has its own parts for it.
+    """
+    data = message.data
+    if message.role != "assistant" or not isinstance(data, Mapping) or REASONING not in data:
+        return None
+    if as_json(message.content) == data:
+        # A structured reply with a field of that name: its text tells.
+        return None
+    parts = data[REASONING]
+    if not isinstance(parts, (list, tuple)):
+        return None
+    return "".join(_thought(part) for part in parts if isinstance(part, Mapping))
+
+
+def without_thinking(message: Message) -> Message:
+    """Returns a message as others are shown it, who are shown none of its thinking."""
+    if thinking_of(message) is None:
+        return message
+    rest = {key: value for key, value in message.data.items() if key != REASONING}
+    value = rest.get("value") if rest.keys() == {"value"} else rest or None
+    return msgspec.structs.replace(message, data=value)
+
+
+def value_said(message: Message) -> JsonValue:
+    """Returns the value that an assistant's text was made from, or None: nothing beside it."""
+    data = message.data
+    if message.role != "assistant" or not isinstance(data, Mapping) or not _BESIDE & data.keys():
+        return data
+    return as_json(message.content)
+
+
+def _thought(part: Mapping[str, JsonValue]) -> str:
+    for key in ("thinking", "text"):
+        if isinstance(text := part.get(key), str):
+            return text
+    inner = part.get("summary") or part.get("content")
+    if not isinstance(inner, (list, tuple)):
+        return ""
+    return "\n".join(_thought(one) for one in inner if isinstance(one, Mapping))
+
+
+def as_json(text: str) -> JsonValue:
+    """Returns the object or list that a text is in JSON, or None."""
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens that a reply reports; None where the scenario does not say."""
 
     input_tokens: int | None = None
+    """Of the whole context, what was cached too."""
     output_tokens: int | None = None
+    """Of the whole reply, thinking too."""
+    cached_tokens: int | None = None
+    """How many of the context's were read from the provider's cache."""
+    cache_write_tokens: int | None = None
+    """How many of the context's were written to it."""
+    reasoning_tokens: int | None = None
+    """How many of the reply's are thinking."""
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
@@ -283,6 +356,67 @@ class Computes(msgspec.Struct, frozen=True, gc=False):
 Reply: TypeAlias = Text | Structured | Calls | Handoff | Interrupts | Fails | Computes
 
 
+class Thinking(msgspec.Struct, frozen=True, gc=False):
+    """What a model thinks before it answers, as its provider shows it."""
+
+    text: str | None = None
+    """None where the provider shows none of it."""
+    signature: str = ""
+    """By which the provider knows it again, opaque to clients; empty for one made up."""
+
+
+class Token(msgspec.Struct, frozen=True, gc=False):
+    """One token of a reply, with how probable it was."""
+
+    text: str
+    logprob: float
+    others: tuple[tuple[str, float], ...] = ()
+    """What else could have stood there."""
+
+
+class Citation(msgspec.Struct, frozen=True, gc=False):
+    """A page that a tool of the provider's own found, and where the reply cites it."""
+
+    url: str
+    title: str = ""
+    quote: str = ""
+    """Words of the page."""
+    at: str = ""
+    """The words of the reply that cite it; empty for all of them."""
+    query: str = ""
+    """What was searched for."""
+
+
+def spans_of(
+    text: str, citations: tuple[Citation, ...]
+) -> list[tuple[int, int, tuple[Citation, ...]]]:
+    """Returns the places in a text that are cited, in order, with their citations."""
+    found: dict[tuple[int, int], tuple[Citation, ...]] = {}
+    for citation in citations:
+        start = text.find(citation.at) if citation.at else 0
+        end = start + len(citation.at) if citation.at else len(text)
+        found[start, end] = (*found.get((start, end), ()), citation)
+    return [(start, end, cited) for (start, end), cited in sorted(found.items())]
+
+
+class Beside(msgspec.Struct, frozen=True, gc=False):
+    """What a provider sends beside text and calls; only a wire shows it, but for thinking."""
+
+    thinking: Thinking | None = None
+    logprobs: tuple[Token, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    raw: Mapping[str, JsonValue] | None = None
+    """Merged into the provider's response."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing beside."""
+        return not (self.thinking or self.logprobs or self.citations or self.raw)
+
+
+NOTHING_BESIDE: Final = Beside()
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """One reply with what the provider says around it."""
 
@@ -295,7 +429,15 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     fault: str = ""
     """The planned misbehaviour that it is, if it is one."""
     line: int | None = None
-    """Of a handoff: the place of its reply line among its agent's in the turn."""
+    """The place of its reply line among its agent's in the turn, where something may not fit: of
+    a handoff, and of what stands beside."""
+    beside: Beside = NOTHING_BESIDE
+
+
+def thinking_said(answer: Answer) -> str:
+    """Returns what the model thinks before it answers, as a text."""
+    thinking = answer.beside.thinking
+    return "" if thinking is None else thinking.text or ""
 
 
 class Context(msgspec.Struct, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from simkit.errors import OutputFailed, OutputUnread
-from simkit.redact import Redactor
+from simkit.redact import Redactor, secrets_written_in
 from simkit.redact.names import secrets_of
 
 T = TypeVar("T")
@@ -118,14 +118,23 @@ def without_secrets(value: T, redactor: Redactor) -> T:
     return value if line == encoded else msgspec.json.decode(line, type=type(value))
 
 
+_read: Final[set[str]] = set()
+"""Secrets of the files that this process has read."""
+
+
+def note_secrets(data: Any) -> None:
+    """Let no secret that stands in a user's document leave by this door."""
+    _read.update(secrets_written_in(data))
+
+
 def current_redactor() -> Redactor:
-    """Return what knows the secrets of the environment as it is now."""
-    return _redactor(tuple(sorted(set(secrets_of(os.environ)))))
+    """Return what knows the secrets of the environment as it is now, and of files read here."""
+    return _redactor(tuple(sorted(_read.union(secrets_of(os.environ)))))
 
 
 @lru_cache(maxsize=4)
 def _redactor(secrets: tuple[str, ...]) -> Redactor:
-    return Redactor({f"{number}_KEY": secret for number, secret in enumerate(secrets)})
+    return Redactor({}, written=secrets)
 
 
 def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:

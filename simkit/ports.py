@@ -36,13 +36,17 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """How a text becomes the value that ``output`` speaks of; raises OutputInvalid."""
     args: Mapping[str, JsonValue] = {}
     """JSON Schemas of the offered tools' arguments, where the request itself says them."""
+    handoffs: tuple[str, ...] = ()
+    """The agents to which it may pass control."""
+    session: str = ""
 
 
 class Model(Protocol):
     """Who answers a model call: a script, a cassette, a live provider."""
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Returns the reply; raises ReplyMissing or ScriptBroken if there is none to give."""
+        """Returns the reply; raises ReplyMissing, CassetteMissed or ScriptBroken if there is none
+        to give, and ModelError for one that nothing can be made of."""
 
 
 class TurnModel(Model, Protocol):
@@ -137,6 +141,8 @@ class UserTurn(msgspec.Struct, frozen=True):
     project: str = "p1"
     not_before: int = 0
     """The virtual time before which it does not begin, in milliseconds."""
+    turns_before: int | None = None
+    """How many turns came before it, where not all of them were taken in this run."""
 
 
 class Driver(Protocol):

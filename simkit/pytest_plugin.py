@@ -9,9 +9,10 @@ excuses only findings, never a broken scenario.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,6 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     In a workflow of GitHub Actions, and with a base, adds what tells of scenarios there.
     """
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Stopping(config), "simkit-stopping")
     base: str = config.getoption("--simkit-base")
     if base or os.environ.get("GITHUB_ACTIONS") == "true":
         from simkit.pytest_workflow import Workflow
@@ -102,6 +105,62 @@ def pytest_configure(config: pytest.Config) -> None:
         refuse_in_ci("--simkit-update", os.environ)
     except SimkitError as problem:
         raise pytest.UsageError(str(problem)) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_recording_configure(vcr: Any) -> None:
+    """Makes matchers known to each of pytest-recording's recorders, if a configuration has any."""
+    configured = sys.modules.get("simkit.vcr")
+    if configured is not None:
+        configured.register(vcr)
+
+
+class _Stopping:
+    """Ends a session that is told to end as Ctrl-C does: with its processes, its summary and files.
+
+    Without it SIGTERM leaves what processes of pytest-xdist are at to themselves. A session without
+    scenarios ends as ever.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._listens = self._was_told = False
+
+    def pytest_collectstart(self, collector: pytest.Collector) -> None:
+        """Listens from the first file of scenarios on."""
+        if isinstance(collector, ScenarioFile):
+            self._listen()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Listens from the first process on that has collected scenarios."""
+        if any(SUFFIX in one for one in ids):
+            self._listen()
+
+    def _listen(self) -> None:
+        if self._listens:
+            return
+        from simkit.stopping import terminable
+
+        self._listens = True
+        stack = contextlib.ExitStack()
+        stack.enter_context(terminable())
+        self._config.add_cleanup(stack.close)
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remembers what ended it."""
+        if self._listens:
+            from simkit.errors import Terminated
+
+            self._was_told = isinstance(excinfo.value, Terminated)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Gives the session the exit code that shells give for SIGTERM."""
+        if self._was_told:
+            from simkit.stopping import TERMINATED
+
+            session.exitstatus = TERMINATED
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -294,7 +353,7 @@ class ScenarioItem(pytest.Item):
         except SimkitError as problem:
             self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
-        self.redactor = prepared.scenario.record.redactor(os.environ)
+        self.redactor = prepared.redactor(os.environ)
         found, outcome = outcome, _without_secrets(outcome, self.redactor)
         self.result = without_secrets(
             result_of(prepared, outcome.trace, outcome.judgement, seed), self.redactor

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import msgspec
 
-from simkit.adapters.traffic import Traffic
+from simkit.cassettes.traffic import Traffic
 from simkit.errors import (
     CallUnattributed,
     FunctionMissing,
@@ -35,10 +36,11 @@ from simkit.messages import ABSENT
 from simkit.paths import follow
 from simkit.pipeline.waivers import is_off
 from simkit.runtime.functions import function_named
+from simkit.scenario.apps import App
 from simkit.scenario.files import Prepared
 from simkit.source import Document, SourcePath
 from simkit.trace import Trace
-from simkit.views import View, view_of
+from simkit.views import View, said_in, view_of
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -151,6 +153,12 @@ class Conversation:
             self.close()
             self._begin(is_durable=True)
         with collected_later(), placed(prepared):
+            for place in sorted(prepared.waiting):
+                # What a turn waits for was said when those before it were taken.
+                self._execution.follow(turns[: max(place, 0)])
+                if self.taken == place:
+                    now = prepared.turn_after(place, said_in(self.view))
+                    turns = (*turns[:place], now, *turns[place + 1 :])
             self._execution.follow(turns)
 
     @property
@@ -185,7 +193,8 @@ class Conversation:
         ``places`` are the only turns, from 0, that are judged; else it is all. A run is compared
         with others (without its restarts, each session alone) only where that is asked for.
         """
-        view, prepared = self._ended(), self._prepared
+        view = self._ended()
+        prepared = self._prepared.after(said_in(view))
         with collected_later():
             hits = self._watch.hits
             if compared and self._recording is REPLAY:
@@ -239,17 +248,57 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     if restarts and not is_off(scenario.lints, "STA-06"):
         yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
     if len(sessions) > 1 and not is_off(scenario.lints, "STA-08"):
-        starts = [turn.at for turn in view.turns]
         reached = reached_by_others(view)
+        second = _Second(prepared)
         for session in sessions:
             if session not in reached:
-                other = view_of(alone(prepared, session, starts).events)
-                yield from session_differs(view, other, session)
+                yield from _session_compared(prepared, view, session, second)
+
+
+class _Second:
+    """A second run of a whole scenario, and a third: made where somebody asks for them."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    @cached_property
+    def view(self) -> View:
+        """The second run."""
+        return view_of(unbroken(self._prepared).events)
+
+    @cached_property
+    def third(self) -> View:
+        """The third run."""
+        return view_of(unbroken(self._prepared).events)
+
+
+def _session_compared(
+    prepared: Prepared, view: View, session: str, second: _Second
+) -> Sequence[Hit]:
+    """Returns where a session is not what it is alone because of the others.
+
+    What a file, a library or a process keeps of the first run is no other session's doing: then
+    the whole is not in its second run what it was. Where it is the same from then on, it is that
+    run against which the session alone is held; where it is not, nothing is known.
+    """
+    starts = [turn.at for turn in view.turns]
+    try:
+        other = view_of(alone(prepared, session, starts).events)
+        hits = session_differs(view, other, session)
+        if not hits or not session_differs(view, second.view, session):
+            return hits
+        if session_differs(second.view, second.third, session):
+            return ()
+        return session_differs(second.view, other, session)
+    except SimkitError:
+        if isinstance(prepared.pipeline, App):
+            return ()  # Not all code can be imported twice.
+        raise
 
 
 def _document_of(prepared: Prepared, path: SourcePath) -> Document:
     """Returns the document that says what is at a path: of code, it may be the pipeline's file."""
-    is_here = path[:1] not in (("app",), ("agents",)) or (
+    is_here = path[:1] not in (("app",), ("agents",), ("program",)) or (
         follow(prepared.document.data, path[:2]) is not ABSENT
     )
     return prepared.document if is_here else prepared.pipeline_document

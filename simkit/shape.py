@@ -23,6 +23,7 @@ from simkit.errors import MatcherError, ReferenceInvalid
 from simkit.json_schema import check_schema
 from simkit.matching import check, matcher_json_schema
 from simkit.matching.kinds import Kind, check_kind
+from simkit.output import note_secrets
 from simkit.references import compile as compile_references
 from simkit.source import Document, SourcePath, text_of
 
@@ -279,9 +280,14 @@ def shown_value(value: Any) -> str:
     return text_of(value) or _kind(value)
 
 
-def refuse(what: str, known: tuple[str, ...] = (), word: str = "", advice: str = "") -> Exception:
-    """The exception that a validator raises to refuse a value with one sentence."""
-    return _refusal(_Fault((), what, word, known, advice))
+def refuse(
+    what: str, known: tuple[str, ...] = (), word: str = "", advice: str = "", at: SourcePath = ()
+) -> Exception:
+    """The exception that a validator raises to refuse a value with one sentence.
+
+    ``at`` is where in the value the fault stands.
+    """
+    return _refusal(_Fault(at, what, word, known, advice))
 
 
 def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
@@ -334,11 +340,17 @@ class _Fault(NamedTuple):
 
 def validated(model: type[AnyModel], document: Document) -> AnyModel:
     """Returns the document as the model; raises SourceError for the first thing wrong with it."""
+    note_secrets(document.data)
+    return validated_at(model, document.data, document, ())
+
+
+def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
+    """Returns a value that stands at a path of a document as the model, as `validated` does."""
     try:
-        return model.model_validate(document.data)
+        return model.model_validate(value)
     except ValidationError as problem:
-        path, what, word, known, advice, key = _fault(problem, document.data)
-    raise document.error(path, what, word=word, known=known, advice=advice, key=key)
+        path, what, word, known, advice, key = _fault(problem, value)
+    raise document.error((*at, *path), what, word=word, known=known, advice=advice, key=key)
 
 
 def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:

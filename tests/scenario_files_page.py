@@ -21,12 +21,15 @@ MATCHERS: Final = "Matchers"
 HEADINGS: Final[Mapping[str, str]] = {
     "Scenario": "Scenario",
     "Given": "Given",
+    "Fake": "Who is made up",
     "Turn": "Turn",
     "UserMessage": "User message",
     "ReplyLine": "Reply line",
     "HandoffLine": "Handoff in a reply line",
     "ErrorLine": "Error in a reply line",
     "UsageLine": "Usage in a reply line",
+    "ThinkingLine": "Thinking in a reply line",
+    "CitationLine": "Citation in a reply line",
     "Fault": "Planned fault",
     "ToolLine": "Tool result",
     "Expect": "Claims",
@@ -40,6 +43,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "ReducerSpec": "Reducer with options",
     "AppendOptions": "Options of append",
     "CodePipeline": "Pipeline that is code",
+    "ProgramPipeline": "Pipeline that is a program",
     "AppOptions": "App",
     "AgentRule": "Attribution rule",
     "Implements": "Implements",
@@ -67,6 +71,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "Memories": "Options of recall, notes, memories",
     "Custom": "Options of a section of your own",
     "Tool": "Tool",
+    "ModelOptions": "Model",
     "Contract": "Contract",
     "Query": "Query",
     "Flow": "Flow",
@@ -96,6 +101,7 @@ NOT_YET: Final = frozenset(
 
 NOTES: Final = {
     ("Scenario", "xfail"): "A text alone is the reason.",
+    ("Given", "fakes"): "A number alone is how many, a text alone a locale.",
 }
 """What is so of a key, beside what the schema says of it."""
 
@@ -117,6 +123,7 @@ def kinds() -> dict[str, Schema]:
         "ToolLine": json_schema_of(ToolLine, "tool result"),
         "Pipeline": written["pipeline"],
         "CodePipeline": written["code"],
+        "ProgramPipeline": written["program"],
         "Section": json_schema_of(Section, "section"),
     }
     for schema in list(found.values()):
@@ -192,6 +199,13 @@ def _matchers() -> str:
     )
     says = "A matcher is a value, which must be equal, or a mapping of operators; all must hold."
     more = "[scenarios.md](scenarios.md#matching) says what lists and mappings mean."
+    more += (
+        "\n\nThe text of a value, which `$contains` and `$regex` search: a text is itself, a "
+        "message its content and the names and\narguments of its calls; null and what is absent "
+        "have none. Of all else (lists, mappings, numbers, `true`) it is the JSON\non one line, "
+        "with a space after each comma and colon. `$regex` searches content and each call by "
+        "themselves."
+    )
     head = "| operator | takes | holds of |\n|---|---|---|"
     return f"## {MATCHERS}\n\n{says}\n{more}\n\n{head}\n{rows}\n"
 

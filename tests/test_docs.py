@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -214,8 +215,36 @@ def test_the_tests_of_the_page_on_python_hold_but_for_the_one_that_it_shows(tmp_
     done = pytest_in(tmp_path, PYTHON, "--tb=short")
     (shown,) = [text for kind, text in blocks(PYTHON) if kind == "text"]
 
-    assert done.stdout.splitlines()[-1].startswith("1 failed, 4 passed in")
+    assert done.stdout.splitlines()[-1].startswith("1 failed, 5 passed in")
     assert shown in done.stdout
+
+
+VCR = ROOT / "docs" / "vcr.md"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("pytest_recording") is None, reason="needs pytest-recording")
+def test_the_page_on_vcrpy_shows_the_miss_of_its_second_test(tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, VCR, "-p", "pytest_recording.plugin")
+    (shown,) = [text for kind, text in blocks(VCR) if kind == "text"]
+
+    assert re.search(r"^1 failed, 1 passed in", done.stdout, re.MULTILINE), done.stdout
+    told = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
+    start = told.index(shown.splitlines()[0])
+    wanted = [line.strip() for line in shown.splitlines()]
+    assert told[start : start + len(wanted)] == wanted
+
+
+def test_the_configuration_of_the_page_on_vcrpy_is_one(tmp_path: Path) -> None:
+    (settings,) = [text for _, text in blocks(VCR) if text.startswith("# settings.py")]
+    names: dict[str, Any] = {}
+
+    exec(settings, names)
+
+    made = names["recorder"].get_merged_config(path="a")
+    assert [matcher.__name__ for matcher in made["match_on"]] == [
+        "method", "matches_model_request", "is_nearest_recording",
+    ]  # fmt: skip
 
 
 def test_every_migration_page_says_what_maps_to_what_and_what_is_missing() -> None:

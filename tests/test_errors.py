@@ -19,6 +19,7 @@ import simkit
 from simkit import errors
 from simkit.cassettes.dialects import Misfit
 from simkit.errors import (
+    FakeInvalid,
     FrameworkFailed,
     FunctionMissing,
     LimitExceeded,
@@ -37,6 +38,7 @@ from simkit.source.nodes import Fault
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
 ARGS: dict[type[Exception], tuple[Any, ...]] = {
     FunctionMissing: ("what", "m:f"),
+    FakeInvalid: ("what", "near", ("known",)),
     Fault: (NODE, "what", "advice"),
     LimitExceeded: ("turns", 3),
     MatcherError: (("a", 0), "what", "word", ("known",), "advice"),

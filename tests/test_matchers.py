@@ -99,7 +99,7 @@ def test_every_name_that_is_exported_is_there_and_the_other_way_round() -> None:
         if getattr(value, "__module__", "") == "simkit.matchers" and not name.startswith("_")
     }
 
-    assert own - {"plain"} == set(matchers.__all__)
+    assert own - {"Looked", "plain", "uncalled"} == set(matchers.__all__)
 
 
 def test_what_matched_shows_the_value_itself() -> None:
@@ -173,7 +173,7 @@ def test_other_comparisons_are_left_to_pytest() -> None:
             lambda: message(usr="Hi"),
             "message(usr='Hi'): a message has no 'usr'; did you mean 'user'?; known: user, "
             "assistant, system, role, content, text, agent, section, calls, id, turn, tool, "
-            "call_id, data",
+            "call_id, data, thinking",
         ),
         (
             lambda: partial({}),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.redact import Redactor
+from simkit.redact import Redactor, secrets_written_in
 from simkit.redact.shapes import PERSONAL, SHAPES
-from tests.planted import KEPT_AROUND, ORDINARY, SHAPED
+from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
 
 SECRET = 'hunter2/é"x-99'
 ENVIRON = {"AZURE_OPENAI_KEY": SECRET, "HOME_TOKEN": "short", "PAGE_SIZE": "1234567890"}
@@ -181,6 +181,39 @@ def test_text_parts_of_one_message_are_read_together(redactor: Redactor) -> None
     }
 
 
+@pytest.mark.parametrize(("kind", "secret"), VARIANTS, ids=[kind for kind, _ in VARIANTS])
+def test_each_form_of_a_vendors_keys_is_known_wherever_it_stands(
+    redactor: Redactor, kind: str, secret: str
+) -> None:
+    gone = f"[redacted:{kind}]"
+    half, third = len(secret) // 2, len(secret) // 3
+
+    assert redactor.text(f"use {secret}, please") == f"use {gone}, please"
+    assert redactor.value({"said": [secret]}) == {"said": [gone]}
+    line = redactor.line(json.dumps({"said": json.dumps({"x": secret})}).encode())
+    assert json.loads(line) == {"said": json.dumps({"x": gone})}
+    query = redactor.text(f"GET https://x.example/a?q={secret}&page=2")
+    assert query == f"GET https://x.example/a?q={gone}&page=2"
+    for pieces in ([*secret], [secret[:third], secret[third:half], secret[half:]]):
+        assert "".join(redactor.pieces(["use ", *pieces, " now"])) == f"use {gone} now"
+
+
+def test_a_key_of_random_characters_is_known_whatever_they_are(redactor: Redactor) -> None:
+    """A shape that asks for a digit passes over every key that happens to have none."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    random = Random(7)
+    for prefix, size in (
+        (("tv", "ly-"), 32), (("tv", "ly-dev-"), 32), (("xa", "i-"), 80), (("pp", "lx-"), 48),
+        (("gs", "k_"), 52), (("hf", "_"), 34), (("f", "w_"), 24), (("np", "m_"), 36),
+        (("r", "8_"), 37), (("ji", "na_"), 60), (("p", "a-"), 43), (("pc", "sk_"), 60),
+        (("sk-", "proj-"), 40), (("tg", "p_v1_"), 43), (("nv", "api-"), 64),
+    ):  # fmt: skip
+        for _ in range(300):
+            secret = "".join((*prefix, *random.choices(letters, k=size)))
+
+            assert redactor.text(f"use {secret} now").startswith("use [redacted:"), secret
+
+
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_stays(redactor: Redactor, text: str) -> None:
     assert redactor.text(text) == text
@@ -262,7 +295,11 @@ def test_secret_of_the_environment_is_replaced_however_written(
         ("db_password", True),
         ("OAUTH_SECRET", True),
         ("MY_API_KEY_2", True),
+        ("PGPASSWORD", True),
+        ("TOKEN", True),
+        ("OPENAI_APIKEY", True),
         ("TOKENIZERS_PARALLELISM", False),
+        ("OLDPWD", False),
         ("KEYBOARD", False),
     ],
 )
@@ -270,6 +307,28 @@ def test_variables_are_secret_by_name(variable: str, is_secret: bool) -> None:
     redactor = Redactor({variable: "12345678"})
 
     assert redactor.text("12345678") == ("[redacted:env]" if is_secret else "12345678")
+
+
+@pytest.mark.parametrize(
+    ("written", "secrets"),
+    [
+        ({"app": {"env": {"DB_PASSWORD": "in-words", "MODE": "in-modes"}}}, ["in-words"]),
+        ({"headers": {"Authorization": "Bearer abc123def"}}, ["abc123def"]),
+        ({"cookie": "sid=abc123def; lang=en"}, ["sid=abc123def"]),
+        ({"deep": [{"api_key": ["Abcdefghij", "aBcdefghij"]}]}, ["aBcdefghij"]),
+        ({"password": 12345678}, ["12345678"]),
+        ({"DB_PASSWORD": "abc123def", "db_password": "other123"}, ["abc123def"]),
+        ({"max_tokens": 12345678, "next_page_token": "abc123def", "cache_key": "abc123def"}, []),
+        # What everybody says would be taken out of every text.
+        ({"authorization": "approved", "cookie": "chocolate chip", "secret": "Approved"}, []),
+        ({"api_key": {"$type": "string123"}}, []),
+        ({"env": ["DB_PASSWORD"]}, []),
+    ],
+)  # fmt: skip
+def test_secrets_that_a_user_has_written_are_known_by_their_names(
+    written: Any, secrets: list[str]
+) -> None:
+    assert [*secrets_written_in(written)] == secrets
 
 
 def test_short_value_of_a_secret_variable_is_no_secret() -> None:

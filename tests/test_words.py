@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from simkit.words import counted, short
+from simkit.words import counted, short, short_both
 
 
 def test_counts_agree_with_their_nouns() -> None:
@@ -12,3 +12,20 @@ def test_counts_agree_with_their_nouns() -> None:
 def test_a_long_text_is_cut_on_one_line() -> None:
     assert short("one\n  two", 7) == "one two"
     assert short("one\n  two", 6) == "one t…"
+
+
+def test_two_long_texts_are_cut_where_they_part() -> None:
+    before, after = "b" * 30, "a" * 30
+
+    assert short_both(f"{before}1{after}", f"{before}2{after}", 20) == (
+        "…bbbbbbbbbb1aaaaaaa…", "…bbbbbbbbbb2aaaaaaa…",
+    )  # fmt: skip
+    assert short_both(f"{before}1", f"{before}2", 20) == (
+        "…bbbbbbbbbbbbbbbbbb1", "…bbbbbbbbbbbbbbbbbb2",
+    )  # fmt: skip
+    assert short_both(f"1{after}", "2", 20) == ("1aaaaaaaaaaaaaaaaaa…", "2")
+    assert short_both("a" * 20, "a" * 19, 20) == ("a" * 20, "a" * 19)
+
+
+def test_two_texts_that_differ_in_white_space_alone_show_it() -> None:
+    assert short_both("one\ntwo", "one two", 20) == ("'one\\ntwo'", "'one two'")

@@ -165,9 +165,11 @@ def needs_unseen(twin: str, item: Item, kind: str) -> bool:
     return not simulate(on_pipeline(item, named_for(item.file, twin), files)).passed
 
 
-def lacks(item: Item) -> str:
-    """Returns what a scenario needs and is not installed."""
-    return unmet(item.needs)
+def lacks(item: Item, twin: str = "") -> str:
+    """Returns what a scenario, or the twin that it is asked of, needs and is not installed."""
+    program = app_of(twin).program[:1] if twin else ()
+    missing = [name for name in program if shutil.which(name) is None]
+    return unmet(item.needs) or "".join(f"`{name}` is not installed" for name in missing)
 
 
 # Mutants

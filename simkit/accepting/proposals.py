@@ -24,9 +24,10 @@ from simkit.scenario.edits import Edit, Give, Put, Relist
 from simkit.scenario.files import Prepared
 from simkit.source import Document, path_text
 from simkit.trace import Trace
-from simkit.views import view_of
+from simkit.views import said_in, view_of
 
 _REFERENCE: Final = "it is filled in by a reference"
+_REPEATED: Final = "its turn is repeated"
 _AS_CLAIMS: Final = {"handoffs": claim_of_handoff, "tool_calls": claim_of_tool_call}
 
 
@@ -73,6 +74,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
     """Returns what makes a run's failing claims hold; lints are never accepted."""
+    prepared = prepared.after(said_in(view_of(trace.events)))
     document, written = prepared.document, _written(prepared)
     edits, notes = [], []
     for one in failing_claims(prepared.scenario, document, view_of(trace.events), judgement):
@@ -80,8 +82,12 @@ def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
             placed = _placed(change, document.data)
             at = (*placed.path, placed.key) if isinstance(placed, Give) else placed.path
             where, claim = document.position(at), path_text(at)
+            which = document.repetition(at)
+            placed = replace(placed, path=document.written_at(placed.path))
             why = placed.why if isinstance(placed, Manual) else _why_not(placed, written.data)
-            if isinstance(placed, Manual) or why:
+            if which:
+                notes.append(Note(where, f"{claim}: {_REPEATED}, and this is {which}"))
+            elif isinstance(placed, Manual) or why:
                 notes.append(Note(where, f"{claim}: {why}"))
             else:
                 edits.append(Proposed(_escaped(placed), where, claim))
@@ -95,18 +101,24 @@ def additions(
     document, written = prepared.document, _written(prepared)
     view = view_of(trace.events)
     stable = StableClaims(redactor, words_of(document.data["turns"]))
-    edits = []
+    edits, notes = [], []
     for place, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):
-        path = ("turns", place)
+        path: Path = ("turns", place)
+        if document.repetition(path):
+            if "expect" not in turn.model_fields_set:
+                what = f"{_REPEATED}: write claims that hold every time"
+                notes.append(Note(document.position(path), f"{path_text(path)}: {what}"))
+            continue
+        at = document.written_at(path)
         claims = (
             {}
             if "expect" in turn.model_fields_set
             else first_claims(view, place, stable, with_contexts=with_contexts)
         )
-        if claims and _plain_at(written.data, path):
-            edit = _escaped(Give(path, "expect", claims))
+        if claims and _plain_at(written.data, at):
+            edit = _escaped(Give(at, "expect", claims))
             edits.append(Proposed(edit, document.position(path), path_text((*path, "expect"))))
-    return _proposal(prepared, edits, [])
+    return _proposal(prepared, edits, notes)
 
 
 def encoded(proposal: Proposal) -> str:

@@ -15,6 +15,7 @@ from simkit.adapters.sync_loops import Loops
 from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
 from simkit.events import AgentFacts, ChannelFacts, PipelineFacts
 from simkit.messages import Message, ToolCall, Usage
+from simkit.models.returned import returned_by
 from simkit.ports import UserTurn
 from simkit.scenario.apps import App
 from simkit.transports.installing import Installation
@@ -49,4 +50,5 @@ __all__ = [
     "found_as",
     "keep_in_step",
     "plain",
+    "returned_by",
 ]

@@ -37,7 +37,12 @@ def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
     }
     unseen = dict(app.implements.unseen) if app.implements is not None else {}
     return e.PipelineFacts(
-        name=app.pipeline, agents=agents, tokens=COUNTER, observes=("runs", "handoffs"),
+        name=app.pipeline, agents=agents, tokens=COUNTER,
+        observes=("runs", "handoffs", "state") if app.channels else ("runs", "handoffs"),
+        channels={
+            name: e.ChannelFacts(c.reducer_name, c.scope, canonical(c.default), c.last)
+            for name, c in app.channels.items()
+        },
         unseen=tuple(sorted(unseen)), unseen_reasons=dict(sorted(unseen.items())),
         is_open=True,
         limits={

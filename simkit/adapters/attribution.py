@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -88,9 +89,14 @@ class Attribution:
         return "\n".join(lines)
 
     def _nearest(self, root: Mapping[str, Any]) -> list[str]:
-        """Returns which rule nearly fits a call, and what of it does not hold."""
+        """Returns which rule nearly fits a call, what of it does not hold, and what is there."""
         best, nearest = 0.0, []
         for agent, matchers in self._rules.items():
+            why = [
+                f"  {key} is {miss.found}"
+                for key, matcher in matchers
+                for miss in islice(matcher.mismatches(root[key]), 1)
+            ]
             misses = [key for key, matcher in matchers if not matcher.holds(root[key])]
             if not misses:
                 continue
@@ -99,7 +105,7 @@ class Attribution:
             if max(held, alike if alike >= _ALIKE else 0) > best:
                 best = max(held, alike)
                 wanted = ", ".join(f"{key}: {flow(self._written[agent][key])}" for key in misses)
-                nearest = [f"Nearly fits: the rule of `{agent}`, but for `{wanted}`."]
+                nearest = [f"Nearly fits: the rule of `{agent}`, but for `{wanted}`.", *why]
         return nearest
 
 

@@ -101,12 +101,16 @@ class CallLog(Pen):
     def hand_over(
         self, source: str, to: str, payload: JsonValue = None, *, type: str | None = None,
         query: str | None = None, run: Run | None = None, call_id: str = "",
+        is_taken: bool = False,
     ) -> None:  # fmt: skip
-        """Control is to pass to another agent; it has when that agent goes to work."""
+        """Control is to pass to another agent; it has when that agent goes to work.
+
+        ``is_taken`` says that a function of the application is given the payload.
+        """
         self.numbers.handoffs += 1
         event = e.HandoffRequested(
             *self.at(source, run), f"h{self.numbers.handoffs}", source, to, type or "handoff",
-            "transfer", query, canonical(payload), call_id,
+            "transfer", query, canonical(payload), call_id, is_taken,
         )  # fmt: skip
         self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
         self.sink.emit(event)
@@ -126,5 +130,6 @@ class CallLog(Pen):
         """Tells the handoff that a model asks for by a call."""
         told = told_by(self.handoff_tools.passed_by(call.name, call.args))
         self.hand_over(
-            run.agent, to, told.payload, type=told.type, query=told.query, run=run, call_id=call.id
-        )
+            run.agent, to, told.payload, type=told.type, query=told.query, run=run,
+            call_id=call.id, is_taken=self.handoff_tools.is_taken(call.name),
+        )  # fmt: skip

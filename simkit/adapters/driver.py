@@ -30,6 +30,7 @@ from simkit.adapters.failures import failure_of
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
+from simkit.adapters.own_modules import OwnModules
 from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.pools import carrying_contexts, taking_turns
@@ -116,7 +117,7 @@ class CodeDriver:
         self._world = World(
             self._clock, Chance(script.seed).child(f"code/{script.scenario}"),
             zone=app.options.env.get("TZ", ""), real=app.options.real,
-            anew=home_of(app.entry) if app.options.fresh else "",
+            anew=OwnModules(app).has if app.options.fresh else None,
         )  # fmt: skip
         self._turns = ThreadTurns(self._clock.now, self._clock.advance_to, home_of(app.entry))
         self._owner = Owner()
@@ -156,7 +157,7 @@ class CodeDriver:
         self._gate = ModelGate(
             scribe, attribution, answers, self._others, self._is_allowed,
             script.plan, lambda: self._pilot.run_now(), self._caller.give_up, self._wait_turn,
-            self._names.rename, lambda: self._pilot.run_around(),
+            self._names.rename, lambda: self._pilot.run_around(), _Waiting(self),
         )  # fmt: skip
         self._use = use = ToolUse(scribe, self._gate, script.tools, self._others)
         self._pilot = self._built(Cockpit(scribe, self._caller, use, self._gate.halt))
@@ -177,8 +178,7 @@ class CodeDriver:
             )
         )  # fmt: skip
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
-        self._toolbox = Toolbox(tools, use)
-        use.returns_list = self._toolbox.returns_list
+        self._toolbox = Toolbox(tools, use.stand_in)
         enter(self._toolbox.standing_by())
 
     def _built(self, cockpit: Cockpit) -> Instrumented:
@@ -222,7 +222,11 @@ class CodeDriver:
         script, scribe = self._script, self._scribe
         place = self._place = scribe.turn
         self._turns_of[turn.session] += 1
-        self._world.begin_turn(f"{turn.session}/{self._turns_of[turn.session]}", place)
+        self._world.begin_turn(
+            f"{turn.session}/{self._turns_of[turn.session]}",
+            place if turn.turns_before is None else turn.turns_before,
+            of_session=turn.session,
+        )
         self._clock.advance_to(turn.not_before)
         scribe.handoff_tools.know(script.agents())
         scribe.begin_turn(
@@ -361,6 +365,10 @@ class CodeDriver:
     def _wait_turn(self) -> None:
         """Wait until this thread has its turn; what outlives the run gets none."""
         self._turns.stop()
+        self.refuse_late()
+
+    def refuse_late(self) -> None:
+        """Raise RunHalted for what outlives the run."""
         if self._turns.is_over:
             raise RunHalted(
                 CallUnattributed(
@@ -383,15 +391,7 @@ class CodeDriver:
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """Ends the run."""
         self._names.flush()
-        unplayed: list[str] = []
-        drifted: list[str] = []
-        if self._others is not None and error is None:
-            unplayed, drifted = self._others.unplayed(), self._others.drifted()
-        self._scribe.sink.emit(
-            e.RunFinished(
-                self._clock.now(), error=error, unplayed=tuple(unplayed), drifted=tuple(drifted)
-            )
-        )
+        self._gate.ended(error)
         self._names.flush()
 
     def close(self) -> None:
@@ -407,6 +407,25 @@ class CodeDriver:
             finally:
                 self._owner.is_over = True
                 self._stack.close()
+
+
+class _Waiting:
+    """Lets threads and tasks wait for an answer in virtual time, side by side."""
+
+    def __init__(self, driver: CodeDriver) -> None:
+        self._driver = driver
+
+    def sleep(self, seconds: float) -> None:
+        self._driver._slept(seconds)
+        self._driver.refuse_late()
+
+    async def sleep_in_loop(self, seconds: float) -> None:
+        if _is_in_loop():
+            await self._driver._turns.sleep_in_loop(seconds)
+        else:  # A loop that is not asyncio's: its tasks wait one after the other.
+            self._driver._slept(0.0)
+            self._driver._clock.advance_to(self._driver._clock.now() + round(seconds * 1_000))
+        self._driver.refuse_late()
 
 
 def _is_in_loop() -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from simkit import events as e
 from simkit import messages as m
 from simkit.adapters.activations import Run
 from simkit.adapters.attribution import Attribution
@@ -26,12 +27,14 @@ from simkit.errors import (
     RunHalted,
     SimkitError,
     WireInvalid,
+    unanswered_as,
 )
 from simkit.failures import BROKEN_OFF
 from simkit.marks import Mark, current_mark
 from simkit.messages import JsonValue
 from simkit.models.faults import FaultPlan
-from simkit.transports.gate import Decision, Forward
+from simkit.runtime.clock import VirtualClock
+from simkit.transports.gate import Decision, Forward, Later, Pauses
 from simkit.wire.counting import counted
 from simkit.wire.failing import is_clients_own_attempt, patience_ms
 from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse
@@ -97,17 +100,19 @@ class ModelGate:
         wait_turn: Callable[[], None] = lambda: None,
         rename: Callable[[Run, str], None] = lambda run, agent: None,
         around: Callable[[], Run | None] = lambda: None,
+        pauses: Pauses | None = None,
     ) -> None:
         """``run_now`` is asked which activation the calling code belongs to, where none is
         marked; ``give_up`` is called when the run cannot go on. ``wait_turn`` lets threads be
         taken one after the other, in an order that is the same every time; ``rename`` gives a run
         the name that a rule has for its agent. ``around`` is asked which activation the code of a
-        block with a name stands in."""
+        block with a name stands in; ``pauses`` lets who asks wait beside others."""
         self._scribe, self._attribution = scribe, attribution
         self._script, self._others = script, others
         self._host_is_allowed, self._plan, self._run_now = host_is_allowed, plan, run_now
         self._give_up, self._rename, self._around = give_up, rename, around
         self.wait_turn = wait_turn
+        self._pauses = pauses or _Alone(scribe.clock)
         self._chains = Chains()
         self._last: dict[tuple[str, str], _Sent] = {}
         """What each agent of a session asked last."""
@@ -120,16 +125,28 @@ class ModelGate:
         self.last_failure: m.Fails | None = None
         """The failure that was served last."""
 
-    def take(self, request: HttpRequest) -> Decision:
-        """Answers a request; raises RunHalted where the run cannot go on."""
+    def take(self, request: HttpRequest) -> Decision | Later:
+        """Answers a request, at once or later; raises RunHalted where the run cannot go on."""
         self.wait_turn()
+        return self._held(lambda: self._take(request))
+
+    def _held(self, work: Callable[[], Decision | Later]) -> Decision | Later:
+        """Does what is written down, while nobody else does."""
         with self.lock:
             if self.halted is not None:
                 raise RunHalted(self.halted)
             try:
-                return self._take(request)
+                return work()
             except SimkitError as problem:
                 raise self.halt(problem) from problem
+
+    def _later(
+        self, call: Call, wait_ms: int, finish: Callable[[], Decision | Later]
+    ) -> Decision | Later:
+        """Returns what comes of a call, or who waits for it: several may, side by side."""
+        if not wait_ms:
+            return finish()
+        return Later(self._pauses, wait_ms, lambda: self._held(lambda: self._told(call, finish)))
 
     def halt(self, problem: SimkitError) -> RunHalted:
         """Remembers why the run cannot go on; returns what says so to the pipeline's code."""
@@ -138,7 +155,7 @@ class ModelGate:
         self._give_up()
         return RunHalted(problem)
 
-    def _take(self, request: HttpRequest) -> Decision:
+    def _take(self, request: HttpRequest) -> Decision | Later:
         protocol = protocol_of(request)
         if protocol is None:
             return self._something_else(request)
@@ -165,12 +182,14 @@ class ModelGate:
             run, asked, protocol, request, self._chains,
         )  # fmt: skip
         self._last[run.agent, self._scribe.session] = _Sent(call, attempt)
+        return self._told(call, lambda: self._disturbed(call) or self._answered(call))
+
+    def _told(self, call: Call, work: Callable[[], Decision | Later]) -> Decision | Later:
+        """Does what answers a call; says so where nothing does."""
         try:
-            return self._disturbed(call) or self._answered(call)
+            return work()
         except PipelineError as problem:
-            is_missed = isinstance(problem, CassetteMissed)
-            kind = "no_recording" if is_missed else "no_reply_line"
-            self._scribe.failed(run, call.id, kind, 0, str(problem))
+            self._scribe.failed(call.run, call.id, *unanswered_as(problem))
             raise
 
     def _attempt(self, run: Run, asked: Asked) -> int:
@@ -185,7 +204,7 @@ class ModelGate:
         self._scribe.retried(run, last.call.id, last.attempt + 1)
         return last.attempt + 1
 
-    def _disturbed(self, call: Call) -> Decision | None:
+    def _disturbed(self, call: Call) -> Decision | Later | None:
         """Returns the planned failure of a call, where one is planned."""
         planned = self._plan.due(call.run.agent)
         if planned is None:
@@ -193,18 +212,20 @@ class ModelGate:
         self._scribe.disturbed(call.run, planned.words)
         return self._failing(call, planned.fails)
 
-    def _answered(self, call: Call) -> Decision:
+    def _answered(self, call: Call) -> Decision | Later:
         if self._others is not None and not self._script.has_lines(call.run.agent):
             is_marked = self._script.is_marked(call.run)
             return self._others.decide(
                 call, self._scribe, lambda answer: self._hear(call, is_marked, answer)
             )
-        decision = self._scripted(call)
-        if isinstance(decision, m.Fails):
-            return self._failing(call, decision)
-        return decision
+        answer = self._scripted(call)
+        reply = answer.reply
+        if isinstance(reply, m.Fails):
+            failed = reply
+            return self._later(call, answer.latency_ms, lambda: self._failing(call, failed))
+        return self._later(call, answer.latency_ms, lambda: self._script.served(call, answer))
 
-    def _scripted(self, call: Call) -> Decision | m.Fails:
+    def _scripted(self, call: Call) -> m.Answer:
         """Returns what the next line says; a client's own attempts fail as the last line did.
 
         So a failure that nothing follows reaches the pipeline's code, however often its client
@@ -212,17 +233,17 @@ class ModelGate:
         """
         place = call.run.agent, self._scribe.session, self._scribe.turn
         try:
-            decision = self._script.decide(call)
+            answer = self._script.chosen(call)
         except ReplyMissing:
             last = self._line_failures.get(place)
             if last is None or not is_clients_own_attempt(call.request):
                 raise
-            return last
-        if isinstance(decision, m.Fails):
-            self._line_failures[place] = decision
+            return m.Answer(last)
+        if isinstance(answer.reply, m.Fails):
+            self._line_failures[place] = answer.reply
         else:
             self._line_failures.pop(place, None)
-        return decision
+        return answer
 
     def _hear(self, call: Call, is_marked: bool, answer: HttpAnswer) -> None:
         """Writes down what a provider has answered, from whichever thread reads it."""
@@ -233,15 +254,17 @@ class ModelGate:
                 # The code that reads the answer could take it for the provider's failure.
                 self.halt(problem)
 
-    def _failing(self, call: Call, fails: m.Fails) -> Decision:
+    def _failing(self, call: Call, fails: m.Fails) -> Decision | Later:
+        waits = fails.kind in ("timeout", "stall")
+        wait_ms = (patience_ms(call.request) or 0) if waits else 0
+        return self._later(call, wait_ms, lambda: self._failed(call, fails))
+
+    def _failed(self, call: Call, fails: m.Fails) -> Decision:
         self.last_failure = fails
         answer = call.protocol.failed(call.id, fails, call.asked)
         partial = ""
         if fails.kind in BROKEN_OFF and call.asked.is_streamed and isinstance(answer, HttpResponse):
             partial = call.protocol.heard(answer, call.asked).message.content
-        if fails.kind in ("timeout", "stall"):
-            clock = self._scribe.clock
-            clock.advance_to(clock.now() + (patience_ms(call.request) or 0))
         self._scribe.failed(
             call.run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
         )
@@ -306,6 +329,17 @@ class ModelGate:
                 "", None,
             ) from problem  # fmt: skip
 
+    def ended(self, error: e.ErrorFacts | None) -> None:
+        """The run is over: tells what was recorded and answered nothing, or another request."""
+        others = self._others if error is None else None
+        self._scribe.sink.emit(
+            e.RunFinished(
+                self._scribe.clock.now(), error=error,
+                unplayed=tuple(others.unplayed()) if others is not None else (),
+                drifted=tuple(others.drifted()) if others is not None else (),
+            )
+        )  # fmt: skip
+
     # What the pipeline's code says of itself
 
     def agent_began(self, mark: Mark) -> None:
@@ -339,6 +373,19 @@ class ModelGate:
         self.wait_turn()
         with self.lock:
             self._scribe.wrote(update, agent)
+
+
+class _Alone:
+    """Waits where nobody waits beside: the clock is put on."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+
+    async def sleep_in_loop(self, seconds: float) -> None:
+        self.sleep(seconds)
 
 
 def _status_of(problem: BaseException | None) -> str:

@@ -39,6 +39,7 @@ class HandoffTools:
         self._ordinary: set[str] = set()
         self._unguessed: dict[str, Collection[str]] = {}
         self._carried_out: set[str] = set()
+        self._taken: set[str] = set()
 
     # What there is to know
 
@@ -78,7 +79,15 @@ class HandoffTools:
         """Take down tools that a framework carries out, so that it shows what comes of them."""
         self._carried_out.update(tools)
 
+    def take(self, tools: Iterable[str]) -> None:
+        """Take down tools whose arguments go to a function of the application."""
+        self._taken.update(tools)
+
     # What follows from it
+
+    def is_taken(self, tool: str) -> bool:
+        """Return whether a function of the application is given what a tool passes on."""
+        return tool in self._taken
 
     def target_of(self, tool: str, args: JsonValue = None) -> str | None:
         """Return the agent to which a tool passes control, if it does; empty where only the

@@ -10,7 +10,7 @@ from simkit.adapters.scribe import Scribe
 from simkit.cassettes.encodings import NotDecodable, decoded
 from simkit.errors import WireInvalid
 from simkit.failures import FAILURES
-from simkit.messages import Fails, Message
+from simkit.messages import Fails, Message, as_json
 from simkit.wire.http import HttpAnswer, HttpRequest, NoResponse, header
 from simkit.wire.values import Asked, Protocol
 
@@ -50,7 +50,8 @@ def told(call: Call, answer: HttpAnswer, scribe: Scribe, is_marked: bool) -> Fai
         )
         return fails
     call.chains.remember(call.protocol, plain, call.asked, heard.message)
-    kind = "calls" if heard.message.calls else "text" if heard.message.data is None else "json"
+    is_json = as_json(heard.message.content) is not None
+    kind = "calls" if heard.message.calls else "json" if is_json else "text"
     said = scribe.replied(run, call.id, heard.message, kind, heard.usage)
     if not is_marked:
         concluded(scribe, run, said)

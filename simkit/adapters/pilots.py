@@ -38,9 +38,13 @@ class UseTool(Protocol):
 
     def __call__(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
-        asked: Asked | None = None,
+        asked: Asked | None = None, returns: Any = None,
     ) -> Any:  # fmt: skip
-        """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known."""
+        """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known.
+
+        ``returns`` is what the tool says that it returns, if it does: an annotation
+        (``returned_by(function)``), or a JSON Schema.
+        """
 
 
 class _Writing:
@@ -85,12 +89,13 @@ class Cockpit:
         return self._writing
 
     async def carry_out(
-        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
-    ) -> Any:
+        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any],
+        returns: Any = None,
+    ) -> Any:  # fmt: skip
         """Carries out the call that a model has made under an id; returns the result."""
         with self.scribe.lock:
             asked = self.scribe.asked(call_id)
-        result = self.use_tool(tool, args, real, asked)
+        result = self.use_tool(tool, args, real, asked, returns)
         return await result if inspect.isawaitable(result) else result
 
     def asks_nothing(self, because: str) -> ScriptMisfit:

@@ -32,11 +32,13 @@ class PlainPilot(Pilot):
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
         said = turn.text if turn.value is None else turn.value
-        return self._cockpit.caller.call(self._talk(turn.session), said)
+        return self._cockpit.caller.call(self._talk(turn), said)
 
-    def _talk(self, session: str) -> Talk:
+    def _talk(self, turn: UserTurn) -> Talk:
+        session = turn.session
         if session not in self._talks:
-            made, self._made = self._made, None
+            # What was made before the first turn is not this session's where others came before.
+            made, self._made = None if turn.turns_before else self._made, None
             self._talks[session] = build(
                 self._app.entry, self._subject, self._app.options.call, session, made,
                 self._cockpit.caller.call,

@@ -20,7 +20,16 @@ from simkit.adapters.sessions import Session
 from simkit.adapters.streams import Print, SentStream, print_of
 from simkit.context.tokens import Counter, tokens_of
 from simkit.errors import WriteInvalid
-from simkit.messages import JsonValue, Message, ToolCall, Usage, call_of
+from simkit.messages import (
+    JsonValue,
+    Message,
+    ToolCall,
+    Usage,
+    call_of,
+    thinking_of,
+    value_said,
+    without_thinking,
+)
 from simkit.pipeline.model import Limits
 from simkit.pipeline.written_messages import said
 from simkit.ports import Sink
@@ -112,8 +121,11 @@ class Scribe(CallLog):
         self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
         outer: str = "", parent: str = "", channels: tuple[str, ...] | None = None,
         call_id: str = "", is_node: bool = False, state: str = "", received: JsonValue = None,
+        task: JsonValue = None,
     ) -> Run:  # fmt: skip
         """An agent goes to work; if a handoff to it was asked for, that is now made.
+
+        It is given what the handoff carries, else ``input``; a ``task`` goes before both.
 
         A run of a parallel ``group`` opens a branch; another is in the ``branch`` that is named.
         ``channels`` are those that it can read, where that is not all of the state. ``call_id`` is
@@ -146,9 +158,10 @@ class Scribe(CallLog):
         self.runs.append(run)
         self.sink.emit(
             e.AgentStarted(
-                *self.at(agent, run), input=canonical(input), handoff=handoff, handoff_from=source,
-                group=group, channels=channels, branch=run.id if group else branch, outer=outer,
-                parent=parent, call_id=call_id, state=state, received=run.seen.received,
+                *self.at(agent, run), input=canonical(input if task is None else task),
+                handoff=handoff, handoff_from=source, group=group, channels=channels,
+                branch=run.id if group else branch, outer=outer, parent=parent,
+                call_id=call_id, state=state, received=run.seen.received,
             )
         )  # fmt: skip
         return run
@@ -194,7 +207,8 @@ class Scribe(CallLog):
         run.is_over = True
         final = run.final
         if output is None and final is not None:
-            output = final.data if final.data is not None else final.content
+            value = value_said(final)
+            output = final.content if value is None else value
         self.sink.emit(
             e.AgentFinished(
                 *self.at(run.agent, run), status, canonical(output),
@@ -376,7 +390,9 @@ class Scribe(CallLog):
             pending = (one for one in self.pending(message.tool) if not one.call.is_handoff)
             asked = next((one for one in pending if one.run is run), None)
         if asked is None:
-            author = self._session.voices.get(message.content)
+            # What comes back with its thinking is another message than the others are shown.
+            bare = self._session.latest.get(print_of(without_thinking(message)))
+            author = self._session.voices.get(message.content) or (bare.agent if bare else None)
             if message.role == "assistant" and author:
                 message = msgspec.structs.replace(message, agent=author)
             return self.log(message, run)
@@ -395,7 +411,8 @@ class Scribe(CallLog):
         self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
     ) -> Message:
         """The model answered; asks for the handoffs and tools that the message calls."""
-        message = self._ours(msgspec.structs.replace(message, agent=run.agent))
+        thinking = thinking_of(message) or ""
+        message = self._ours(msgspec.structs.replace(without_thinking(message), agent=run.agent))
         said = self.log(message, run)
         if said.calls and said.content:
             self._session.voices[said.content] = run.agent
@@ -403,7 +420,7 @@ class Scribe(CallLog):
             self._session.ask_together(run.agent, run.id, said.calls)
         run.said = True
         self.sink.emit(
-            e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage)
+            e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage, thinking)
         )  # fmt: skip
         for one in said.calls:
             self._session.ask(Asked(one, run.agent, run))

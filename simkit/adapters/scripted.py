@@ -9,21 +9,21 @@ import msgspec
 
 from simkit import messages as m
 from simkit.adapters.activations import Run
+from simkit.adapters.beside_replies import counted_usage, reported, served_beside
 from simkit.adapters.handoff_calls import agents_named, args_for, misfit_of, passes_to
 from simkit.adapters.hearing import Call, concluded
 from simkit.adapters.output_calls import args_of, output_tool
 from simkit.adapters.scribe import Scribe
-from simkit.context.tokens import tokens_of
 from simkit.errors import ScriptBroken, ScriptMisfit
 from simkit.failures import FAILURES
-from simkit.messages import Answer, Message, ToolCall, Usage
+from simkit.messages import Answer, Message, ToolCall
 from simkit.ports import Model, ModelRequest
 from simkit.runtime.parsing import parsed
-from simkit.source import near, path_text
+from simkit.source import SourcePath, near, path_text
 from simkit.transports.gate import Decision
 from simkit.wire.failing import patience_ms
 from simkit.wire.http import bytewise
-from simkit.wire.values import Asked, Offer, Said
+from simkit.wire.values import Offer, Said
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -41,33 +41,45 @@ class ScriptedAnswers:
         self.misfit = ""
         """What was wrong with the handoff that was answered last, by its tool's schema."""
 
-    def decide(self, call: Call) -> Decision | m.Fails:
-        """Returns the next line's answer, or failure; raises ReplyMissing or ScriptBroken."""
-        scribe, run, asked = self._scribe, call.run, call.asked
-        self.misfit = ""
+    def chosen(self, call: Call) -> Answer:
+        """Returns the next line's answer, a timeout if that comes later than the client waits.
+
+        Raises ReplyMissing or ScriptBroken.
+        """
         answer = self._model.answer(self._request(call))
         patience = patience_ms(call.request)
         if patience is not None and answer.latency_ms > patience:
             known = FAILURES["timeout"]
-            return m.Fails("timeout", known.status, known.message)
-        scribe.clock.advance_to(scribe.clock.now() + answer.latency_ms)
-        reply = answer.reply
-        if isinstance(reply, m.Fails):
-            return reply
+            return Answer(m.Fails("timeout", known.status, known.message))
+        return answer
+
+    def served(self, call: Call, answer: Answer) -> Decision:
+        """Returns an answer in the provider's words; raises ScriptBroken where it cannot."""
+        scribe, run, asked = self._scribe, call.run, call.asked
+        self.misfit, reply = "", answer.reply
         message, kind = self._message(reply, call)
         if isinstance(reply, m.Handoff):
             self.misfit = _misfit(reply, answer.line, message.calls[0], call, scribe.turn)
-        usage = self._usage(answer, message, asked)
-        said = scribe.replied(run, call.id, message, kind, answer.usage)
+        usage = counted_usage(answer, message, asked, scribe.count)
+        chunks = None if answer.chunks == "bytes" else answer.chunks
+        out = self._in_its_ids(message, call)
+        words = Said(call.id, out, usage, chunks, beside=answer.beside)
+        served, data = served_beside(words, call, self._place(answer, call))
+        said = scribe.replied(
+            run, call.id, msgspec.structs.replace(message, data=data), kind, reported(answer, usage)
+        )
         if not self.is_marked(run):
             concluded(scribe, run, said)
-        chunks = None if answer.chunks == "bytes" else answer.chunks
-        message = self._in_its_ids(message, call)
-        served = call.protocol.served(Said(call.id, message, usage, chunks), asked)
         if answer.chunks == "bytes":
             served = bytewise(served)
-        call.chains.remember(call.protocol, served, asked, message)
+        out = msgspec.structs.replace(out, data=data)
+        call.chains.remember(call.protocol, served, asked, out)
         return served
+
+    def _place(self, answer: Answer, call: Call) -> SourcePath:
+        """Returns where in the scenario a reply line stands."""
+        where = ("turns", self._scribe.turn - 1, "replies", call.run.agent)
+        return where if answer.line is None else (*where, answer.line)
 
     def _in_its_ids(self, message: Message, call: Call) -> Message:
         """Returns a message whose calls have ids as the provider that was asked makes them."""
@@ -144,15 +156,6 @@ class ScriptedAnswers:
         if tool.name in routers:
             args = {routers[tool.name]: reply.to, **args}
         return ToolCall(self._scribe.new_call_id(), tool.name, args)
-
-    def _usage(self, answer: Answer, message: Message, asked: Asked) -> Usage:
-        count, said = self._scribe.count, answer.usage
-        sent = said.input_tokens if said is not None else None
-        back = said.output_tokens if said is not None else None
-        return Usage(
-            sum(tokens_of(one, count) for one in asked.messages) if sent is None else sent,
-            tokens_of(message, count) if back is None else back,
-        )
 
 
 def _shown(offer: Offer, routers: Mapping[str, str]) -> str:

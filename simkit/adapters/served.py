@@ -19,24 +19,33 @@ from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER, Attribution
 from simkit.adapters.driver import Script
 from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.reports import (
+    NEXT,
+    REPLY,
+    ROOT,
+    Reply,
+    Reports,
+    as_json,
+    reply_in,
+    turn_told,
+)
 from simkit.adapters.rules import handoff_tools_of
 from simkit.adapters.scribe import Scribe
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.served_sessions import SessionMarks
+from simkit.adapters.tool_use import ToolUse
 from simkit.context.tokens import counter_named
 from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.failures import BROKEN_OFF
-from simkit.messages import Fails, JsonValue, Message
+from simkit.messages import Fails, JsonValue, Message, value_said
 from simkit.ports import Sink, UserTurn
 from simkit.runtime.clock import VirtualClock
 from simkit.scenario.apps import App
-from simkit.transports.gate import Decision
+from simkit.transports.gate import Decision, taken
 from simkit.wire.http import HttpRequest, HttpResponse
 from simkit.wire.protocols import PROTOCOLS, protocol_of
 from simkit.wire.values import Asked, Protocol
 
-NEXT: Final = "/simkit/next"
-"""A POST to this path begins the next turn. From the first on, contexts begin none."""
 ENDED: Final = "ProgramEnded"
 """The error of a run whose program did not ask for all turns."""
 MIXED: Final = "SessionMixed"
@@ -76,6 +85,7 @@ class ServedRun:
         count = counter_named(facts.tokens)
         self._scribe = scribe = Scribe(sink, self._clock, count, script.limits)
         scribe.handoff_tools = handoff_tools_of(app)
+        scribe.given = script.given if app.channels else {}
         scribe.handoff_tools.know((*facts.agents, *script.agents()))
         sink.emit(
             e.RunStarted(
@@ -85,12 +95,17 @@ class ServedRun:
         )  # fmt: skip
         answers = ScriptedAnswers(
             scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
-            lambda run: False,
+            lambda run: self._reports.tells_end_of(run),
         )  # fmt: skip
         self._gate = ModelGate(
             scribe, Attribution(app.agents), answers, others, lambda url: False, script.plan
         )
+        self._use = ToolUse(scribe, self._gate, script.tools, None)
+        self._reports = Reports(scribe, self._use, script.tools.scripts)
+        self._reply: Reply | None = None
+        """How the program says that the turn ends."""
         self._is_led = False
+        """It says itself when a turn begins: from then on, contexts begin none."""
         self._marks = SessionMarks()
         self._failed: Fails | None = None
         """The failure with which the program was last answered, and with nothing since."""
@@ -110,10 +125,12 @@ class ServedRun:
 
     def take(self, request: HttpRequest) -> Decision:
         """Answers one request of the program; it is told what is wrong, as its provider would."""
-        request = _addressed(request)
+        request = addressed(request)
         path = _path(request)
         if path == NEXT and request.method == "POST":
             return self._next()
+        if path.startswith(ROOT) and request.method == "POST":
+            return self._take_report(request, path)
         protocol = protocol_of(request)
         if protocol is None:
             return self._counted(request) or self._something_else(request, path)
@@ -146,7 +163,7 @@ class ServedRun:
     def _answered(self, request: HttpRequest, protocol: Protocol) -> Decision:
         before, self._gate.last_failure = self._clock.now(), None
         try:
-            decision = self._gate.take(request)
+            decision = taken(self._gate, request)
         except RunHalted as halted:
             self._stop(halted.cause)
             fails = Fails("invalid_request", 400, f"simkit: {halted.cause}")
@@ -160,14 +177,31 @@ class ServedRun:
         elif self._error is None:
             self._error = e.ErrorFacts(problem.type, str(problem))
 
+    def _take_report(self, request: HttpRequest, path: str) -> HttpResponse:
+        """Takes down what the program tells of itself."""
+        if not self._scribe.turn:
+            self._begin()
+        try:
+            if path == REPLY:
+                self._reply = reply_in(request)
+                return as_json(200, {})
+            return self._reports.take(request) or self._something_else(request, path)
+        except RunHalted as halted:
+            self._stop(halted.cause)
+        except SimkitError as problem:
+            self._stop(problem)
+        return as_json(400, _error(self.problem))
+
     # Turns
 
     def _next(self) -> HttpResponse:
         if self._scribe.turn >= len(self._turns):
-            return _json(409, _error(f"the scenario has {len(self._turns)} turns, no more"))
+            return HttpResponse(204, (), (b"",))
         self._is_led = True
         self._begin()
-        return _json(200, {"turn": self._scribe.turn})
+        turn = self._turns[self._scribe.turn - 1]
+        is_new = all(one.session != turn.session for one in self._turns[: self._scribe.turn - 1])
+        return turn_told(turn, self._scribe.turn, self._script.given if is_new else {})
 
     def _follow(self, said: str, sessions: frozenset[str]) -> None:
         """Begins the turn whose message is the latest that a context holds.
@@ -213,6 +247,7 @@ class ServedRun:
         self._marks.note(turn.session, [Message("user", turn.text)])
         self._script.model.begin_turn(place)
         self._script.plan.begin_turn(place)
+        self._script.tools.begin_turn(place)
 
     def _end_turn(self) -> None:
         last = next((run.final for run in reversed(self._scribe.runs) if run.final), None)
@@ -222,7 +257,14 @@ class ServedRun:
         if error is None and fails is not None and is_lost:
             error = e.ErrorFacts(fails.kind, fails.message, status=fails.status)
         self._failed = None
-        self._scribe.end_turn(reply, error, self._script.model.unused())
+        said, self._reply = self._reply, None
+        if said is not None and said.error and error is None:
+            error = e.ErrorFacts("FunctionFailed", said.error)
+        elif said is not None and said.reply is not None:
+            reply = said.reply
+        # Who asks for no result carries its tools out itself, which was said.
+        unused = self._script.tools.unused() if self._reports.asks_tools else ()
+        self._scribe.end_turn(reply, error, self._script.model.unused(), unused)
 
     def finish(self, is_silent: Sequence[bool]) -> None:
         """The program is done; ``is_silent`` says of each turn whether nothing need be asked."""
@@ -234,15 +276,7 @@ class ServedRun:
                 self._begin()
         if self._scribe.turn:
             self._end_turn()
-        unplayed: list[str] = []
-        drifted: list[str] = []
-        if self._others is not None and error is None:
-            unplayed, drifted = self._others.unplayed(), self._others.drifted()
-        self._scribe.sink.emit(
-            e.RunFinished(
-                self._clock.now(), error=error, unplayed=tuple(unplayed), drifted=tuple(drifted)
-            )
-        )
+        self._gate.ended(error)
 
     def _not_asked(self) -> str:
         place = self._scribe.turn
@@ -266,7 +300,7 @@ class ServedRun:
         try:
             return self._gate.counted(request)
         except SimkitError as problem:
-            return _json(400, _error(str(problem)))
+            return as_json(400, _error(str(problem)))
 
     def _something_else(self, request: HttpRequest, path: str) -> HttpResponse:
         host = _ADDRESS.sub(r"\1", request.url)
@@ -276,21 +310,21 @@ class ServedRun:
             for name, value in protocol.variables.items()
         }
         if path in ("", "/") and request.method in ("GET", "HEAD"):
-            return _json(200, {"simkit": "serve", "turn": self._scribe.turn, **variables})
+            return as_json(200, {"simkit": "serve", "turn": self._scribe.turn, **variables})
         self.unknown[f"{request.method} {path}"] += 1
         as_post = msgspec.structs.replace(request, method="POST")
         if path == NEXT or protocol_of(as_post) is not None:
             what = f"{path} takes POST, not {request.method}"
-            return _json(405, _error(what), (("allow", "POST"),))
+            return as_json(405, _error(what), (("allow", "POST"),))
         what = (
             f"{request.method} {path} is no model call. Spoken here: {', '.join(PROTOCOLS)}, at "
             "their providers' own paths. Clients are pointed here by: "
             + ", ".join(f"{name}={value}" for name, value in variables.items())
         )
-        return _json(404, _error(what))
+        return as_json(404, _error(what))
 
 
-def _addressed(request: HttpRequest) -> HttpRequest:
+def addressed(request: HttpRequest) -> HttpRequest:
     """Returns a request with the agent that its path names as a header, and the path without."""
     host, path, query = _parted(request)
     match = _AGENT_PATH.match(path)
@@ -349,11 +383,12 @@ def _end_of(text: str, said: str) -> int:
 
 def _value_of(message: Message) -> JsonValue:
     """Returns what a model said as JSON, where that is what it was asked for; else its text."""
+    value = value_said(message)
     try:
-        is_json = message.data is not None and msgspec.json.decode(message.content) == message.data
+        is_json = value is not None and msgspec.json.decode(message.content) == value
     except msgspec.DecodeError:
         is_json = False
-    return message.data if is_json else message.content
+    return value if is_json else message.content
 
 
 def _later(decision: Decision, wait_ms: int) -> Decision:
@@ -366,8 +401,3 @@ def _later(decision: Decision, wait_ms: int) -> Decision:
 
 def _error(what: str) -> dict[str, object]:
     return {"error": {"type": "simkit", "message": what}}
-
-
-def _json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
-    headers = (("content-type", "application/json"), ("x-should-retry", "false"), *more)
-    return HttpResponse(status, headers, (msgspec.json.encode(value),))

@@ -10,13 +10,13 @@ import msgspec
 
 from simkit import events as e
 from simkit.adapters.plain_values import is_equal
-from simkit.messages import Message
+from simkit.messages import Message, thinking_of
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 _NEAR: Final = 16
 Print: TypeAlias = tuple[Any, ...]
-"""What makes two messages the same: role, text, calls, the call that is answered."""
+"""What makes two messages the same: role, text, calls, the call that is answered, thinking."""
 
 
 def print_of(message: Message) -> Print:
@@ -24,7 +24,9 @@ def print_of(message: Message) -> Print:
     calls: tuple[Any, ...] = ()
     if message.calls:
         calls = tuple((c.id, c.name, _encode(c.args), c.to) for c in message.calls)
-    return message.role, message.content, calls, message.call_id
+    found = message.role, message.content, calls, message.call_id
+    thinking = None if message.data is None else thinking_of(message)
+    return found if thinking is None else (*found, thinking)
 
 
 class SentStream:

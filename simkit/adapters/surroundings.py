@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from simkit.adapters.own_modules import OwnModules
+from simkit.errors import DirectoryGone
 from simkit.scenario.apps import App
 from simkit.wire.protocols import PROTOCOLS
 
@@ -51,7 +53,10 @@ def surroundings(
 @contextmanager
 def _directory() -> Iterator[None]:
     """Comes back to the working directory, which setups and pipelines may change."""
-    before = os.getcwd()
+    try:
+        before = os.getcwd()
+    except OSError as problem:
+        raise DirectoryGone(problem.strerror) from None
     try:
         yield
     finally:
@@ -128,14 +133,15 @@ def _modules(app: App, folders: list[str]) -> Iterator[None]:
     home = app.entry.partition(":")[0].partition(".")[0]
     if _is_from_elsewhere(home, folders):
         forget_modules(home)
-    if not app.options.fresh:
+    if not (app.options.fresh or app.is_apart):
         yield
         return
-    before = forget_modules(home)
+    own = OwnModules(app)
+    before = own.forget()
     try:
         yield
     finally:
-        forget_modules(home)
+        own.forget()
         sys.modules.update(before)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
 
 import msgspec
 
@@ -16,7 +18,7 @@ from simkit.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.json_schema.coercion import is_same
 from simkit.marks import current_mark
 from simkit.messages import JsonValue
-from simkit.models.script import refuse_unwrapped
+from simkit.models.returned import refuse_unwrapped
 from simkit.ports import Tools
 from simkit.trace import canonical
 from simkit.words import exception_text
@@ -26,6 +28,27 @@ class ToolFailure(Exception):
     """What a tool's stand-in raises where the scenario says that the tool fails."""
 
 
+class _Carried:
+    """A call that a framework carries out: it reaches the function that is stood in for, too."""
+
+    __slots__ = ("has_arrived", "tool")
+
+    def __init__(self, tool: str) -> None:
+        self.tool, self.has_arrived = tool, False
+
+
+_carried: Final = ContextVar[_Carried | None]("simkit_carried_call", default=None)
+
+
+@contextmanager
+def _carrying(call: _Carried) -> Iterator[None]:
+    before = _carried.set(call)
+    try:
+        yield
+    finally:
+        _carried.reset(before)
+
+
 class ToolUse:
     """Answers each call of a tool's function, and writes it down; from any thread."""
 
@@ -33,18 +56,17 @@ class ToolUse:
         self, scribe: Scribe, gate: ModelGate, tools: Tools, others: Answerer | None
     ) -> None:
         self._scribe, self._gate, self._tools, self._others = scribe, gate, tools, others
-        self.returns_list: Callable[[str], bool] = lambda tool: False
-        """Whether the function that carries a tool out says that it returns a list."""
         self.reached: set[str] = set()
         """The tools that were called."""
 
     def __call__(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
-        asked: Asked | None = None,
+        asked: Asked | None = None, returns: Any = None,
     ) -> Any:  # fmt: skip
         """Returns the tool's result; raises what it fails with, and RunHalted for no result.
 
-        ``asked`` is the model's request, where that is known.
+        ``asked`` is the model's request, where that is known; ``returns`` is what the tool says
+        that it returns: an annotation, or a JSON Schema.
         """
         self._gate.wait_turn()
         with self._gate.lock:
@@ -56,13 +78,35 @@ class ToolUse:
             self.reached.add(tool)
             self._scribe.tool_called(asked, plain)
             if self._tools.scripts(tool):
-                return self._scripted(asked, plain)
+                return self._scripted(asked, plain, returns)
+        carried = _Carried(tool)
         try:
-            result = self._carried_out(asked, real)
+            with _carrying(carried):
+                result = self._carried_out(asked, real)
         except Exception as problem:
             self._failed(asked, problem)
             raise
-        return self._observed(asked, result)
+        return self._observed(asked, result, carried)
+
+    def stand_in(
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
+    ) -> Any:
+        """Answers a call of a function that ``app.tools`` names, as `__call__` does.
+
+        One that a framework makes to carry out a call of the tool is that call, not another.
+        """
+        outer = _carried.get()
+        if outer is not None and outer.tool == tool and not outer.has_arrived:
+            outer.has_arrived = True
+            return real()
+
+        def arrived() -> Any:
+            here = _carried.get()
+            if here is not None:
+                here.has_arrived = True  # What it calls further is called by itself.
+            return real()
+
+        return self(tool, args, arrived, returns=returns)
 
     def _received(
         self, tool: str, args: Mapping[str, Any], pending: Sequence[Asked]
@@ -83,17 +127,13 @@ class ToolUse:
         run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._scribe.called_by_code(tool, args, run)
 
-    def _scripted(self, asked: Asked, args: JsonValue) -> Any:
+    def _scripted(self, asked: Asked, args: JsonValue, returns: Any) -> Any:
         scribe = self._scribe
         try:
             answer = self._tools.call(asked.agent, asked.call.name, args)
-        except ToolMissing as problem:
+            refuse_unwrapped(asked.call.name, answer, returns)
+        except (ToolMissing, ScriptBroken) as problem:
             raise self._gate.halt(problem) from problem
-        if self.returns_list(asked.call.name):
-            try:
-                refuse_unwrapped(asked.call.name, answer)
-            except ScriptBroken as problem:
-                raise self._gate.halt(problem) from problem
         scribe.clock.advance_to(scribe.clock.now() + answer.latency_ms)
         if answer.error is not None:
             scribe.tool_answered(asked, error=answer.error)
@@ -111,10 +151,10 @@ class ToolUse:
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
-    def _observed(self, asked: Asked, result: Any) -> Any:
+    def _observed(self, asked: Asked, result: Any, carried: _Carried) -> Any:
         """Returns a result that is written down as soon as it is whole."""
         if inspect.isawaitable(result):
-            return self._awaited(asked, result)
+            return self._awaited(asked, result, carried)
         if inspect.isasyncgen(result):
             return self._async_items(asked, result)
         if inspect.isgenerator(result):
@@ -122,9 +162,10 @@ class ToolUse:
         self._returned(asked, result)
         return result
 
-    async def _awaited(self, asked: Asked, result: Awaitable[Any]) -> Any:
+    async def _awaited(self, asked: Asked, result: Awaitable[Any], carried: _Carried) -> Any:
         try:
-            value = await result
+            with _carrying(carried):
+                value = await result
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
         except Exception as problem:
@@ -139,6 +180,9 @@ class ToolUse:
             for item in items:
                 found.append(item)
                 yield item
+        except GeneratorExit:  # Who asked wants no more: what it had is the result.
+            self._returned(asked, found)
+            raise
         except Exception as problem:
             self._failed(asked, problem)
             raise
@@ -150,6 +194,9 @@ class ToolUse:
             async for item in items:
                 found.append(item)
                 yield item
+        except GeneratorExit:
+            self._returned(asked, found)
+            raise
         except Exception as problem:
             self._failed(asked, problem)
             raise

@@ -10,16 +10,25 @@ from __future__ import annotations
 import contextvars
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import CodeType, FunctionType, MethodType, UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from types import CodeType, FunctionType, MethodType
+from typing import Any, Final, Protocol
 
 from simkit.errors import CallUnattributed, FunctionMissing, RunHalted
+from simkit.models.returned import returned_by
 
-StandIn = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
-"""Gets the tool, its arguments by name, and what runs the real function; returns the result."""
+
+class StandIn(Protocol):
+    """Answers a call in a function's place."""
+
+    def __call__(
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
+    ) -> Any:
+        """Gets the arguments by name, what runs the real function, and the annotation of what
+        that returns; returns the result."""
+
 
 _HOLDERS: Final = ("func", "fn", "function", "entrypoint", "forward")
 """Where the tools that frameworks' decorators make of a function hold it."""
@@ -44,10 +53,6 @@ class Toolbox:
         finally:
             for function in self._exchanged:
                 _put_back(function)
-
-    def returns_list(self, tool: str) -> bool:
-        """Whether a tool's function is annotated to return a list."""
-        return any(is_list_of(one) for one, name in self.tools.items() if name == tool)
 
     def add(self, tool: str, function: FunctionType) -> None:
         """Stands in for one more function, where it stands by already."""
@@ -93,20 +98,6 @@ def plain_function(tool: str, found: Any) -> FunctionType:
         "which nothing can stand in for. Name a Python function under `app.tools`.",
         tool,
     )
-
-
-def is_list_of(function: Callable[..., Any]) -> bool:
-    """Whether a function says that it returns a list or another sequence of values."""
-    try:
-        annotation = get_type_hints(function).get("return")
-    except Exception:  # A name that is not there, or only for type checkers: nothing is said.
-        return False
-    kinds = [one for one in get_args(annotation) if one is not type(None)]
-    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
-        annotation = kinds[0] if len(kinds) == 1 else None
-    kind: Any = get_origin(annotation) or annotation
-    is_sequence = isinstance(kind, type) and issubclass(kind, (Sequence, Set))
-    return is_sequence and not issubclass(kind, (str, bytes))
 
 
 def _held_by(found: Any) -> Any:
@@ -248,7 +239,10 @@ def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         named = exchanged.arguments(args, kwargs)
     except TypeError:
         return exchanged.real(*args, **kwargs)  # It says itself what is wrong with them.
-    return toolbox.stand_in(toolbox.tools[function], named, lambda: exchanged.real(*args, **kwargs))
+    return toolbox.stand_in(
+        toolbox.tools[function], named, lambda: exchanged.real(*args, **kwargs),
+        returns=returned_by(function),
+    )  # fmt: skip
 
 
 async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -54,12 +54,30 @@ def _needs(story: Story, said: Said) -> None:
     story.give(("needs",), [*story.values.get("needs", ()), said["text"]])
 
 
+def _made_up(story: Story, said: Said) -> None:
+    entry: dict[str, Any] = {}
+    if "count" in said:
+        entry["count"] = said["count"]
+    if "locale" in said:
+        entry["locale"] = said["locale"]
+    if story.table is not None:
+        entry["values"] = _pairs(story)
+    story.give(("given", "fakes", said["who"]), entry)
+
+
 BACKGROUND: Final = (
     Step("the pipeline {name:text}", lambda story, said: story.pipeline(said["name"])),
     Step("the seed {number}", lambda story, said: story.give(("seed",), said["number"])),
+    Step(
+        "the cassette {name:text}", lambda story, said: story.give(("cassette",), said["name"])
+    ),
     Step("the time is {time}", lambda story, said: story.give(("start",), said["time"])),
     Step("what {text} says", _uses),
     Step("{text} is installed", _needs),
+    Step("a made-up {who:word}[ from {locale:word}]", _made_up),
+    Step("a made-up {who:word}[ from {locale:word}] with:", _made_up, _TABLE),
+    Step("{count} made-up {who:word}[ from {locale:word}]", _made_up),
+    Step("{count} made-up {who:word}[ from {locale:word}] with:", _made_up, _TABLE),
     Step("the state has {values}", _state_of),
     Step(
         "the state has these {channel}:",
@@ -86,6 +104,10 @@ def _user_says(story: Story, said: Said) -> None:
     story.say(said["text"], said.get("session"), said.get("project"))
 
 
+def _user_repeats(story: Story, said: Said) -> None:
+    story.say(said["text"], said.get("session"), said.get("project"), said["count"])
+
+
 def _user_sends(story: Story, said: Said) -> None:
     sent = _pairs(story) if story.table is not None else said["values"]
     story.say({"json": sent}, said.get("session"), said.get("project"))
@@ -99,6 +121,7 @@ _WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
 
 SPEAKING: Final = (
     Step(f"the user says {{text}}{_WHERE}", _user_says),
+    Step(f"the user says {{text}} {{count}} times{_WHERE}", _user_repeats),
     Step(f"the user says{_WHERE}:", _user_says_below, _TEXT),
     Step(f"the user sends {{values}}{_WHERE}", _user_sends),
     Step(f"the user sends{_WHERE}:", _user_sends, _TABLE),

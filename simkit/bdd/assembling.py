@@ -42,10 +42,11 @@ class Told(NamedTuple):
         values = {**self.values, "turns": turns}
         return _claimed(values, self.claims.expect(WHOLE, places)), places
 
-    def part(self, place: int) -> tuple[dict[str, Any], Places]:
+    def part(self, place: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
         """Returns the same of one turn, which comes last, and of those that it is held to.
 
-        They are the story's first, and the first of its session.
+        They are the story's first, and the first of its session. The numbers of these turns in the
+        story, and how many turns it has, come third.
         """
         turns = self.values["turns"]
         session = turns[place].get("session")
@@ -55,7 +56,8 @@ class Told(NamedTuple):
         expect = self.claims.expect(place, places, len(before))
         bare = [{key: turns[i][key] for key in _SPOKEN if key in turns[i]} for i in before]
         values = {**self.values, "turns": [*bare, _claimed(turns[place], expect)]}
-        return _claimed(values, self.claims.expect(WHOLE, places)), places
+        numbers = (*(i + 1 for i in before), place + 1, len(turns))
+        return _claimed(values, self.claims.expect(WHOLE, places)), places, numbers
 
 
 class Assembly:
@@ -64,6 +66,7 @@ class Assembly:
     def __init__(self, library: Library, seed: int | None) -> None:
         self._library, self._seed = library, seed
         self._turns: list[Turn] = []
+        self._waiting: dict[int, Any] = {}
         self._changed: set[int] = set()
         self._last: Prepared | None = None
 
@@ -84,15 +87,23 @@ class Assembly:
         if self._last is None:
             self._changed.add(len(told.values["turns"]) - 1)
         for place in sorted(self._changed):
-            values, places = told.part(place)
-            self._last = self._assembled(told, values, places, place)
+            values, places, numbers = told.part(place)
+            self._last = self._assembled(told, values, places, place, numbers)
             self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
+            self._waiting.pop(place, None)
+            self._waiting |= {at: one for at, one in self._last.waiting.items() if at == place}
         self._changed.clear()
         assert self._last is not None
+        waiting = {k: one for k, one in self._last.waiting.items() if k == WHOLE}
         scenario = self._last.scenario.model_copy(update={"turns": tuple(self._turns)})
         document = told.places.document(told.values, _Nodes(told))
         return msgspec.structs.replace(
-            self._last, scenario=scenario, document=document, written=document
+            self._last,
+            scenario=scenario,
+            document=document,
+            written=document,
+            waiting={**waiting, **self._waiting},
+            numbers=(),
         )
 
     def whole(self, told: Told) -> Prepared:
@@ -100,11 +111,12 @@ class Assembly:
         return self._assembled(told, *told.whole())
 
     def _assembled(
-        self, told: Told, values: dict[str, Any], places: Places, place: int | None = None
-    ) -> Prepared:
+        self, told: Told, values: dict[str, Any], places: Places, place: int | None = None,
+        numbers: Sequence[int] = (),
+    ) -> Prepared:  # fmt: skip
         """Assembles the values of the whole story, or those of which one turn comes last."""
         document = places.document(values, partial(places.root, values))
-        prepared = self._library.assembled(told.item(), document)
+        prepared = self._library.assembled(told.item(), document, numbers)
         if self._seed is not None:
             prepared = prepared.with_seed(self._seed)
         turns = prepared.scenario.turns

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 _PAIRS: Final = "\n  | food | pizza |\n  | kcal | 800   |"
+_ORDER: Final = "\n  | number | ${fake.bothify('A-####')} |"
+_TIER: Final = "\n  | tier | ${fake.random_element(('gold', 'silver'))} |"
 _NESTED: Final = "\n  | run | distance_km | 8     |\n  | run | unit        | miles |"
 _NOTES: Final = "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"
 _CHANNELS: Final = "\n  | current phase | responding |\n  | notes         | are empty  |"
@@ -19,8 +21,15 @@ _TO_ANALYST: Final = "the workout coach {} off to the workout analyst"
 EXAMPLES: Final[Mapping[str, str]] = {
     "the pipeline {name:text}": 'the pipeline "fitness_coach"',
     "the seed {number}": "the seed 7",
+    "the cassette {name:text}": 'the cassette "coach"',
     "what {text} says": 'what "berlin_runner.yaml" says',
     "{text} is installed": '"langgraph>=1.2" is installed',
+    "a made-up {who:word}[ from {locale:word}]": "a made-up customer from de_DE",
+    "a made-up {who:word}[ from {locale:word}] with:": (f"a made-up order with:{_ORDER}"),
+    "{count} made-up {who:word}[ from {locale:word}]": "three made-up customers from de_DE",
+    "{count} made-up {who:word}[ from {locale:word}] with:": (
+        f"two made-up customers with:{_TIER}"
+    ),
     "the state has {values}": 'the state has user_timezone "Europe/Berlin"',
     "the state has these {channel}:": f"the state has these notes:{_NOTES}",
     "the state has this {channel}:": f"the state has this last meal:{_PAIRS}",
@@ -30,6 +39,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     ),
     "the user says {text}[ in session {session:text}][ in project {project:text}]": (
         'the user says "I had pizza" in session "phone" in project "Ada"'
+    ),
+    "the user says {text} {count} times[ in session {session:text}][ in project {project:text}]": (
+        'the user says "And then?" three times'
     ),
     "the user says[ in session {session:text}][ in project {project:text}]:": (
         f"the user says:{_QUOTES.format('I had pizza.')}"

@@ -56,6 +56,8 @@ class Story:
         self._stood: list[set[str]] = []
         """By turn, the tools whose results there are those of every turn to come."""
         self._restart: Lines | None = None
+        self._times = 1
+        """How many turns the last thing is that the user has said."""
         self.lines: Lines = (1, 1)
         """The lines of the step that is being told."""
         self.text: str | None = None
@@ -118,13 +120,24 @@ class Story:
 
     # what happens
 
-    def say(self, user: Any, session: str | None = None, project: str | None = None) -> None:
-        """The user says something, a text or `{json: …}`: a new turn."""
+    def say(
+        self, user: Any, session: str | None = None, project: str | None = None, times: int = 1
+    ) -> None:
+        """The user says something, a text or `{json: …}`: a new turn, or as many of the same.
+
+        What is answered is answered in each of them; claims speak of the last.
+        """
         where = {"session": session, "project": project}
-        self._turn_begins({"user": user, **{key: word for key, word in where.items() if word}})
+        self._times = 1
+        coming, planned = self._coming, self._planned
+        for _ in range(times):
+            self._coming, self._planned = list(coming), list(planned)
+            self._turn_begins({"user": user, **{key: word for key, word in where.items() if word}})
+        self._times = times
 
     def resume(self, value: Any) -> None:
         """The user answers what an agent asked: a new turn."""
+        self._times = 1
         self._turn_begins({"resume": value})
 
     def restart(self) -> None:
@@ -290,29 +303,34 @@ class Story:
                 self._result(said, stands=True)
 
     def _reply(self, said: _Coming) -> None:
-        path, turn = self._turn()
-        replies = turn.setdefault("replies", {}).setdefault(said.who, [])
-        self._places.say((*path, "replies", said.who, len(replies)), said.lines, below=TURN)
-        replies.append(said.answer)
-        self._answered(path[1])
+        for path, turn in self._spoken():
+            replies = turn.setdefault("replies", {}).setdefault(said.who, [])
+            self._places.say((*path, "replies", said.who, len(replies)), said.lines, below=TURN)
+            replies.append(said.answer)
+            self._answered(path[1])
 
     def _fault(self, said: _Coming) -> None:
-        path, turn = self._turn()
-        faults = turn.setdefault("faults", [])
-        self._places.say((*path, "faults", len(faults)), said.lines, below=TURN)
-        faults.append(said.answer)
-        self._answered(path[1])
+        for path, turn in self._spoken():
+            faults = turn.setdefault("faults", [])
+            self._places.say((*path, "faults", len(faults)), said.lines, below=TURN)
+            faults.append(said.answer)
+            self._answered(path[1])
 
     def _result(self, said: _Coming, stands: bool = False) -> None:
-        path, turn = self._turn()
+        for path, turn in self._spoken():
+            self._result_in(path, turn, said, stands)
+
+    def _result_in(
+        self, path: tuple[str, int], turn: dict[str, Any], said: _Coming, stands: bool
+    ) -> None:
         results = turn.setdefault("tool_results", {})
         at: tuple[str | int, ...] = (*path, "tool_results", said.who)
         told = results.get(said.who)
         if stands:
-            self._stood[-1].add(said.who)
-        elif said.who in self._stood[-1]:
+            self._stood[path[1]].add(said.who)
+        elif said.who in self._stood[path[1]]:
             # What is said in a turn replaces what stands.
-            self._stood[-1].remove(said.who)
+            self._stood[path[1]].remove(said.who)
             told = None
         if told is None:
             results[said.who] = said.answer
@@ -329,11 +347,13 @@ class Story:
         if self._conversation is not None and self._conversation.taken > place:
             self._begin_anew()
 
-    def _turn(self) -> tuple[tuple[str, int], dict[str, Any]]:
+    def _spoken(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+        """Yields the turns of what the user has said last, with their paths."""
         turns = self._values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet that this could answer")
-        return ("turns", len(turns) - 1), turns[-1]
+        for place in range(len(turns) - self._times, len(turns)):
+            yield ("turns", place), turns[place]
 
     def _pipeline_file(self, name: str) -> str:
         beside = Path(self._places.file).parent

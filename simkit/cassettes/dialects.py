@@ -2,8 +2,9 @@
 
 vcrpy's own (also with ``parsed_body``, a JSON value instead of a text, as pydantic-ai writes it,
 and with the ``status_code`` and ``content`` of its older httpx recordings), the lists ``requests``
-and ``responses`` of langchain-tests, and go-vcr's. What simkit adds stands in
-``interactions[].simkit``, where all of them look away.
+and ``responses`` of langchain-tests, and go-vcr's; vcrpy's lists from before 1.0 are read through
+its own migration. What simkit adds stands in ``interactions[].simkit``, where all of them look
+away.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import msgspec
 
 from simkit.cassettes.encodings import NotDecodable, decoded
 from simkit.cassettes.values import Interaction
+from simkit.cassettes.vcrpy import is_old, migrated
 from simkit.wire.http import Headers, HttpRequest, HttpResponse, header
 
 _At: TypeAlias = tuple[str | int, ...]
@@ -57,6 +59,12 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def interactions_of(tree: Any) -> Iterator[Interaction]:
     """Yields what a file's data holds; raises Misfit for what no recorder writes."""
+    if is_old(tree):
+        try:
+            tree = migrated(tree)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"vcrpy's migration from its layout before 1.0 does not read this: {error!r}"
+            raise Misfit((), what) from None
     top = _mapping(tree, ())
     if "requests" in top and "responses" in top:
         asked, answered = (_list(top[key], (key,)) for key in ("requests", "responses"))

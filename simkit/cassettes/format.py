@@ -1,4 +1,4 @@
-"""The file that simkit writes: vcrpy's layout, in YAML or JSON.
+"""The file that simkit writes: vcrpy's layout, as vcrpy itself lays it out, in YAML or JSON.
 
 Every text is quoted, or a literal block: vcrpy reads YAML 1.1, in which a plain ``no`` is false and
 a plain ``12:30`` is 750. Sizes and turns are numbers. The order of keys is fixed, one line or block
@@ -20,6 +20,7 @@ import msgspec
 
 from simkit.cassettes.dialects import Extra
 from simkit.cassettes.values import Cassette, Interaction, place
+from simkit.cassettes.vcrpy import layout
 from simkit.errors import CassetteInvalid
 from simkit.wire.http import Headers
 
@@ -48,36 +49,39 @@ def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
     if path.suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
         raise CassetteInvalid(f"{path}: a cassette is recorded to a file that ends in {known}")
+    try:
+        found, version = layout((item.request, _response(item)) for item in cassette.interactions)
+    except ValueError as error:
+        raise CassetteInvalid(f"{path}: vcrpy cannot hold a request: {error}") from None
     trees = (
-        _tree(interaction, (keys or {}).get(number, ""))
-        for number, interaction in enumerate(cassette.interactions)
+        _whole(tree, interaction, (keys or {}).get(number, ""))
+        for number, (tree, interaction) in enumerate(zip(found, cassette.interactions, strict=True))
     )
     if path.suffix == ".json":
-        return _json({"interactions": list(trees), "version": 1}, path)
+        return _json({"interactions": list(trees), "version": version}, path)
     lines = ["interactions:"] if cassette.interactions else ["interactions: []"]
     for tree in trees:
         block = list(_block(tree, _STEP))
         lines += [f"- {block[0][2:]}", *block[1:]]
-    return "\n".join([*lines, "version: 1", ""]).encode()
+    return "\n".join([*lines, f"version: {version}", ""]).encode()
 
 
-def _tree(interaction: Interaction, key: str) -> dict[str, Any]:
-    """Returns an interaction as it stands in the file; bodies are texts where they can be."""
-    asked, answered = interaction.request, interaction.response
-    response: dict[str, Any] = {
+def _response(interaction: Interaction) -> dict[str, Any]:
+    """Returns a response as vcrpy's recorders of clients hand it to vcrpy."""
+    answered = interaction.response
+    return {
         "status": {"code": answered.status, "message": _phrase(answered.status)},
         "headers": _headers(answered.headers),
-        "body": {"string": _text(answered.body)},
+        "body": {"string": answered.body},
     }
-    tree = {
-        "request": {
-            "method": asked.method,
-            "uri": asked.url,
-            "body": _text(asked.body) if asked.body else None,
-            "headers": _headers(asked.headers),
-        },
-        "response": response,
-    }
+
+
+def _whole(tree: dict[str, Any], interaction: Interaction, key: str) -> dict[str, Any]:
+    """Returns vcrpy's layout of an interaction, with what simkit adds."""
+    headers = interaction.request.headers
+    if len({name.lower() for name, _ in headers}) < len(headers):
+        # vcrpy reads the first value of a request's header, and its layout has room for all.
+        tree["request"]["headers"] = _headers(headers)
     extra = msgspec.to_builtins(_extra(interaction, key))
     return {**tree, "simkit": extra} if extra else tree
 
@@ -112,13 +116,6 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
-
-
-def _text(body: bytes) -> str | bytes:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return body
 
 
 def _json(tree: Mapping[str, Any], path: Path) -> bytes:

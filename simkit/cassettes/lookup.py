@@ -55,6 +55,10 @@ class Player:
             for question, item in zip(self._questions, cassette.interactions, strict=True)
         ]
         self._by_key = _queues(self._keys)
+        self._by_session = _queues(
+            [(item.session, key)
+             for item, key in zip(cassette.interactions, self._keys, strict=True)]
+        )  # fmt: skip
         self._by_lane = _queues([lane_of(item) for item in cassette.interactions])
         self._has_nobody = any(not item.agent for item in cassette.interactions)
         self._played = bytearray(len(cassette.interactions))
@@ -90,7 +94,7 @@ class Player:
     def _number(self, agent: str, turn: int, session: str, question: Question) -> int | None:
         """Takes an interaction out of its queue; the policy says which."""
         if self._policy == "content":
-            return self._by_content(agent, question)
+            return self._by_content(agent, session, question)
         queue = self._by_lane.get((session, turn, agent))
         if queue is None and self._has_nobody:
             queue = self._by_lane.get(NOBODY)
@@ -100,11 +104,20 @@ class Player:
             return None
         return queue.popleft()
 
-    def _by_content(self, agent: str, question: Question) -> int | None:
-        queue = self._by_key.get(question.key(agent))
-        if not queue and self._has_nobody:
-            queue = self._by_key.get(question.key(""))
-        return queue.popleft() if queue else None
+    def _by_content(self, agent: str, session: str, question: Question) -> int | None:
+        """Takes what was recorded in the same session, else what was in any.
+
+        So sessions that ask the same are answered as they were, in whichever order they come, and
+        each of them alone.
+        """
+        for name in (agent, "") if self._has_nobody else (agent,):
+            key = question.key(name)
+            for queue in (self._by_session.get((session, key)), self._by_key.get(key)):
+                while queue:
+                    number = queue.popleft()
+                    if not self._played[number]:
+                        return number
+        return None
 
     def _is_same(self, number: int, agent: str, question: Question) -> bool:
         return self._keys[number] in (question.key(agent), question.key(""))

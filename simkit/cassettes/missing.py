@@ -62,7 +62,7 @@ def missed(asking: Asking, heard: Heard, policy: Policy) -> Miss:
     if number is None:
         return miss
     recorded = heard.cassette.interactions[number]
-    messages, rest = _differences(
+    messages, rest = differences(
         (recorded.request, heard.questions[number]), (asking.request, asking.question)
     )
     return msgspec.structs.replace(
@@ -75,9 +75,10 @@ def missed(asking: Asking, heard: Heard, policy: Policy) -> Miss:
     )
 
 
-def _differences(
+def differences(
     one: tuple[HttpRequest, Question], other: tuple[HttpRequest, Question]
 ) -> tuple[tuple[MessageEdit, ...], tuple[Edit, ...]]:
+    """Returns how the messages of one request become those of the other, and what else differs."""
     around = tuple(edits(_around(one[1]), _around(other[1])))
     mine, its = _asked(*one), _asked(*other)
     if mine is not None and its is not None:

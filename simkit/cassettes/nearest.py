@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from simkit.cassettes.keys import Question
@@ -19,11 +20,25 @@ def nearest(asking: Asking, heard: Heard) -> int | None:
     One of the same agent at the same address comes first, then one at the same address. What was
     asked elsewhere is similar only where the body is equal, or the path but for its query.
     """
-    question, questions, played = asking.question, heard.questions, heard.played
+    items = heard.cassette.interactions
+    its_own = [number for number, item in enumerate(items) if item.agent == asking.agent]
+    return nearest_of(asking.question, heard.questions, heard.played, frozenset(its_own))
+
+
+def nearest_of(
+    question: Question,
+    questions: Sequence[Question],
+    played: bytes = b"",
+    preferred: frozenset[int] = frozenset(),
+) -> int | None:
+    """Returns the place of the question that is most like another one; None if nothing is.
+
+    Those that are ``preferred`` come first, then those that have not been ``played``.
+    """
+    played = played or bytes(len(questions))
     there = [n for n, other in enumerate(questions) if other.address == question.address]
     there = there or [n for n, other in enumerate(questions) if _is_moved(other, question)]
-    items = heard.cassette.interactions
-    its_own = [number for number in there if items[number].agent == asking.agent]
+    its_own = [number for number in there if number in preferred]
     candidates = sorted(its_own or there, key=lambda number: played[number])[:COMPARED_MAX]
     if not candidates:
         return None

@@ -42,8 +42,20 @@ _PREFIX: Final = "tag:yaml.org,2002:"
 _TEXTS: Final = frozenset(
     ("", "!", f"{_PREFIX}str", f"{_PREFIX}python/str", f"{_PREFIX}python/unicode")
 )
-_SEQUENCES: Final = frozenset(("", "!", f"{_PREFIX}seq", f"{_PREFIX}python/tuple"))
-_MAPPINGS: Final = frozenset(("", "!", f"{_PREFIX}map"))
+# Before vcrpy 1.0 a request was written as an object, and its headers as a set.
+_SEQUENCES: Final = frozenset(
+    ("", "!", f"{_PREFIX}seq", f"{_PREFIX}python/tuple",
+     f"{_PREFIX}python/object/apply:__builtin__.frozenset",
+     f"{_PREFIX}python/object/apply:builtins.frozenset")
+)  # fmt: skip
+# vcrpy writes the body of a request that was a file or an iterator so. It stands in a mapping,
+# under the key that is named here, as the first of a list.
+_FILE: Final = f"{_PREFIX}python/object/new:_io.BytesIO"
+_ITERATOR: Final = f"{_PREFIX}python/object/apply:builtins.iter"
+_BODIES: Final[Mapping[str, str]] = {_FILE: "state", _ITERATOR: "args"}
+_MAPPINGS: Final = frozenset(
+    ("", "!", f"{_PREFIX}map", f"{_PREFIX}python/object:vcr.request.Request", *_BODIES)
+)
 _WRONG: Final = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
 """What PyYAML's constructors let escape for a scalar that is not what its tag says."""
 _IS_DATE: Final = f"{_PREFIX}timestamp"
@@ -197,7 +209,7 @@ class _Builder:
         self._open.add(id(node))
         before = self._nodes
         self._nodes += 1
-        data = self._list(node) if isinstance(node, SequenceNode) else self._mapping(node)
+        data = self._list(node) if isinstance(node, SequenceNode) else self._mapped(node)
         self._check(node)
         self._open.discard(id(node))
         self._made[id(node)] = data, self._nodes - before
@@ -211,6 +223,19 @@ class _Builder:
         if node.tag not in _SEQUENCES:
             self._refuse_tag(node)
         return [self.built(item) for item in node.value]
+
+    def _mapped(self, node: Node) -> Any:
+        """Returns a mapping, or the bytes for which one of vcrpy's stands."""
+        found = self._mapping(node)
+        key = _BODIES.get(node.tag)
+        if key is None:
+            return found
+        try:
+            whole = found.get(key) or [b""]
+            parts = whole[0] if node.tag == _ITERATOR else [whole[0]]
+            return b"".join(_bytes(part) for part in parts)
+        except _WRONG:
+            self._refuse(node, "this is no body that vcrpy writes")
 
     def _mapping(self, node: Node) -> dict[str, Any]:
         if not isinstance(node, MappingNode) or node.tag not in _MAPPINGS:
@@ -253,6 +278,12 @@ class _Builder:
 
     def _refuse(self, node: Node, what: str) -> NoReturn:
         raise invalid(self._path, node.start_mark.line + 1, what)
+
+
+def _bytes(part: Any) -> bytes:
+    if isinstance(part, int):
+        return bytes((part,))
+    return part.encode() if isinstance(part, str) else bytes(part)
 
 
 @lru_cache(maxsize=4096)

@@ -50,6 +50,10 @@ class Recorder:
             )
             return len(self._begun) - 1
 
+    def restate(self, number: int, request: HttpRequest) -> None:
+        """Takes in a request as it was really sent."""
+        self._begun[number] = msgspec.structs.replace(self._begun[number], request=request)
+
     def end(self, number: int, response: HttpResponse, recorded_at: str = "") -> None:
         """Takes in a request's response, with the headers and chunks as they came.
 

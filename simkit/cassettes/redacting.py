@@ -23,8 +23,13 @@ REQUEST_HEADERS: Final = frozenset(
      "x-goog-api-client", "x-stainless-lang", "x-stainless-package-version")
 )  # fmt: skip
 """Headers of requests that are recorded; every other one stays where it was sent."""
+ADDRESSES: Final = frozenset(("content-location", "link", "location", "referer"))
+"""Headers that hold URLs, in which parameters may be secret by their names."""
 RESPONSE_HEADERS: Final = frozenset(
-    ("content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id",
+    # What clients act on: they follow redirects and pages, name files, ask for the rest of a file.
+    ("content-disposition", "content-location", "content-range", "etag", "last-modified", "link",
+     "location", "www-authenticate",
+     "content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id",
      "x-should-retry", "anthropic-ratelimit-requests-remaining",
      "anthropic-ratelimit-tokens-remaining", "x-ratelimit-remaining-requests",
      "x-ratelimit-remaining-tokens", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
@@ -55,10 +60,15 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
     """Returns the response with the headers that are recorded and without secrets."""
-    redact = redacted_events if is_stream(response) else redacted_lines
     headers = _kept(response.headers, RESPONSE_HEADERS, redactor)
     found = msgspec.structs.replace(response, headers=headers)
-    return with_body(found, redact(response.body, redactor))
+    return with_body(found, redacted_answer(response, redactor))
+
+
+def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
+    """Returns a response's body with every secret replaced, those that a stream says in pieces."""
+    redact = redacted_events if is_stream(response) else redacted_lines
+    return redact(response.body, redactor)
 
 
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
@@ -66,9 +76,14 @@ def redacted_body(body: bytes, redactor: Redactor) -> bytes:
     return redactor.line(body)
 
 
+def redacted_header(name: str, value: str, redactor: Redactor) -> str:
+    """Returns a header's value with every secret replaced."""
+    return redactor.url(value) if name.lower() in ADDRESSES else redactor.text(value)
+
+
 def _kept(headers: Headers, names: frozenset[str], redactor: Redactor) -> Headers:
     return tuple(
-        (name.lower(), redactor.text(value))
+        (name.lower(), redacted_header(name, value, redactor))
         for name, value in headers
         if name.lower() in names and name.lower() not in FRAMING
     )

@@ -14,6 +14,7 @@ from simkit.cassettes.keys import Keying
 from simkit.cassettes.loading import absent, load, loads
 from simkit.cassettes.redacting import redacted
 from simkit.cassettes.values import Cassette, Interaction, place
+from simkit.cassettes.vcrpy import played
 from simkit.errors import CassetteInvalid
 from simkit.locks import exclusive
 from simkit.redact import Redactor
@@ -82,8 +83,15 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
             "  take it out of what is sent, or declare it volatile under `record`"
         )
     written = loads(content, cassette.path).interactions
-    for number, (one, other) in enumerate(zip(cassette.interactions, written, strict=True)):
-        if one != other:
+    meant = [
+        (asked.method, asked.url, asked.body, item.response.body)
+        for item in cassette.interactions
+        for asked in [item.request]
+    ]
+    plays = played(content.decode(), cassette.path.suffix == ".json")
+    pairs = zip(cassette.interactions, written, meant, plays, strict=True)
+    for number, (one, other, parts, its) in enumerate(pairs):
+        if one != other or parts != its:
             what = "not written: it would not be read as it was recorded"
             raise CassetteInvalid(f"{cassette.path}: {what}\n  at {place(number)}")
 

@@ -12,7 +12,7 @@ import msgspec
 
 from simkit.cassettes.dialects import Misfit, interactions_of
 from simkit.cassettes.reading import Text, read
-from simkit.cassettes.redacting import redacted_body, redacted_response
+from simkit.cassettes.redacting import redacted_body, redacted_header, redacted_response
 from simkit.cassettes.values import Interaction, place
 from simkit.errors import CassetteInvalid
 from simkit.redact import Redactor
@@ -20,6 +20,7 @@ from simkit.redact.names import NAMES
 from simkit.wire.http import Headers
 
 _PLACEHOLDER: Final = re.compile(r"\[redacted:(\w+)\]")
+_SAYS_CASSETTE: Final = re.compile(r"^\W*(?:interactions|requests)[\"']?\s*:", re.MULTILINE)
 _MASKED: Final = re.compile(
     r"\W*(?:redacted|filtered|removed|masked|dummy|fake|x{3,}|)\W*", re.IGNORECASE
 )
@@ -38,33 +39,59 @@ class Leak(msgspec.Struct, frozen=True, gc=False):
     """What knows it: a name, a shape, or ``env`` for the value of a variable."""
 
 
+class Scanned(msgspec.Struct, frozen=True):
+    """What came of looking through one file."""
+
+    leaks: tuple[Leak, ...]
+    problem: str = ""
+    """Why the file could not be read as a cassette; it was looked through as a text."""
+    is_cassette: bool = True
+    """Whether it is one, or says that it is: other files may lie beside cassettes."""
+
+
 def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
-    """Yields the secrets in files, each once; raises CassetteInvalid for what is no text at all."""
+    """Yields the secrets in files, each once; raises CassetteInvalid for what is no file."""
     for path in paths:
-        text = Text(Path(path), read(Path(path)))
-        lists = "interactions"
-        try:
-            tree = text.tree()
-            lists = lists if isinstance(tree, dict) and lists in tree else "requests"
-            interactions = list(interactions_of(tree))
-        except (CassetteInvalid, Misfit):
-            # What cannot be read as a cassette is looked through as a text.
-            interactions = []
-        known = [
-            _Known((lists, number, *steps), f"{place(number)}.{where}", rule)
-            for number, item in enumerate(interactions)
-            for where, steps, rule in _leaks(item, redactor)
-        ]
-        seen = [
-            (text.text.count("\n", 0, offset) + 1, rule)
-            for offset, rule in redactor.found(text.text)
-        ]
-        # In a cassette's text, names stand where there are none: quotes are another format's.
-        by_name = set(NAMES) if interactions else set[str]()
-        yield from sorted(
-            _placed(str(path), text, known, seen, by_name),
-            key=lambda leak: leak.line,
-        )
+        yield from scan_file(path, redactor).leaks
+
+
+def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
+    """Looks through a file, whatever it holds; raises CassetteInvalid for what is no file."""
+    file = Path(path)
+    content = read(file)
+    try:
+        text = Text(file, content)
+    except CassetteInvalid as problem:
+        whole = content.decode("utf-8", "replace")
+        shown = tuple(Leak(str(path), line, "", rule) for line, rule in _seen(whole, redactor))
+        return Scanned(shown, str(problem), _says_cassette(whole))
+    lists, interactions, said = "interactions", list[Interaction](), ""
+    try:
+        tree = text.tree()
+        lists = lists if isinstance(tree, dict) and lists in tree else "requests"
+        interactions = list(interactions_of(tree))
+    except CassetteInvalid as problem:
+        said = str(problem)
+    except Misfit as misfit:
+        said = str(text.invalid(misfit.at, misfit.what))
+    known = [
+        _Known((lists, number, *steps), f"{place(number)}.{where}", rule)
+        for number, item in enumerate(interactions)
+        for where, steps, rule in _leaks(item, redactor)
+    ]
+    # In a cassette's text, names stand where there are none: quotes are another format's.
+    by_name = set(NAMES) if interactions else set[str]()
+    leaks = _placed(str(path), text, known, _seen(text.text, redactor), by_name)
+    found = tuple(sorted(leaks, key=lambda leak: leak.line))
+    return Scanned(found, said, not said or _says_cassette(text.text))
+
+
+def _seen(text: str, redactor: Redactor) -> list[tuple[int, str]]:
+    return [(text.count("\n", 0, offset) + 1, rule) for offset, rule in redactor.found(text)]
+
+
+def _says_cassette(text: str) -> bool:
+    return not text.strip("\0 \n") or _SAYS_CASSETTE.search(text) is not None
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +143,8 @@ def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_
     for name, value in headers:
         if _MASKED.fullmatch(value):
             continue
-        for rule in _rules(value, redactor.value({name: value}).get(name, "")):
+        found = redacted_header(name, redactor.value({name: value}).get(name, ""), redactor)
+        for rule in _rules(value, found):
             yield f"{part}.headers.{name.lower()}", (part, "headers", name), rule
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from simkit.cassettes.missing import Miss
@@ -65,20 +65,25 @@ def _near(miss: Miss) -> Iterator[str]:
     is_next = miss.reason == "out of order"
     state = "has answered already" if miss.is_played else "has not answered yet"
     yield f"{'next' if is_next else 'nearest'}: {place(miss.number)}{_whose(miss.near)}, {state}"
+    yield from (f"  {line}" for line in difference_lines(miss.messages, miss.edits))
+
+
+def difference_lines(messages: Iterable[MessageEdit], rest: Sequence[Edit]) -> Iterator[str]:
+    """Yields how one request differs from another: ``-`` is the one's, ``+`` the other's."""
     shown = 0
-    for edit in miss.messages:
+    for edit in messages:
         shown += not isinstance(edit, Same)
         if shown <= CHANGES_MAX:
-            yield from (f"  {line}" for line in _message_lines(edit))
+            yield from _message_lines(edit)
     yield from _more(shown - CHANGES_MAX, "more message")
-    for change in miss.edits[:CHANGES_MAX]:
-        yield from (f"  {line}" for line in _edit_lines(change))
-    yield from _more(len(miss.edits) - CHANGES_MAX, "more difference")
+    for change in rest[:CHANGES_MAX]:
+        yield from _edit_lines(change)
+    yield from _more(len(rest) - CHANGES_MAX, "more difference")
 
 
 def _more(number: int, noun: str) -> Iterator[str]:
     if number > 0:
-        yield f"  … {counted(number, noun)}"
+        yield f"… {counted(number, noun)}"
 
 
 def _whose(near: Interaction) -> str:

@@ -1,7 +1,7 @@
 """The command line. Every command is a module of its own, imported when it is called.
 
 Exit codes: 0 all held, 1 findings, 2 a file, the script or the call itself was wrong, 130 stopped
-by the user.
+by the user, 143 told to end by SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import click
 
-from simkit.errors import OutputFailed, OutputUnread, SimkitError
+from simkit.errors import DirectoryGone, OutputFailed, OutputUnread, SimkitError, Terminated
+from simkit.stopping import TERMINATED, terminable
 
 COMMANDS: Final = {
     "bdd": "List what the lines of a feature file may say.",
@@ -27,7 +28,7 @@ COMMANDS: Final = {
     "judge": "Hold stored traces against today's claims and lints; nothing runs.",
     "cassettes": "List recorded traffic that no scenario uses, is old, or holds a secret.",
     "doctor": "Say which client libraries are here, and what of them is seen.",
-    "record": "Run scenarios of real code with real traffic, and keep it as cassettes.",
+    "record": "Run scenarios with real traffic, and keep it as cassettes.",
     "replay": "Run scenarios; show what every agent was sent, and what does not hold.",
     "serve": "Answer programs in other languages from a scenario, on this machine's own network.",
     "schema": "Print the JSON Schema of scenario and pipeline files, for editors.",
@@ -99,6 +100,10 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
 def cli(wants_traceback: bool) -> None:
     """Test what every agent of a multi-agent pipeline is sent: declaratively, offline, the same
     every time."""
+    try:
+        os.getcwd()
+    except OSError as problem:
+        raise DirectoryGone(problem.strerror) from None
     if wants_traceback:
         # Worker processes look there, too.
         os.environ[TRACEBACK_VARIABLE] = "1"
@@ -110,6 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_closed = sys.stdout is None
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -117,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_closed:
         _say("stdout is closed: there is nowhere to write to")
         sys.exit(BROKEN)
-    sys.exit(_exit_code(arguments))
+    with terminable():
+        code = _exit_code(arguments)
+    sys.exit(code)
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
@@ -140,9 +148,10 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     except SimkitError as problem:
         _say(str(problem))
         return BROKEN
-    except click.exceptions.Abort:
+    except (KeyboardInterrupt, click.exceptions.Abort) as problem:
         _say("stopped")
-        return STOPPED
+        is_told = isinstance(problem, Terminated) or isinstance(problem.__cause__, Terminated)
+        return TERMINATED if is_told else STOPPED
     except click.ClickException as problem:
         said = io.StringIO()
         problem.show(file=said)

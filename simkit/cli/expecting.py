@@ -77,7 +77,7 @@ def _with_claims(
             if prepared.skip is None:
                 # What a user's function prints must not stand inside the difference.
                 with contextlib.redirect_stdout(sys.stderr):
-                    redactor = prepared.scenario.record.redactor(os.environ)
+                    redactor = prepared.redactor(os.environ)
                     proposals.append(additions(prepared, run(prepared), redactor))
         longer, notes = changed_text(file, text, proposals)
         if longer == text:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,8 @@ from simkit.runtime.functions import function_named
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.model import Scenario
 from simkit.session import Outcome
+from simkit.shape import validated
+from simkit.views import said_in
 from simkit.words import counted
 
 SECOND_RUN: Final = {
@@ -127,7 +130,7 @@ class _Judge(Runner):
             if prepared.skip is not None:
                 return self._told(self._skipped(prepared, file, prepared.skip), None)
             # Claims hold what Faker drew from the seed of the run.
-            prepared = prepared.with_seed(trace.started.seed)
+            prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
             # What a user's predicate prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome = _judgement(prepared, trace)
@@ -158,9 +161,27 @@ class _Judge(Runner):
 
 
 def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
-    found = judge(prepared.scenario, prepared.document, trace.trace, function_named)
+    scenario = _as_stored(prepared)
+    found = judge(scenario, prepared.document, trace.trace, function_named)
     kept = tuple(f for f in found.findings if not _claims_second_run(f, prepared.scenario))
     return Outcome(trace.trace, msgspec.structs.replace(found, findings=kept))
+
+
+def _as_stored(prepared: Prepared) -> Scenario:
+    """Return the scenario with its claims as they stand to a trace that holds no secrets.
+
+    Else a claim that a secret is nowhere would hold of a trace in which it was replaced.
+    """
+    data, redactor = prepared.document.data, prepared.redactor(os.environ)
+
+    def claiming(part: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: redactor.texts(v) if k == "expect" else v for k, v in part.items()}
+
+    hidden = claiming({**data, "turns": [claiming(turn) for turn in data["turns"]]})
+    if hidden == data:
+        return prepared.scenario
+    scenario = validated(Scenario, prepared.document.with_data(hidden))
+    return scenario.model_copy(update={"seed": prepared.scenario.seed})
 
 
 def _claims_second_run(finding: Finding, scenario: Scenario) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit.cassettes import Cassette, cassettes_in, load, over_age, scan
+from simkit.cassettes import Cassette, Leak, cassettes_in, load, over_age, scan_file
 from simkit.errors import CassetteInvalid, SourceError
 from simkit.execution.recorded import FOLDER, cassette_path
 from simkit.output import echo, echo_json
@@ -79,12 +79,17 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
     """Prints where secrets stand; returns the exit code."""
     files = list(_scanned(paths))
     redactor = Redactor(os.environ)
-    leaks, errors = [], []
+    leaks, errors = list[Leak](), list[str]()
     for file in files:
         try:
-            leaks += list(scan([file], redactor))
+            found = scan_file(file, redactor)
         except CassetteInvalid as problem:
             errors.append(str(problem))
+            continue
+        leaks += found.leaks
+        # Below a folder that somebody names, there may be YAML and JSON of other kinds.
+        if found.problem and (found.is_cassette or _is_meant(file, paths)):
+            errors.append(found.problem)
     if form == "json":
         told = {"files": len(files), "leaks": leaks, "errors": errors}
         echo_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
@@ -98,6 +103,11 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
         secrets = counted(len(leaks), "secret") if leaks else "no secret found"
         echo(f"{counted(len(files), 'file')}: {secrets}")
     return BROKEN if errors else int(bool(leaks))
+
+
+def _is_meant(file: Path, paths: Sequence[str]) -> bool:
+    """Says whether a file must be a cassette: by its name on the command line, or its folder."""
+    return not paths or file in map(Path, paths) or FOLDER in file.parts
 
 
 def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:

@@ -1,4 +1,4 @@
-"""``simkit record``: runs scenarios of real code with real traffic, and keeps it as cassettes."""
+"""``simkit record``: runs scenarios with real traffic, and keeps it as cassettes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def command(
     folders: tuple[str, ...],
     cassette: str,
 ) -> int:
-    """Run scenarios of real code against their real providers, and keep the traffic.
+    """Run scenarios against their real providers, and keep the traffic.
 
     Only scenarios with `cassette:` are recorded; reply lines that a scenario has go on answering.
     A cassette is written only if its scenario passed, whole or not at all, and never with a secret.

@@ -91,7 +91,7 @@ def replay(call: Call) -> int:
         for ran in run_all(selection.entries, job, call.processes):
             rans.append(ran)
             printer.show(ran)
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         seen = [ran.result for ran in rans]
         printer.note(problem or record(seen, ledger))
         ledger.end()
@@ -263,7 +263,9 @@ class _Printer:
         """Print what came of those that ran before the user stopped."""
         self._progress.clear()
         if self._call.form != "json":
-            echo(f"\nstopped after {len(results)} of {total}; what failed until then:")
+            has_failed = any(result.failed for result in results)
+            until = "what failed until then:" if has_failed else "nothing failed until then"
+            echo(f"\nstopped after {len(results)} of {total}; {until}")
             self.finish(results, 0, seconds)
             for result in results:
                 if result.failed:

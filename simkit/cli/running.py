@@ -8,14 +8,12 @@ import os
 import shlex
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
-from types import FrameType
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -131,13 +129,12 @@ def in_processes(
         max_tasks_per_child=1 if is_fresh else None,
     )
     try:
-        with _stopped_by_termination():
-            yield from pool.map(work, batches, repeat(job))
+        yield from pool.map(work, batches, repeat(job))
     except BrokenProcessPool:
         raise SimkitError(
             "-j: a process died while it ran scenarios\n  Run with -j 1 to see which one does it."
         ) from None
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         # A scenario that runs forever would keep its process, and the pool waits for that.
         _end_processes(multiprocessing.active_children())
         raise
@@ -145,27 +142,8 @@ def in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-TERMINATED: Final = 128 + signal.SIGTERM
-"""The exit code of a command that was told to end."""
 GRACE_S: Final = 2.0
 """How long a process may take to end before it is killed."""
-
-
-@contextlib.contextmanager
-def _stopped_by_termination() -> Iterator[None]:
-    """End with the processes that run scenarios, where this one is told to end."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(TERMINATED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Signals come to the main thread.
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _end_processes(processes: Sequence[BaseProcess]) -> None:
@@ -259,7 +237,7 @@ class Runner:
     def _prepared(self, item: Item) -> tuple[Prepared | None, Standing]:
         prepared, standing = self._loaded(item)
         if prepared is not None:
-            self._redactor = prepared.scenario.record.redactor(os.environ)
+            self._redactor = prepared.redactor(os.environ)
         return prepared, standing
 
     def _loaded(self, item: Item) -> tuple[Prepared | None, Standing]:
@@ -294,13 +272,14 @@ class Runner:
         """
         result = judged(prepared, outcome, self._job.seed) if result is None else result
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
-        self._redactor = prepared.scenario.record.redactor(os.environ)
+        self._redactor = prepared.redactor(os.environ)
         # Before anything is laid out: what a table cuts short is known as a secret no more.
         shown = msgspec.structs.replace(outcome, trace=redacted(outcome.trace, self._redactor.line))
         note = ""
         try:
             if self._job.run:
-                trace = self._ledger.keep(result.id, shown.trace.lines())
+                identity = self._redactor.text(result.id)
+                trace = self._ledger.keep(identity, shown.trace.lines())
                 result = msgspec.structs.replace(result, trace=trace)
         except OSError as problem:
             note = f"the traces of this run are not kept: {failure_text(problem)}"

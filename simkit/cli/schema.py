@@ -10,7 +10,9 @@ from simkit.errors import SimkitError
 
 
 @click.command(name="schema")
-@click.argument("kind", type=click.Choice(["scenario", "pipeline", "code"]), required=False)
+@click.argument(
+    "kind", type=click.Choice(["scenario", "pipeline", "code", "program"]), required=False
+)
 @click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
 def command(kind: str | None, file: str | None) -> None:
     """Print the JSON Schema of scenario and pipeline files, for editors.

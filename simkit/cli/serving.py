@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from simkit.adapters.pointing import variables_for
 from simkit.adapters.served import ServedRun
-from simkit.adapters.surroundings import DUMMY_KEY
 from simkit.cli.console import table_width, wants_color
 from simkit.cli.replaying import record, with_run
 from simkit.cli.running import Job, Runner, judged
@@ -23,7 +23,7 @@ from simkit.errors import SimkitError, Unsupported
 from simkit.execution.serving import served, silent_turns, unused_of, variables_of
 from simkit.expect.judge import judge
 from simkit.ledger import Ledger
-from simkit.output import echo, echo_json
+from simkit.output import current_redactor, echo, echo_json
 from simkit.report.results import Result, summary_of
 from simkit.runtime.functions import function_named
 from simkit.scenario.files import Library, Prepared
@@ -32,14 +32,10 @@ from simkit.session import Outcome, placed
 from simkit.trace import Trace
 from simkit.transports.gate import Decision
 from simkit.wire.http import HttpRequest
-from simkit.wire.protocols import PROTOCOLS
 
 BROKEN: Final = 2
 PATIENCE_S: Final = 5.0
 """How long a command that is to stop may take, before it is stopped harder."""
-QUIET: Final = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
-"""What keeps clients from reporting to their provider by another way than the model's."""
-_PROXIES: Final = frozenset(("http_proxy", "https_proxy", "all_proxy"))
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,24 +171,20 @@ async def _then(
 
 def _print(url: str, variables: Mapping[str, str], form: str) -> None:
     if form == "json":
-        echo_json(msgspec.json.encode({"url": url, "environment": variables}).decode())
+        shown = {name: value for name, value in variables.items() if not _is_hidden(value)}
+        echo_json(msgspec.json.encode({"url": url, "environment": shown}).decode())
     else:
         for name, value in variables.items():
-            echo(f"export {name}={shlex.quote(value)}")
+            if not _is_hidden(value):
+                echo(f"export {name}={shlex.quote(value)}")
+    for name in [name for name, value in variables.items() if _is_hidden(value)]:
+        echo(f"note: {name} is secret and not printed; --then gives it to the program", err=True)
     echo(f"serving on {url}; Ctrl-C judges", err=True)
 
 
-def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the environment that points every known client at an address."""
-    found: dict[str, str] = {}
-    for protocol in PROTOCOLS.values():
-        for name, value in protocol.variables.items():
-            found[name] = value.format(url=url)
-        found.update(dict.fromkeys(protocol.keys, DUMMY_KEY))
-    if any(name.lower() in _PROXIES for name in environment):
-        for name in ("NO_PROXY", "no_proxy"):
-            found[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
-    return {**found, **QUIET}
+def _is_hidden(value: str) -> bool:
+    """Whether a value could only be printed as what stands in a secret's place."""
+    return current_redactor().text(value) != value
 
 
 def _judge(prepared: Prepared, trace: Trace, call: Call) -> int:

@@ -23,7 +23,7 @@ from simkit.cli.console import table_width, wants_color
 from simkit.cli.replaying import Call, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner, in_processes
 from simkit.cli.selection import Entry, parted, paths_or_default
-from simkit.errors import SimkitError
+from simkit.errors import SimkitError, Terminated
 from simkit.ledger import Ledger
 from simkit.output import echo
 from simkit.report.results import Result, summary_of
@@ -59,6 +59,8 @@ def watch(call: Call) -> int:
         watching.begin()
         while True:
             watching.go_on(watching.changed())
+    except Terminated:
+        raise
     except KeyboardInterrupt:
         echo("\nstopped", err=True)
     finally:

@@ -42,8 +42,8 @@ def exec_module(
         if world is None:
             before(self, module)
             return
-        is_installed = is_library(getattr(module, "__file__", None) or "")
-        with world.importing(module.__name__, is_installed).at_work():
+        file = getattr(module, "__file__", None) or ""
+        with world.importing(module.__name__, file, is_library(file)).at_work():
             before(self, module)
         arrived(module.__name__)
         kept.arrived(module.__name__)

@@ -3,7 +3,7 @@
 With a world its own is put in place, and taken out with it. Where worlds are at work in several
 threads at once, the last one's is in place; functions of Python that use it (`USERS`) put that of
 the world that calls them in place for as long as they work. *Shared by such worlds*: the state of
-numpy's global generator, and the local time zone.
+numpy's global generator, the local time zone, and when `logging` began.
 """
 
 from __future__ import annotations
@@ -83,6 +83,25 @@ class _Remembered:
         return self._first
 
 
+class _LogStart:
+    """When `logging` was imported: ``relativeCreated`` of its records counts from there."""
+
+    kind = "clock"
+
+    def read(self) -> Any:
+        return getattr(sys.modules.get("logging"), "_startTime", None)
+
+    def write(self, value: Any) -> None:
+        module = sys.modules.get("logging")
+        if value is not None and hasattr(module, "_startTime"):
+            module._startTime = value  # type: ignore[union-attr]
+
+    def fresh(self, world: World) -> Any:
+        # Seconds up to Python 3.12, nanoseconds from 3.13 on.
+        now = self.read()
+        return world.start_ns if isinstance(now, int) else world.start_ns / 1_000_000_000
+
+
 class _Zone:
     """The local time zone."""
 
@@ -113,6 +132,7 @@ _zones: Final[list[list[Any]]] = []
 # the latest, and the next scenario's must be higher still. Nothing shows these ids.
 _ALL: Final[tuple[_Kept, ...]] = (
     _NumpyGenerator(),
+    _LogStart(),
     _ZONE,
     _Remembered("uuid", "_node", "chance", NODE),
     *(

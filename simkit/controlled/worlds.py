@@ -7,11 +7,11 @@ it. Threads that are older than the run do not, and have real time and chance.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from simkit.chance import Chance
 
@@ -21,6 +21,9 @@ IMPORT_START: Final = datetime(2026, 1, 5, 9, tzinfo=UTC)
 PATIENCE: Final = 10_000
 """How often the clock may be read at one moment. More is taken for code that waits by looking at
 it, which would wait for ever: from then on each reading takes a millisecond."""
+
+IDS_OF_A_TURN: Final = 2**20
+"""By how many the ids that count upwards are ahead with each turn, whoever took those before."""
 
 MACHINERY: Final = frozenset(
     (
@@ -55,6 +58,10 @@ _PASSING: Final = frozenset(
 _PUTTING_IN_PLACE: Final = "simkit.controlled.kept"
 
 
+Anew: TypeAlias = Callable[[str, str], bool]
+"""Of a module's name and file, whether it is imported anew for one world."""
+
+
 class Clock(Protocol):
     """A virtual clock."""
 
@@ -73,19 +80,19 @@ class World:
     """Answers what user code asks of clocks and chance while it is at work."""
 
     __slots__ = (
-        "_anew", "_chance", "_clock", "_moment", "_readings", "_seeds", "_start_ns", "_streams",
-        "_turn", "_turns", "counter", "kept", "real", "zone",
+        "_anew", "_chance", "_clock", "_moment", "_of_sessions", "_readings", "_seeds",
+        "_start_ns", "_streams", "_turn", "_turns", "counter", "kept", "real", "zone",
     )  # fmt: skip
 
     def __init__(
         self, clock: Clock, chance: Chance, *, zone: str = "", real: Collection[str] = (),
-        anew: str = "", seeds: Chance | None = None,
+        anew: Anew | None = None, seeds: Chance | None = None,
     ) -> None:  # fmt: skip
         """``zone`` is the local time zone, as in ``TZ``; else the offset of the clock's start.
 
-        ``real`` holds `clock` and `chance` where user code is to have the real ones. ``anew`` is
-        the top-level package that is imported anew for this world alone. ``seeds`` is the chance
-        of what is kept once a process, where that is another.
+        ``real`` holds `clock` and `chance` where user code is to have the real ones. ``anew`` says
+        of a module's name and file whether it is imported anew for this world alone. ``seeds`` is
+        the chance of what is kept once a process, where that is another.
         """
         self._clock, self._chance, self._anew = clock, chance, anew
         self._seeds = seeds or chance
@@ -100,6 +107,12 @@ class World:
         """How many ids that count upwards were made."""
         self.kept: dict[Any, Any] = {}
         """What this world has of what a process keeps once (`simkit.controlled.kept`)."""
+        self._of_sessions: dict[str, tuple[Chance, dict[Any, Any]]] = {}
+
+    @property
+    def start_ns(self) -> int:
+        """The nanoseconds since 1970 at the start of virtual time."""
+        return self._start_ns
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -148,17 +161,31 @@ class World:
             found = self._streams[place] = self._chance.child(f"{self._turn}/{place}")
         return found
 
-    def begin_turn(self, name: str, turns_before: int, seeds_anew: bool = False) -> None:
+    def begin_turn(
+        self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
+    ) -> None:
         """Begins with new draws, which depend on the turn's name alone: a run that goes on in
         another process draws what it would have drawn in this one.
 
         A microsecond passes between two turns, also where nothing takes time: frameworks order
         what is said by when it was said.
 
-        With ``seeds_anew`` the generators that all share begin anew, too.
+        With ``seeds_anew`` the generators that all share begin anew, too. ``of_session`` has its
+        own of what a process keeps once: what other sessions draw moves nothing in it. The first
+        one goes on with what there was before the first turn.
         """
         self._turn, self._turns = name, max(self._turns, turns_before)
         self._streams.clear()
+        self._moment = -1
+        self.counter = max(self.counter, turns_before * IDS_OF_A_TURN)
+        if of_session:
+            if of_session not in self._of_sessions:
+                self._of_sessions[of_session] = (
+                    (self._chance.child(f"session/{of_session}"), {})
+                    if turns_before
+                    else (self._seeds, self.kept)
+                )
+            self._seeds, self.kept = self._of_sessions[of_session]
         if seeds_anew:
             self._seeds = self._chance.child(name)
             self.kept = {}
@@ -167,15 +194,16 @@ class World:
         """Returns the seed of a generator that is not a place's; the same whenever it is asked."""
         return self._seeds.child(name).random.getrandbits(32)
 
-    def importing(self, module: str, is_library: bool) -> World:
+    def importing(self, module: str, file: str, is_library: bool) -> World:
         """Returns the world in which a module is imported.
 
         A module is imported once, for all scenarios of a process: what it reads and draws then
-        must not depend on which of them comes first.
+        must not depend on which of them comes first. One that is imported anew is so at the start,
+        wherever it is imported: a session alone may be the first to do it.
         """
-        if self._anew and module.partition(".")[0] == self._anew:
+        if self._anew is not None and self._anew(module, file):
             return World(
-                self._clock, self._chance.child(f"import/{module}"),
+                Still(self._clock.start), self._chance.child(f"import/{module}"),
                 zone=self.zone, real=self.real, anew=self._anew,
             )  # fmt: skip
         # Another time zone takes too long for each module of a library.
@@ -184,7 +212,11 @@ class World:
 
 
 def world_of_import(
-    module: str, is_library: bool, real: Collection[str] = (), anew: str = "", zone: str = ""
+    module: str,
+    is_library: bool,
+    real: Collection[str] = (),
+    anew: Anew | None = None,
+    zone: str = "",
 ) -> World:
     """Returns the world in which a module is imported for all scenarios."""
     chance = Chance(0).child(f"import/{module}")

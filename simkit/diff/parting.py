@@ -16,7 +16,7 @@ from simkit.messages import Message
 from simkit.paths import as_text
 from simkit.reducers import Appended
 from simkit.views import CallView, MadePart, RunView, ShownPart, TurnView
-from simkit.words import short
+from simkit.words import short_both
 
 SHOWN_MAX: Final = 120
 """Characters of a value that a difference shows."""
@@ -40,7 +40,8 @@ def first_parting(pairs: Iterable[tuple[TurnView, TurnView]]) -> Parting | None:
     sides = _Sides()
     for one, other in pairs:
         for agent, at, left, right in _differences(one, other, sides):
-            return Parting(one.number, agent, at, _shown(left), _shown(right))
+            shown = short_both(as_text(left), as_text(right), SHOWN_MAX)
+            return Parting(one.number, agent, at, *shown)
     return None
 
 
@@ -166,7 +167,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [plain(inner) for inner in value]
     return value
-
-
-def _shown(value: Any) -> str:
-    return short(as_text(value), SHOWN_MAX)

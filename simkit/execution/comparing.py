@@ -29,7 +29,7 @@ def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
     places = [place for place in places if place < len(starts)]
     return _apart(
         prepared, [_here(turns[place]) for place in places], [starts[place] for place in places],
-        given_project=turns[0].project,
+        given_project=turns[0].project, numbers=[place + 1 for place in places],
     )  # fmt: skip
 
 
@@ -42,15 +42,17 @@ def _apart(
     turns: Sequence[Turn],
     starts: Sequence[int] = (),
     given_project: str | None = None,
+    numbers: Sequence[int] = (),
 ) -> Trace:
     """Runs turns so that what modules keep of another run has no influence on them."""
     pipeline, is_apart = prepared.pipeline, False
     if isinstance(pipeline, App):
-        options = pipeline.options.model_copy(update={"fresh": True})
-        anew = msgspec.structs.replace(pipeline, options=options)
-        prepared = msgspec.structs.replace(prepared, pipeline=anew)
+        apart = msgspec.structs.replace(pipeline, is_apart=True)
+        prepared = msgspec.structs.replace(prepared, pipeline=apart)
     else:
         is_apart = compiled(pipeline).functions.were_called
-    with Execution(prepared, is_apart=is_apart, given_project=given_project) as execution:
+    with Execution(
+        prepared, is_apart=is_apart, given_project=given_project, numbers=numbers
+    ) as execution:
         execution.follow(turns, starts)
         return execution.finish()

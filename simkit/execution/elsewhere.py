@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from tempfile import TemporaryFile
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from simkit.errors import (
+    CassetteMissed,
     FunctionMissing,
     LimitExceeded,
     ProcessFailed,
@@ -24,17 +25,23 @@ from simkit.errors import (
     SourceError,
 )
 from simkit.events import AnyEvent, ErrorFacts
+from simkit.execution.left_alone import Busy, end_with
 from simkit.execution.processes import Here, Task
+from simkit.models.recorded import Outgoing
 from simkit.ports import Sink
 from simkit.scenario.model import Turn
 from simkit.trace import Trace
+from simkit.wire.http import HttpAnswer
 from simkit.words import counted
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
-    """The line that a new process writes for everything it is asked: what came of it."""
+    """The line that a new process writes for everything it is asked: what came of it.
+
+    Before that it may ask itself for what a model answers, and be told, as often as it needs.
+    """
 
     events: tuple[AnyEvent, ...] = ()
     error: ErrorFacts | None = None
@@ -49,6 +56,8 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
     """It is the pipeline that does not do what the script says."""
     missing: str = ""
     """The function that is not there."""
+    asks: Outgoing | None = None
+    """A model call, which the process that has the cassette answers."""
 
 
 _ANSWER: Final = msgspec.json.Decoder(_Answer)
@@ -94,7 +103,7 @@ class NewProcess:
     """A new process, which is given the scenario and the store's file, and asked turn by turn."""
 
     def __init__(self, task: Task, sink: Sink) -> None:
-        self._sink, self._first = sink, len(task.before)
+        self._sink, self._first, self._provider = sink, len(task.before), task.provider
         self.is_restart = bool(task.before)
         began = time.perf_counter()
         with ExitStack() as held:
@@ -109,15 +118,18 @@ class NewProcess:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
         )
         try:
-            self._ask(task)
+            there = _Elsewhere() if task.provider is not None else None
+            self._ask(msgspec.structs.replace(task, provider=there))
         except BaseException:
             self.close()
             raise
         _starts.note(self, time.perf_counter() - began)
 
-    def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
         """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
-        return self._ask(("take", turn, not_before))
+        return self._ask(("take", turn, not_before, turns_before))
 
     def finish(self, error: ErrorFacts | None) -> None:
         """Ends the run."""
@@ -136,6 +148,8 @@ class NewProcess:
         """Hands something over, emits what came of it, and raises what it raised there."""
         try:
             answer = self._answer(pickle.dumps(what))
+            while answer.asks is not None:
+                answer = self._answer(pickle.dumps(self._answered(answer.asks)))
         except BaseException:
             self._process.kill()
             raise
@@ -149,6 +163,14 @@ class NewProcess:
             problem = ScriptMisfit if answer.is_misfit else ScriptBroken
             raise problem(answer.broken, answer.path)
         return answer.error
+
+    def _answered(self, call: Outgoing) -> HttpAnswer | CassetteMissed:
+        """Answers a model call of the process, or says why none is recorded."""
+        assert self._provider is not None
+        try:
+            return self._provider.answer(call)
+        except CassetteMissed as miss:
+            return CassetteMissed(str(miss))
 
     def _answer(self, what: bytes) -> _Answer:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -171,23 +193,48 @@ class NewProcess:
             ) from None
 
 
+class _Elsewhere:
+    """Who answers in the new process: the one that started it, which has the cassette."""
+
+    def __init__(self, asked: BinaryIO | None = None, out: BinaryIO | None = None) -> None:
+        self._asked, self._out = asked, out
+
+    def answer(self, call: Outgoing) -> HttpAnswer:
+        """Returns the answer; raises CassetteMissed where none is recorded."""
+        _write(self._out, _Answer(asks=call))
+        assert self._asked is not None
+        answer: HttpAnswer | CassetteMissed = pickle.load(self._asked)
+        if isinstance(answer, CassetteMissed):
+            raise answer
+        return answer
+
+
 def serve() -> None:
     """Answers the process that started this one, until it asks no more."""
     # What user code prints must not stand among the answers, nor may it read what is asked.
     asked, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    trace = Trace()
+    trace, busy = Trace(), Busy()
+    end_with(asked.fileno(), busy)
+    busy.now = True
     task: Task = pickle.load(asked)
+    if task.provider is not None:
+        task = msgspec.structs.replace(task, provider=_Elsewhere(asked, out))
     place = ("turns", len(task.before), "restart")
     here: list[Here] = []
-    _write(out, _came_of(lambda: here.append(Here(task, trace)), trace, place))
+    answer = _came_of(lambda: here.append(Here(task, trace)), trace, place)
+    busy.now = False  # Whoever reads the last answer goes away.
+    _write(out, answer)
     while here:
         try:
             name, *given = pickle.load(asked)
         except EOFError:
             break
-        _write(out, _came_of(partial(getattr(here[0], name), *given), trace, place))
+        busy.now = True
+        answer = _came_of(partial(getattr(here[0], name), *given), trace, place)
+        busy.now = False
+        _write(out, answer)
     for one in here:
         one.close()
     out.close()

@@ -14,17 +14,17 @@ import msgspec
 
 from simkit.adapters.hearing import Call
 from simkit.adapters.scribe import Scribe
-from simkit.adapters.taps import Listener
-from simkit.adapters.tool_traffic import foreign_type
 from simkit.adapters.toolbox import toolbox_at_work
 from simkit.cassettes import Cassette, Keying, Player
 from simkit.cassettes.encodings import decoded
+from simkit.cassettes.tool_calls import foreign_type
 from simkit.errors import PipelineError, SimkitError
 from simkit.execution.processes import Here, Task
 from simkit.messages import JsonValue
 from simkit.scenario.files import Prepared
 from simkit.trace import Trace
 from simkit.transports.gate import Decision, Forward
+from simkit.transports.taps import Listener
 from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.wire.values import Asked, Heard
 

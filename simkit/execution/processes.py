@@ -10,15 +10,18 @@ import msgspec
 
 from simkit.adapters.driver import CodeDriver, Script
 from simkit.adapters.gate import Answerer
+from simkit.adapters.program import ProgramDriver
 from simkit.events import ErrorFacts
 from simkit.messages import JsonValue
 from simkit.models.faults import FaultPlan, FaultyModel
+from simkit.models.recorded import Provider, RecordedModel
 from simkit.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.pipeline.model import Limits, Pipeline
-from simkit.ports import Driver, Sink, Store, UserTurn
+from simkit.ports import Driver, Sink, Store, TurnModel, UserTurn
 from simkit.runtime.compiled import compiled
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
+from simkit.runtime.speakers import speakers_of
 from simkit.runtime.sqlite_store import SqliteStore
 from simkit.runtime.stores import MemoryStore
 from simkit.scenario.apps import App
@@ -44,12 +47,16 @@ class Task(msgspec.Struct, frozen=True):
     """The project that has what is given to one; else the first turn's."""
     traffic: Answerer | None = None
     """Recorded or real traffic, for a pipeline that is code."""
+    provider: Provider | None = None
+    """Who answers the models of a declared pipeline, where no reply line does."""
 
 
 class Process(Protocol):
     """What takes turns."""
 
-    def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
         """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
 
     def finish(self, error: ErrorFacts | None) -> None:
@@ -72,14 +79,16 @@ class Here:
         self._driver = self._driver_of(task)
         self._driver.start(sink)
 
-    def take(self, turn: Turn, not_before: int) -> ErrorFacts | None:
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
         """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
         self._add(turn)
-        return self._driver.take(user_turn(turn, not_before))
+        return self._driver.take(user_turn(turn, not_before, turns_before))
 
     def restart(self) -> None:
         """Builds a pipeline that is code anew; raises ScriptBroken where nothing would be left."""
-        assert isinstance(self._driver, CodeDriver)
+        assert isinstance(self._driver, (CodeDriver, ProgramDriver))
         self._driver.restart()
 
     def check_rules(self) -> None:
@@ -116,12 +125,15 @@ class Here:
             ScriptedModel(self._replies, {}, {}, function_named),
             # A tool without a result runs for real, where the pipeline itself calls it.
             ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
-            lambda place, agent: agent in self._replies[place],
+            self._has_lines,
             lambda: agents_in(self._replies),
             limits_of(Limits(), scenario), self._plan(scenario), given,
             stubs=lambda place: self._results[place], logs=scenario.claims_logs,
         )  # fmt: skip
-        return CodeDriver(app, script, task.traffic)
+        return (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
+
+    def _has_lines(self, place: int, agent: str) -> bool:
+        return agent in self._replies[place]
 
     def _plan(self, scenario: Scenario) -> FaultPlan:
         return FaultPlan(self._faults, scenario.faults, scenario.seed)
@@ -132,14 +144,18 @@ class Here:
         ready = compiled(pipeline)
         functions = ready.functions
         # Their lists grow with every turn.
-        script = ScriptedModel(self._replies, ready.tool_args, ready.schemas, functions.named)
+        model: TurnModel = ScriptedModel(
+            self._replies, ready.tool_args, ready.schemas, functions.named
+        )
+        if task.provider is not None:
+            model = RecordedModel(model, self._has_lines, speakers_of(ready), task.provider)
         return NativeDriver(
             ready,
             scenario=task.prepared.item.name,
             seed=scenario.seed,
             start=scenario.start,
             given=given,
-            model=FaultyModel(script, self._plan(scenario)),
+            model=FaultyModel(model, self._plan(scenario)),
             tools=ScriptedTools(
                 self._results,
                 shared_results,
@@ -185,7 +201,7 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
     return results, canonical({**given, **prepared.scenario.given.state})
 
 
-def user_turn(turn: Turn, not_before: int = 0) -> UserTurn:
+def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:
     """Returns what a scenario's turn begins with."""
     user = turn.user
     text, value = "", None
@@ -197,7 +213,9 @@ def user_turn(turn: Turn, not_before: int = 0) -> UserTurn:
     elif user is not None:
         value = canonical(user.json_)
         text = value if isinstance(value, str) else _json(value)
-    return UserTurn(text, value, resumes, turn.session, turn.project, not_before)
+    return UserTurn(
+        text, value, resumes, turn.session, turn.project, not_before, turns_before
+    )  # fmt: skip
 
 
 def _json(value: JsonValue) -> str:

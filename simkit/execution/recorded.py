@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from simkit.adapters.traffic import Mode, Terms, Traffic
 from simkit.cassettes import Keying, absent, load
+from simkit.cassettes.traffic import Mode, Terms, Traffic
 from simkit.errors import ReferenceInvalid
-from simkit.scenario.apps import CassetteOptions
+from simkit.scenario.apps import App, CassetteOptions
 from simkit.scenario.files import Prepared
 from simkit.words import counted
 
@@ -78,11 +78,17 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
     scenario, document = prepared.scenario, prepared.document
     options = scenario.cassette
     assert isinstance(options, CassetteOptions)
-    redactor = scenario.record.redactor(os.environ)
+    redactor = prepared.redactor(os.environ)
     try:
         keying = Keying(redactor, scenario.record.volatile, scenario.record.capture)
     except ReferenceInvalid as problem:
         raise document.error(("record",), str(problem)) from None
+    if scenario.record.tools and not isinstance(prepared.pipeline, App):
+        raise document.error(
+            ("record", "tools"), "tools of a declared pipeline are not recorded: they are answered",
+            advice="`tool_results` say what they return; else their functions are called.",
+            key=True,
+        )  # fmt: skip
     for number, tool in enumerate(scenario.record.tools):
         if tool not in scenario.app.tools:
             raise document.error(

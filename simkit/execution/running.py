@@ -10,8 +10,10 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
+from simkit.adapters.traffic import GatedTraffic
 from simkit.errors import LimitExceeded, ScriptMisfit
 from simkit.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
+from simkit.execution.answering import Answering
 from simkit.execution.elsewhere import NewProcess
 from simkit.execution.processes import Here, Process, Task, is_code, kept_in
 from simkit.execution.recorded import REPLAY, Recording, traffic_of
@@ -35,11 +37,13 @@ class Execution:
         is_apart: bool = False,
         given_project: str | None = None,
         recording: Recording = REPLAY,
+        numbers: Sequence[int] = (),
     ) -> None:
         """``prepared`` says everything but the turns. A run must be durable to be restarted.
 
         One that is apart has a process of its own, on which what modules keep of other runs has no
         influence. ``given_project`` has what is given to a project; else it is the first turn's.
+        ``numbers`` are those of its turns in the scenario, where they are not all of them.
         """
         self.trace = Trace()
         """What has happened so far."""
@@ -51,9 +55,12 @@ class Execution:
         """Whether it takes no other turn, whatever is claimed."""
         self.misfits: tuple[Misfit, ...] = ()
         """What the scenario says and the pipeline does not do."""
+        self._numbers = numbers
         self.is_durable = is_durable or kept_in(prepared) == "sqlite"
         self.traffic = traffic_of(prepared, recording)
         """The scenario's cassette at work, if it has one."""
+        if self.traffic is not None:
+            self.traffic.turns = numbers
         held, self._last = ExitStack(), ExitStack()
         # Whoever leads a conversation may forget it.
         self._leave = weakref.finalize(self, held.close)
@@ -62,10 +69,22 @@ class Execution:
             folder = held.enter_context(TemporaryDirectory(prefix="simkit-"))
             file = str(Path(folder) / "store.sqlite")
         held.enter_context(self._last)
-        self._task = Task(prepared, file, (), given_project, self.traffic)
+        self._task = Task(prepared, file, (), given_project, *self._doors(prepared, held))
         process = NewProcess if is_apart else Here
         self._process: Process = process(self._task, self.trace)
         self._last.callback(self._process.close)
+
+    def _doors(
+        self, prepared: Prepared, held: ExitStack
+    ) -> tuple[GatedTraffic | None, Answering | None]:
+        """Returns who answers beside the script: of code at its gate, else models themselves."""
+        if self.traffic is None:
+            return None, None
+        if is_code(prepared):
+            return GatedTraffic(self.traffic), None
+        answering = Answering(self.traffic)
+        held.callback(answering.close)
+        return None, answering
 
     def __enter__(self) -> Execution:
         return self
@@ -96,7 +115,8 @@ class Execution:
         """
         try:
             self._begin_anew(turn)
-            self.error = self._process.take(turn, not_before)
+            before = self._numbers[len(self.turns)] - 1 if self._numbers else None
+            self.error = self._process.take(turn, not_before, before)
             self.turns.append(turn)
         except LimitExceeded as problem:
             self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
@@ -144,13 +164,22 @@ class Execution:
     def finish(self) -> Trace:
         """Ends the run; returns everything that happened in it."""
         self._process.finish(self.error)
-        if self.misfits:
+        left = self._left_of_recording()
+        if self.misfits or left:
             ended = self.trace.events.pop()
             assert isinstance(ended, RunFinished)
-            self.trace.emit(msgspec.structs.replace(ended, misfits=self.misfits))
+            self.trace.emit(msgspec.structs.replace(ended, misfits=self.misfits, **left))
         self.is_over = True
         self.close()
         return self.trace
+
+    def _left_of_recording(self) -> dict[str, tuple[str, ...]]:
+        """Returns what a declared pipeline's cassette had for nothing, or for something else."""
+        if self._task.provider is None or self.traffic is None or self.error is not None:
+            return {}
+        return {
+            "unplayed": tuple(self.traffic.unplayed()), "drifted": tuple(self.traffic.drifted()),
+        }  # fmt: skip
 
     def close(self) -> None:
         """Lets go of everything but the trace."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from simkit.adapters.driver import Script
 from simkit.adapters.served import ServedRun
+from simkit.adapters.traffic import GatedTraffic
 from simkit.execution.processes import limits_of, shared_of, user_turn
 from simkit.execution.recorded import REPLAY, traffic_of
 from simkit.models.faults import FaultPlan
@@ -22,22 +23,37 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 
 
 def served(prepared: Prepared, sink: Sink) -> ServedRun:
-    """Returns a scenario's run as a program that simkit does not run will ask for it."""
+    """Returns a scenario's run as a program that simkit does not run will ask for it.
+
+    Raises SourceError for what waits for the reply of an earlier turn.
+    """
     scenario, subject = prepared.scenario, prepared.pipeline
+    for place in prepared.waiting:
+        raise prepared.document.error(
+            ("turns", place) if place >= 0 else ("expect",),
+            "a served program takes its turns by itself: what waits for an earlier reply is "
+            "not filled in", advice="Write the reply out instead of `${turns[…].reply}`.",
+        )  # fmt: skip
     limits = limits_of(Limits() if isinstance(subject, App) else subject.limits, scenario)
     app = subject if isinstance(subject, App) else _as_app(subject, prepared)
     replies = [turn.replies for turn in scenario.turns]
+    shared, given = shared_of(prepared)
     script = Script(
         prepared.item.name, scenario.seed, scenario.start,
         ScriptedModel(replies, {}, {}, function_named),
-        # Served programs carry their tools out themselves.
-        ScriptedTools([{} for _ in replies], {}, {}, lambda name, args: None),
+        # Most served programs carry their tools out themselves; some ask what is scripted.
+        ScriptedTools(
+            [turn.tool_results for turn in scenario.turns], shared, {}, lambda name, args: None
+        ),
         lambda place, agent: agent in replies[place], lambda: agents_in(replies),
         limits, FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
+        given,
     )  # fmt: skip
     turns = [user_turn(turn) for turn in scenario.turns]
     ends = () if isinstance(subject, App) else _ending_on_tools(subject)
-    return ServedRun(app, script, turns, sink, traffic_of(prepared, REPLAY), ends)
+    traffic = traffic_of(prepared, REPLAY)
+    others = GatedTraffic(traffic) if traffic is not None else None
+    return ServedRun(app, script, turns, sink, others, ends)
 
 
 def silent_turns(prepared: Prepared) -> list[bool]:
@@ -58,8 +74,9 @@ def unused_of(prepared: Prepared) -> Iterator[str]:
     tools = dict.fromkeys((*shared, *(tool for turn in turns for tool in turn.tool_results)))
     if tools:
         yield (
-            f"`tool_results` ({', '.join(tools)}) are not used: the program carries its tools out "
-            "itself. What they return is seen in its next request; claim it under `tool_calls`."
+            f"`tool_results` ({', '.join(tools)}) are used where the program asks for them, with "
+            "POST /simkit/tool. Else it carries its tools out itself; what they return is seen in "
+            "its next request, and claimed under `tool_calls`."
         )
     options = prepared.pipeline.options if isinstance(prepared.pipeline, App) else AppOptions()
     said = [key for key in ("setup", "call", "fresh", "tools") if key in options.model_fields_set]

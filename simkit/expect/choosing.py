@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from simkit.expect.claims import Writer, listed, no_place
 from simkit.expect.findings import Finding
+from simkit.expect.misspelt import meant_agent
 from simkit.expect.scope import Path, Scope
 from simkit.matching.polarity import Polarity
 from simkit.messages import ABSENT
@@ -218,7 +219,8 @@ def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
     runs = run_ids(agent, scope.runs, calls)
     if not -len(runs) <= run < len(runs):
         if not runs:
-            return f"agent {agent!r} did not run {scope.words}"
+            meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+            return f"agent {agent!r} did not run {scope.words}{meant}"
         times = "once" if len(runs) == 1 else f"{len(runs)} times"
         return f"agent {agent!r} ran {times} {scope.words}, {no_place(run, len(runs))}"
     place = run % len(runs)

@@ -111,6 +111,8 @@ class Writer:
         breaks: bool = False,
     ) -> Finding:
         """Returns a finding at a claim; ``at`` leads further, to what inside it does not hold."""
+        which = self._document.repetition(path)
+        what = f"{what}, {which}" if which else what
         return Finding(
             CLAIM, "E", what, self._document.position((*path, *at)), (*path, *at), turn, agent,
             call, tuple(differences), tuple(context), self._around(path, at), fix, breaks,

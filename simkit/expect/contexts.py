@@ -17,6 +17,7 @@ from simkit.expect.choosing import (
 )
 from simkit.expect.claims import Writer, listed, no_place
 from simkit.expect.findings import Finding
+from simkit.expect.misspelt import meant_agent
 from simkit.expect.observing import not_observable, unobservable_in_context
 from simkit.expect.provenance import (
     around,
@@ -127,7 +128,8 @@ def _why_no_call(scope: Scope, agent: str) -> str:
     mine = [run for run in scope.runs if run.agent == agent]
     if mine and all(run.status == "stood_in" for run in mine):
         return f"{what}: a `before` rule stood in for its model"
-    return f"{what}; those that did: {listed(list(scope.calls))}"
+    meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+    return f"{what}; those that did: {listed(list(scope.calls))}{meant}"
 
 
 def _what(claim: Claim[CallView]) -> str:

@@ -7,7 +7,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from simkit.lint_catalogue import LINTS
 from simkit.messages import JsonValue
+from simkit.source import near
 
 CLAIM: Final = "claim"
 """The id of findings that are no lint."""
@@ -56,6 +58,25 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     def place_and_what(self) -> str:
         """What those that follow from it name it by."""
         return f"{self.where}: {self.what}"
+
+
+class Found(tuple[Finding, ...]):
+    """Findings, of which one may ask by a lint's id whether it is among them."""
+
+    __slots__ = ()
+
+    def __contains__(self, wanted: object) -> bool:
+        return self.count(wanted) > 0
+
+    def count(self, wanted: object) -> int:
+        """Returns how many there are of a lint, or how often there is this finding."""
+        if not isinstance(wanted, str):
+            return super().count(wanted)
+        if wanted not in (CLAIM, *LINTS):
+            nearest = near(wanted, LINTS)
+            hint = f"; did you mean `{nearest}`?" if nearest else ""
+            raise ValueError(f"unknown lint `{wanted}`{hint}")
+        return sum(one.id == wanted for one in self)
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False):

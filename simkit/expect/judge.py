@@ -12,7 +12,7 @@ from simkit.errors import PatternTooSlow, SourceError
 from simkit.expect.claims import Writer
 from simkit.expect.contexts import check_contexts
 from simkit.expect.endings import check_endings, ended_by, turns_left
-from simkit.expect.findings import CLAIM, Finding, Hit
+from simkit.expect.findings import CLAIM, Finding, Found, Hit
 from simkit.expect.following import with_causes
 from simkit.expect.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
 from simkit.expect.lints import all_lints, run_lints
@@ -69,6 +69,10 @@ class Judgement(msgspec.Struct, frozen=True):
     passed_over: tuple[Finding, ...] = ()
     """Claims that were not looked at: what they need is declared unseen."""
 
+    def __post_init__(self) -> None:
+        for name in ("findings", "warnings", "noted", "passed_over"):
+            msgspec.structs.force_setattr(self, name, Found(getattr(self, name)))
+
     @property
     def passed(self) -> bool:
         """Whether every claim and lint held."""
@@ -118,13 +122,15 @@ def judge_seen(
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
     scopes = _scopes(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
-    seen = [*hits, *vacuous_claims(claims, view, writer)]
+    claimed = [
+        finding for scope in scopes
+        for finding in (*_checked(scope, writer), *check_satisfies(scope, writer, view, find))
+    ]  # fmt: skip
+    unheld = [one.path for one in (*claimed, *writer.passed_over)]
+    seen = [*hits, *vacuous_claims(claims, view, writer, unheld)]
     by_turn = HitsByTurn(seen, scopes)
     sorted_ = sorted_hits(by_turn, scenario.lints, writer)
-    findings = list(check_endings(scenario, view, sorted_, writer))
-    for scope in scopes:
-        findings += _checked(scope, writer)
-        findings += check_satisfies(scope, writer, view, find)
+    findings = [*check_endings(scenario, view, sorted_, writer), *claimed]
     findings += check_lint_claims(scopes, by_turn, writer)
     if len(places) == len(scenario.turns) == len(view.turns):
         findings += check_waivers(scenario.lints, hits, writer)

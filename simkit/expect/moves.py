@@ -10,17 +10,16 @@ from simkit.expect.claims import LINES_MAX, Writer, first_lines, listed
 from simkit.expect.findings import Finding
 from simkit.expect.scope import Scope, event_fields, log_fields
 from simkit.matching import Mismatch
+from simkit.matching.compiling import is_operator
 from simkit.paths import head_of
 from simkit.words import short
 
-_HANDED_ON: Final = (
-    "$has", "$in_order", "$unordered", "$each", "$not", "$either", "$all", "$in",
-)  # fmt: skip
-"""Operators whose operands hold of handoffs, or of lists of them."""
+_ENDS: Final = ("outcome", "reason")
+"""What an element says of how its request ended; a reason has only what was rejected."""
 
 
 def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    """Requests to pass control, in order; what is not said to be rejected must be made."""
+    """Requests to pass control, in order; those of a plain list are made where it does not say."""
     found = [handoff.fields() for handoff in scope.handoffs]
     wanted = _made_by_default(scope.expect.handoffs)
     if not writer.misses(wanted, found):
@@ -34,14 +33,32 @@ def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 
 def _made_by_default(wanted: Any) -> Any:
-    """Returns the matcher in which every handoff that does not say its outcome is made."""
-    if isinstance(wanted, (list, tuple)):
-        return [_made_by_default(one) for one in wanted]
-    if not isinstance(wanted, Mapping):
+    """Returns the claim in which what a plain list names without an end is made.
+
+    Inside of operators nothing is added: what is denied with an outcome that nobody wrote is
+    denied of less than it says.
+    """
+    if not isinstance(wanted, (list, tuple)):
         return wanted
-    inner = {k: _made_by_default(v) if k in _HANDED_ON else v for k, v in wanted.items()}
-    names_fields = any(not key.startswith("$") for key in wanted)
-    return {**inner, "outcome": wanted.get("outcome", "made")} if names_fields else inner
+    return [
+        {**one, "outcome": "made"} if _is_named(one) and not _says_end(one) else one
+        for one in wanted
+    ]
+
+
+def _is_named(wanted: Any) -> bool:
+    """Whether an element names fields of a handoff beside its operators."""
+    return isinstance(wanted, Mapping) and any(not is_operator(key) for key in wanted)
+
+
+def _says_end(wanted: Any) -> bool:
+    """Whether a matcher of one handoff says, in an operator too, how its request ended."""
+    if isinstance(wanted, (list, tuple)):
+        return any(_says_end(one) for one in wanted)
+    return isinstance(wanted, Mapping) and any(
+        _says_end(inner) if is_operator(key) else head_of(key) in _ENDS
+        for key, inner in wanted.items()
+    )
 
 
 def _handoff_line(handoff: Mapping[str, Any]) -> str:

@@ -18,10 +18,12 @@ from simkit.expect.choosing import (
 )
 from simkit.expect.claims import Writer, differences, first_lines, listed, no_place
 from simkit.expect.findings import Finding
+from simkit.expect.misspelt import meant_agent
 from simkit.expect.observing import claims_of, is_unknown_input, not_observable, unobservable_in_run
 from simkit.expect.scope import Scope
 from simkit.matching.polarity import polarity_of
 from simkit.matching.values import Said
+from simkit.messages import value_said
 from simkit.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
 from simkit.views import RunView
 from simkit.words import counted, short
@@ -176,7 +178,9 @@ def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
     for run in scope.runs:
         mine.setdefault(run.agent, []).append(run)
     if agent != ALL_AGENTS and agent not in mine:
-        return f"agent {agent!r} did not run {scope.words}; those that did: {listed(list(mine))}"
+        meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+        ran = f"those that did: {listed(list(mine))}{meant}"
+        return f"agent {agent!r} did not run {scope.words}; {ran}"
     chosen = mine if agent == ALL_AGENTS else {agent: mine[agent]}
     groups = [
         Group(name, runs, noun="run") for name, runs in chosen.items()
@@ -253,7 +257,7 @@ def _distance(claim: Claim[RunView], writer: Writer) -> float:
 def _value(run: RunView, name: str) -> Any:
     if name != "reply":
         return getattr(run, name)
-    return None if run.message is None else Said(run.message.content, run.message.data)
+    return None if run.message is None else Said(run.message.content, value_said(run.message))
 
 
 _RUNS: Final[Check[RunView]] = Check(

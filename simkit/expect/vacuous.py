@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit import events as e
@@ -11,13 +11,16 @@ from simkit.expect.claims import Writer
 from simkit.expect.feasible import Candidates
 from simkit.expect.findings import Hit
 from simkit.expect.observing import claims_of
+from simkit.expect.occurring import Occurring, kind_of
 from simkit.expect.scope import Path
-from simkit.expect.searching import NAMES, has_alternatives
-from simkit.matching import Matcher, patterns_of
+from simkit.expect.searching import has_alternatives
+from simkit.matching import patterns_of
+from simkit.matching.polarity import polarity_of
 from simkit.matching.rendering import line
 from simkit.messages import ABSENT, Message
 from simkit.paths import as_text
 from simkit.scenario.claims import Expect
+from simkit.scenario.selecting import SOME, selected
 from simkit.source import path_text
 from simkit.views import View
 
@@ -28,45 +31,78 @@ _NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 
 
 def vacuous_claims(
-    claims: Iterable[tuple[Path, int, Expect]], view: View, writer: Writer
+    claims: Iterable[tuple[Path, int, Expect]],
+    view: View,
+    writer: Writer,
+    unheld: Collection[Path] = (),
 ) -> Iterator[Hit]:
-    """Yields the `excludes` and `$not` whose pattern occurs nowhere in the trace."""
+    """Yields the `excludes` and `$not` whose pattern occurs nowhere in the trace.
+
+    ``unheld`` are the places of claims that do not hold, or were not looked at: of those it is
+    no news that they prove nothing.
+    """
     search, candidates = _Search(view, writer), Candidates(view)
     for path, turn, expect in claims:
-        for where, matcher, is_message in _negatives(path, expect):
-            inner = where[len(path) :]
-            if not search.could_hold(matcher, is_message, turn):
-                what = f"nothing in the trace matches {line(matcher)}"
-            elif not is_message and not candidates.could_be(matcher, inner[:-1], turn):
-                what = f"no value of this claim in the trace could match {line(matcher)}"
-            else:
-                continue
-            what = f"{path_text(inner)}: {what}, so its absence proves nothing"
-            yield Hit("RUN-03", what, turn, path=where)
+        for inner, matcher in _negatives(expect):
+            what = _why_vacuous(search, candidates, matcher, inner, turn)
+            if what and not any(_is_of_claim(one, path, inner) for one in unheld):
+                what = f"{path_text(inner)}: {what}, so its absence proves nothing"
+                yield Hit("RUN-03", what, turn, path=(*path, *inner))
 
 
-def _negatives(path: Path, expect: Expect) -> Iterator[tuple[Path, Any, bool]]:
+def _why_vacuous(
+    search: _Search, candidates: Candidates, matcher: Any, inner: Path, turn: int
+) -> str:
+    """Returns why what stands at a place under `expect` could not be there; empty if it could."""
+    if not polarity_of(matcher).affirms:
+        return ""  # Who denies a denial affirms.
+    is_message = _is_excludes(inner)
+    place = inner if is_message else inner[:-1]
+    if not search.could_hold(matcher, place, turn):
+        return f"nothing in the trace matches {line(matcher)}"
+    if not is_message and not candidates.could_be(matcher, place, turn):
+        return f"no value of this claim in the trace could match {line(matcher)}"
+    return ""
+
+
+def _is_excludes(inner: Path) -> bool:
+    return inner[0] == "context" and inner[2] == "excludes"
+
+
+def _is_of_claim(found: Path, path: Path, inner: Path) -> bool:
+    """Whether a finding is of the claim in which a pattern stands, or of more than that claim."""
+    size = 1
+    if inner[0] in ("context", "runs"):
+        is_any = selected(str(inner[1])).which == SOME  # Its claims hold of one call, or none does.
+        size = 2 if is_any else 4 if inner[2] in ("includes", "excludes") else 3
+    claim = (*path, *inner[:size])
+    shared = min(len(found), len(claim))
+    return shared > len(path) and found[:shared] == claim[:shared]
+
+
+def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
     for key, context in expect.context.items():
         for place, matcher in enumerate(context.excludes or ()):
-            yield (*path, "context", key, "excludes", place), matcher, True
+            yield ("context", key, "excludes", place), matcher
         for name, matcher in context.claimed().items():
-            yield from _nots((*path, "context", key, name), matcher)
+            if name != "excludes":
+                yield from _nots(("context", key, name), matcher)
     for key, run in expect.runs.items():
         for name, matcher in claims_of(run):
-            yield from _nots((*path, "runs", key, name), matcher)
+            yield from _nots(("runs", key, name), matcher)
     written = expect.model_fields_set
     for name in _CLAIMS:
         if name in written:
-            yield from _nots((*path, name), getattr(expect, name))
+            yield from _nots((name,), getattr(expect, name))
 
 
-def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any, bool]]:
+def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
     if isinstance(matcher, str):
         return
     if isinstance(matcher, Mapping):
         for key, value in matcher.items():
             if key == "$not":
-                yield (*path, key), value, False
+                yield (*path, key), value
             elif key != "$schema":
                 yield from _nots((*path, key), value)
     elif isinstance(matcher, (list, tuple)):
@@ -75,38 +111,32 @@ def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any, bool]]:
 
 
 class _Search:
-    """Looks for patterns, each once, in all that was said, made, written and given."""
+    """Looks for patterns in all that was said, made, written and given."""
 
     def __init__(self, view: View, writer: Writer) -> None:
-        self._view, self._writer = view, writer
-        self._found: dict[tuple[bytes, bool], bool] = {}
+        self._view = view
+        self._occurring = Occurring(view, writer)
         self._texts: list[str] = []
         self._whole = ""
 
-    def could_hold(self, matcher: Any, is_message: bool, turn: int) -> bool:
-        """Whether the pattern occurs; where it has no text of its own, a message must match."""
-        encoded, compiled = self._writer.matchers.of(matcher)
-        key = encoded, is_message
-        if key not in self._found:
-            self._found[key] = self._looked_for(matcher, key, compiled, turn)
-        return self._found[key]
+    def could_hold(self, matcher: Any, path: Path, turn: int) -> bool:
+        """Whether the texts of a pattern occur, or something of its own kind matches it.
 
-    def _looked_for(
-        self, matcher: Any, key: tuple[bytes, bool], compiled: Matcher, turn: int
-    ) -> bool:
-        is_message = key[1]
-        content = _pattern(matcher, NAMES if is_message else ())
+        ``path`` leads from `expect` to it. Names are no texts: where nothing else is asked for,
+        something must match.
+        """
+        kind = kind_of(path)
+        names = kind.names if kind is not None else ()
+        is_of_names = kind is not None and kind.is_of_names
+        content = ABSENT if is_of_names else _pattern(matcher, names)
         texts = () if content is ABSENT else patterns_of(content)
-        if not texts:
-            return not is_message or self._is_message(key[0], compiled)
-        occur = (self._occurs(text, turn) for text in texts)
-        return any(occur) if has_alternatives(matcher) else all(occur)
-
-    def _is_message(self, key: bytes, compiled: Matcher) -> bool:
-        calls = self._view.calls.values()
-        return any(compiled.holds(message) for message in self._view.messages.values()) or any(
-            self._writer.search.first(call.context, key, compiled) is not None for call in calls
-        )
+        if texts:
+            occur = (self._occurs(text, turn) for text in texts)
+            if any(occur) if has_alternatives(matcher) else all(occur):
+                return True
+        elif not names:
+            return True
+        return self._occurring.occurs(matcher, path)
 
     def _occurs(self, text: str, turn: int) -> bool:
         """Looks around the claim's turn first: most patterns are from there."""

@@ -20,8 +20,8 @@ _JOINING: Final = ("$all", "$either", "$in")
 _ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")
 _TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
 _NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
-_LISTS: Final = ("$each", "$has", "$in_order", "$unordered", "$len", "$contains")
-_MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains")
+_LISTS: Final = ("$each", "$has", "$in_order", "$unordered", "$len", "$contains", "$regex")
+_MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains", "$regex")
 
 
 class Kind(NamedTuple):
@@ -67,7 +67,7 @@ ROLE: Final = TEXT._replace(
     takes=lambda value: isinstance(value, str) and value in ROLE_ALIASES,
     advice="Roles are `system`, `user`, `assistant` and `tool`.",
 )
-_TEXT_FIELDS: Final = ("agent", "section", "id", "tool", "call_id", "what", "by")
+_TEXT_FIELDS: Final = ("agent", "section", "id", "tool", "call_id", "what", "by", "thinking")
 
 
 def list_of(element: Kind | None, noun: str) -> Kind:

@@ -11,12 +11,12 @@ from simkit.errors import MatcherError, ReferenceInvalid
 from simkit.matching.misses import Build, Miss, Misses, Path, prefixed
 from simkit.matching.rendering import NOTHING
 from simkit.matching.values import Said
-from simkit.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall
+from simkit.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
 from simkit.paths import Getter, getter, parse
 
 MESSAGE_FIELDS: Final = (
     *("role", "content", "text", "agent", "section", "calls", "id", "turn", "tool", "call_id"),
-    "data",
+    *("data", "thinking"),
 )
 DROPPED_FIELDS: Final = (*MESSAGE_FIELDS, "what", "by")
 CALL_FIELDS: Final = ("id", "name", "tool", "args", "to")
@@ -196,13 +196,13 @@ def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
         if entry.role is not None:
             if message.role != entry.role:
                 yield _other_role(entry, message.role)
-            for miss in entry.misses(Said(message.content, message.data)):
+            for miss in entry.misses(Said(message.content, value_said(message))):
                 yield prefixed("content", miss)
         elif entry.key == "role":
             for miss in entry.as_role(message.role):
                 yield prefixed("role", miss)
         elif entry.key == "content" or entry.key == "text":
-            for miss in entry.misses(Said(message.content, message.data)):
+            for miss in entry.misses(Said(message.content, value_said(message))):
                 yield prefixed(entry.key, miss)
         elif entry.first in fields:
             for miss in entry.misses(entry.get(value)):

@@ -97,7 +97,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "$contains": Operator(
         measures.contains,
-        "The text contains this, or all of these; of other values their JSON is searched.",
+        "The text of the value contains this, or all of these.",
         {"anyOf": [_NEEDLE, {"type": "array", "items": _NEEDLE, "minItems": 1}]},
         "affirms",
     ),
@@ -109,7 +109,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     ),
     "$regex": Operator(
         measures.regex,
-        "The regular expression is found somewhere in the text.",
+        "The regular expression is found somewhere in the text of the value.",
         {"type": "string", "format": "regex"},
         "regex",
     ),

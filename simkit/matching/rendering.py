@@ -12,6 +12,7 @@ import msgspec
 
 from simkit.matching.values import Said, is_list
 from simkit.messages import ABSENT, Dropped, Message, Null, ToolCall
+from simkit.words import parted_at
 
 LINE_MAX: Final = 120
 """Characters of one rendering."""
@@ -42,11 +43,7 @@ def differing(one: str, other: str) -> tuple[str, str]:
     """Returns two texts, quoted; long ones are cut around the first character that differs."""
     if len(one) <= LINE_MAX and len(other) <= LINE_MAX:
         return _quoted(one), _quoted(other)
-    parted = next(
-        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
-    start = max(0, parted - _BEFORE)
+    start = max(0, parted_at(one, other) - _BEFORE)
     return _window(one, start), _window(other, start)
 
 

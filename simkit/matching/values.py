@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from simkit.json_schema import is_array, is_number, is_object
-from simkit.messages import ABSENT, Dropped, Message, Null, ToolCall
+from simkit.messages import ABSENT, Dropped, Message, Null, ToolCall, thinking_of
 from simkit.paths import as_text
 
 
@@ -58,29 +58,29 @@ def text_of(value: Any) -> str | None:
 
 
 def searched_text(value: Any) -> str | None:
-    """Returns the text that ``$contains`` searches; None of what is absent."""
-    if value is ABSENT:
-        return None
-    if isinstance(value, Dropped):
-        value = value.message
-    if isinstance(value, ToolCall):
-        return f"{value.name} {as_text(value.args)}"
-    if isinstance(value, Message) and value.calls:
-        return "\n".join([value.content, *(f"{c.name} {as_text(c.args)}" for c in value.calls)])
-    if isinstance(value, Said):
-        return value.text
-    return as_text(structure_of(value))
+    """Returns the text that ``$contains`` searches; None of what has none."""
+    texts = texts_of(value)
+    return "\n".join(texts) if texts else None
 
 
 def texts_of(value: Any) -> list[str]:
-    """Returns the texts that ``$regex`` searches, each by itself: of a message its calls' too."""
-    text = text_of(value)
+    """Returns the text of a value, in the parts of which ``$regex`` searches each by itself.
+
+    A text is itself, a message its content, then each call's name and arguments, then its thinking,
+    since all of that is what a model reads; a call its name and then both; what is absent or null
+    has none. All else is its JSON on one line.
+    """
     if isinstance(value, Dropped):
         value = value.message
-    calls = value.calls if isinstance(value, Message) else ()
-    calls = (value,) if isinstance(value, ToolCall) else calls
-    said = [] if text is None else [text]
-    return [*said, *(f"{call.name} {as_text(call.args)}" for call in calls)]
+    if isinstance(value, ToolCall):
+        return [value.name, f"{value.name} {as_text(value.args)}"]
+    if isinstance(value, Message) and (value.calls or value.data is not None):
+        calls = (f"{call.name} {as_text(call.args)}" for call in value.calls)
+        return [value.content, *calls, *filter(None, (thinking_of(value),))]
+    text = text_of(value)
+    if text is not None:
+        return [text]
+    return [] if value is ABSENT or structure_of(value) is None else [as_text(value)]
 
 
 def structure_of(value: Any) -> Any:

@@ -145,9 +145,11 @@ class ScriptedModel:
         if not lines:
             others = ", ".join(name for name in self._lines if name != agent)
             hint = f" (the turn has replies for {others})" if others else ""
+            meant = near(agent, [name for name in self._lines if name not in self._calls])
+            hint += f": is `{meant}` meant for it?" if meant else ""
             return (
                 f"agent {agent!r} made a model call in turn {place + 1}, "
-                f"but the scenario has no reply for it{hint}.\n"
+                f"but the scenario has no reply for it{hint}{'' if meant else '.'}\n"
                 f"Add one under {where}, or expect another agent to run."
             )
         has = counted(len(lines), "reply", "replies")
@@ -167,7 +169,7 @@ class ScriptedModel:
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
-        elif isinstance(reply, Handoff):
+        if isinstance(reply, Handoff) or not answer.beside.is_nothing:
             answer = msgspec.structs.replace(answer, line=line.place)
         return answer
 
@@ -192,6 +194,7 @@ class ScriptedModel:
         return Answer(
             made_answer.reply, made_answer.usage or answer.usage,
             made_answer.latency_ms or answer.latency_ms, made_answer.chunks or answer.chunks,
+            beside=made_answer.beside,
         )  # fmt: skip
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
@@ -374,19 +377,6 @@ class ScriptedTools:
             f"{_called_with(args)}"
             f"Add one under turns[{self._place}].tool_results.{tool}."
         )
-
-
-def refuse_unwrapped(tool: str, answer: ToolReply) -> None:
-    """Raises ScriptBroken for one of several results where the tool returns a list each time."""
-    if answer.at is None or answer.error is not None or isinstance(answer.result, list):
-        return
-    shown = short(msgspec.json.encode(canonical(answer.result)).decode(), ARGUMENTS_MAX)
-    raise ScriptBroken(
-        f"tool {tool!r} returns a list, and its results answer one call each: this call would get "
-        f"{shown} alone.\nWrite `{tool}: {{returns: [{shown}]}}` for a list that answers every "
-        "call, or a list of lists for one call after the other.",
-        answer.at,
-    )
 
 
 def _called_with(args: JsonValue) -> str:

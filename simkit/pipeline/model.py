@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from simkit.matching import kinds
+from simkit.pipeline.models import DEFAULT, ModelOptions, Models
 from simkit.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
 from simkit.pipeline.waivers import Waivers
 from simkit.shape import (
@@ -411,6 +412,9 @@ class Pipeline(Written):
     """The agents by name."""
     tools: dict[str, Tool] = Field(default_factory=dict)
     """The tools by name."""
+    models: Models = Field(default_factory=dict)
+    """Agent, or `default`, to the model that is asked where a scenario has no reply lines but a
+    `cassette:`."""
     contracts: tuple[Contract, ...] = ()
     """The handoff types."""
     flow: Annotated[Flow, BeforeValidator(_flow)]
@@ -446,6 +450,10 @@ class Pipeline(Written):
             return getattr(agent, key)
         default = getattr(self.defaults, key, None)
         return default if default is not None else getattr(agent, key)
+
+    def model_of(self, name: str) -> ModelOptions | None:
+        """The model that answers for an agent; None where the file names none."""
+        return self.models.get(name) or self.models.get(DEFAULT)
 
     def recipe_of(self, name: str) -> Recipe:
         """An agent's recipe."""

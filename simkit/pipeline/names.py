@@ -19,6 +19,7 @@ from simkit.pipeline.model import (
     Rule,
     SupervisorFlow,
 )
+from simkit.pipeline.models import DEFAULT
 from simkit.pipeline.recipe import RESERVED, AgentFilter, FilterSpec, Item, Recall, Recipe
 from simkit.pipeline.root_names import (
     HANDOFF_FIELDS,
@@ -56,6 +57,7 @@ def check_pipeline(pipeline: Pipeline, document: Document) -> None:
     check.agent(pipeline.defaults, ("defaults",))
     for name, agent in pipeline.agents.items():
         check.agent(agent, ("agents", name))
+    check.models()
     check.contracts()
     check.flow()
 
@@ -146,6 +148,17 @@ class _Check:
                     f"tool `{name}` reads a channel, so no function answers it",
                     advice="Keep `reads:` or `function:`.", key=True,
                 )  # fmt: skip
+
+    def models(self) -> None:
+        """Checks for whom models are named: agents, and none that is a function."""
+        agents = self.pipeline.agents
+        for name in self.pipeline.models:
+            path = ("models", name)
+            require(self.document, path, "agent", name, (*agents, DEFAULT), key=True)
+            if name in agents and agents[name].function is not None:
+                raise self.document.error(
+                    path, f"agent `{name}` is a function: no model answers for it", key=True
+                )
 
     # Agents
 

@@ -4,6 +4,7 @@
 stands in pieces is cut.
 """
 
+from simkit.redact.names import secrets_written_in
 from simkit.redact.redactor import Redactor
 
-__all__ = ["Redactor"]
+__all__ = ["Redactor", "secrets_written_in"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 NAMES: Final = (
     "access_token", "account_key", "api_key", "api_secret", "api_token", "auth_token",
@@ -25,8 +27,12 @@ KINDS: Final = {name.replace("_", ""): name for name in NAMES}
 """The names without the marks that join their words."""
 _UNMARKED: Final = str.maketrans("", "", "-_")
 
-_SECRET_ENDINGS: Final = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SECRET_ENDINGS: Final = (
+    "_KEY", "_TOKEN", "APIKEY", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET",
+)  # fmt: skip
 _SECRET_LENGTH_MIN: Final = 8
+_IS_NO_WORD: Final = re.compile(r"[0-9]|[a-z][A-Z]").search
+_PARTS: Final = re.compile(r"[^\s;,]+").findall
 
 
 def kind_of(key: str) -> str:
@@ -39,11 +45,58 @@ def is_secret_parameter(name: str) -> bool:
     return name.lower().translate(_UNMARKED) in PARAMETERS
 
 
+@lru_cache(maxsize=4096)
+def is_secret_variable(name: str) -> bool:
+    """Return whether a variable of the environment is secret by its name."""
+    name = name.upper()
+    return name == "TOKEN" or name.endswith(_SECRET_ENDINGS) or "API_KEY" in name
+
+
 def secrets_of(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables whose names say that they are secret."""
     for variable, value in environ.items():
-        name = variable.upper()
-        if len(value) >= _SECRET_LENGTH_MIN and (
-            name.endswith(_SECRET_ENDINGS) or "API_KEY" in name
-        ):
+        if len(value) >= _SECRET_LENGTH_MIN and is_secret_variable(variable):
             yield value
+
+
+def secrets_written_in(data: Any) -> Iterator[str]:
+    """Yield the secrets that a user has written into a document under names that say so.
+
+    What a mapping ``env`` holds is the environment's. Elsewhere a name is a key's, or a variable's
+    in capitals; and a value is a secret only if it is no word (``authorization: approved``), or
+    the word would be taken out of every text.
+    """
+    below: list[Any] = [data]
+    while below:
+        item = below.pop()
+        if isinstance(item, Mapping):
+            for name, value in item.items():
+                if isinstance(value, (Mapping, list, tuple)):
+                    below.append(value)
+                if name == "env" and isinstance(value, Mapping):
+                    yield from secrets_of(_texts(value))
+                elif isinstance(name, str) and _says_so(name):
+                    for one in value if isinstance(value, (list, tuple)) else (value,):
+                        yield from _secret_parts(one)
+        elif isinstance(item, (list, tuple)):
+            below += [one for one in item if isinstance(one, (Mapping, list, tuple))]
+
+
+def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:
+    return {
+        name: str(value)
+        for name, value in variables.items()
+        if isinstance(name, str) and isinstance(value, (str, int))
+    }
+
+
+@lru_cache(maxsize=4096)
+def _says_so(name: str) -> bool:
+    return bool(kind_of(name)) or (name.isupper() and is_secret_variable(name))
+
+
+def _secret_parts(value: Any) -> Iterator[str]:
+    """Yield ``abc123…`` of ``Bearer abc123…``."""
+    for part in _PARTS(str(value)) if isinstance(value, (str, int)) else ():
+        if len(part) >= _SECRET_LENGTH_MIN and _IS_NO_WORD(part) and "[redacted:" not in part:
+            yield part

@@ -59,14 +59,24 @@ def _branch(tree: Mapping[str, Any]) -> str:
 # Each begins with a literal, or with few first letters: that is what `re` is fast at.
 _LOWER: Final = bytes(range(256)).lower()
 _MATCHES: Final = [
-    (prefix, re.compile((EDGE + pattern).encode()).match)
+    (prefix.encode(), re.compile((EDGE + pattern).encode()).match)
     for prefixes, pattern in PREFIXED.values()
     for prefix in prefixes
 ]
-_ANY_PREFIX: Final = re.compile(_trie(prefix for prefix, _ in _MATCHES).encode()).search
+_FORWARD: Final = [one for one in _MATCHES if one[0][-1:].islower() or one[0][-1:].isdigit()]
+"""Prefixes are looked for by their end, which is rarer than their beginning; but for these."""
+_BACKWARD: Final = [one for one in _MATCHES if one not in _FORWARD]
+_ANY_PREFIX: Final = re.compile(_trie(prefix.decode() for prefix, _ in _FORWARD).encode()).search
+_ANY_PREFIX_BACK: Final = re.compile(
+    _trie(prefix.decode()[::-1] for prefix, _ in _BACKWARD).encode()
+).search
 _BY_PREFIX: Final = {
-    prefix.encode(): [match for short, match in _MATCHES if prefix.startswith(short)]
-    for prefix, _ in _MATCHES
+    prefix: [match for short, match in _FORWARD if prefix.startswith(short)]
+    for prefix, _ in _FORWARD
+}
+_BY_PREFIX_BACK: Final = {
+    prefix[::-1]: [(len(short), match) for short, match in _BACKWARD if prefix.endswith(short)]
+    for prefix, _ in _BACKWARD
 }
 """What keys begin with, and what then matches one: pictures in base64 hold each by chance."""
 _ANY_OF: Final = tuple(
@@ -103,14 +113,16 @@ class Redactor:
         environ: Mapping[str, str],
         variables: Iterable[str] = (),
         personal: Iterable[str] = (),
+        written: Iterable[str] = (),
     ) -> None:
         """``environ`` is read for the values of variables whose names say that they are secret.
 
         ``variables`` names more of them: their values are secret whatever they are called.
-        ``personal`` names what else is to go: ``email``, ``phone``.
+        ``personal`` names what else is to go: ``email``, ``phone``. ``written`` are values that
+        the user's files hold under such names.
         """
         named = {value for name in variables if (value := environ.get(name, ""))}
-        secrets = named.union(secrets_of(environ))
+        secrets = named.union(secrets_of(environ), written)
         forms = {form for secret in secrets for form in _forms_of(secret)}
         known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
         asked = {kind: PERSONAL[kind] for kind in personal}
@@ -269,6 +281,14 @@ class Redactor:
     def _text_line(self, line: bytes) -> bytes:
         return self.text(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
+    def texts(self, json: Any) -> Any:
+        """Returns the JSON value with every secret in its texts replaced, whatever the keys say."""
+        if isinstance(json, str):
+            return self.text(json)
+        if isinstance(json, Mapping):
+            return {key: self.texts(below) for key, below in json.items()}
+        return [self.texts(below) for below in json] if isinstance(json, (list, tuple)) else json
+
     def _item(self, item: Any, kind: str) -> Any:
         """``kind`` is the secret's name if the item stands under a secret key."""
         if isinstance(item, str):
@@ -318,6 +338,13 @@ def _shows_prefixed(line: bytes) -> bool:
     while found := _ANY_PREFIX(line, at):
         at = found.start()
         if any(match(line, at) for match in _BY_PREFIX[found[0]]):
+            return True
+        at += 1
+    backwards, at = line[::-1], 0
+    while found := _ANY_PREFIX_BACK(backwards, at):
+        at = found.start()
+        end = len(line) - at
+        if any(match(line, end - size) for size, match in _BY_PREFIX_BACK[found[0]]):
             return True
         at += 1
     return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from simkit.messages import Message
+from simkit.messages import Message, thinking_of
 from simkit.paths import as_text
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
 from simkit.views import CallView, ContextView, MadePart, View, run_ids
@@ -125,6 +125,8 @@ def _origin(message: Message, section: str = "") -> str:
 
 
 def _content_lines(message: Message) -> Iterator[str]:
+    if (thinking := thinking_of(message)) is not None:
+        yield from wrapped(thinking or "(hidden)", "      thinking: ", "        ")
     if message.content:
         yield from wrapped(message.content, "      ")
     for call in message.calls:

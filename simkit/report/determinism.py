@@ -10,6 +10,7 @@ from simkit.expect.findings import Finding
 from simkit.report.events import event_line
 from simkit.report.wording import WIDTH
 from simkit.trace import decoded
+from simkit.words import parted_at
 
 NOT_DETERMINISTIC: Final = "not-deterministic"
 BEFORE: Final = 3
@@ -64,11 +65,7 @@ def _readable(lines: Sequence[bytes], place: int) -> str:
 
 def _parting(one: str, two: str) -> tuple[str, str]:
     """The two encoded events, cut around the first character that differs."""
-    parted = next(
-        (at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b),
-        min(len(one), len(two)),
-    )
-    start = max(parted - LEAD, 0)
+    start = max(parted_at(one, two) - LEAD, 0)
     before = "…" if start else ""
     return before + _cut(one[start:], len("first:  ")), before + _cut(two[start:], len("second: "))
 

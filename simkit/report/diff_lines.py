@@ -24,7 +24,7 @@ from simkit.diff import (
 from simkit.messages import ABSENT, Message
 from simkit.report.events import event_line
 from simkit.report.wording import WIDTH, Paint, call_text, plain, value_text, wrapped
-from simkit.words import counted, short
+from simkit.words import counted, cut_both, short
 
 CALLS_MAX: Final = 20
 """Model calls that the text shows of one scenario; JSON holds all."""
@@ -199,9 +199,11 @@ def _changed_lines(one: Message, other: Message, paint: Paint) -> Iterator[str]:
         if span.is_equal:
             found.append(paint(f"= {counted(span.hi - span.lo, 'line')}", "quiet"))
             continue
-        for sign, lines in (
-            ("-", mine[span.lo : span.hi]), ("+", its[span.other_lo : span.other_hi])
-        ):  # fmt: skip
+        went, came = mine[span.lo : span.hi], its[span.other_lo : span.other_hi]
+        pairs = [cut_both(*pair, VALUE_MAX) for pair in zip(went, came, strict=False)]
+        went = [*(pair[0] for pair in pairs), *went[len(pairs) :]]
+        came = [*(pair[1] for pair in pairs), *came[len(pairs) :]]
+        for sign, lines in (("-", went), ("+", came)):
             for line in _clipped(lines, WIDTH - 10):
                 found.append(f"{signed(sign, paint)} {line}".rstrip())
     yield from found
@@ -256,6 +258,9 @@ def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
     """Yields where two values differ: on one line if it fits, else one below the other."""
     one, other = (None if value is ABSENT else _value(value) for value in (edit.one, edit.other))
     if one is not None and other is not None:
+        one, other = cut_both(one, other, VALUE_MAX)
+    one, other = (text and short_end(text, VALUE_MAX) for text in (one, other))
+    if one is not None and other is not None:
         line = f"{edit.at}: {one} → {other}"
         if len(line) <= WIDTH - 6:
             yield f"{edit.at}: {paint(one, 'bad')} → {paint(other, 'good')}"
@@ -268,8 +273,8 @@ def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
 
 def _value(value: Any) -> str:
     if isinstance(value, dict) and value.keys() >= {"role", "content"}:
-        return short(_spoken(value), VALUE_MAX)
-    return short_end(value_text(value), VALUE_MAX)
+        return " ".join(_spoken(value).split())
+    return value_text(value)
 
 
 def _spoken(said: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit import events as e
-from simkit.messages import Message
+from simkit.messages import Message, value_said
 from simkit.paths import as_text
 from simkit.report.wording import call_text, value_text
 from simkit.views import CallView, MadePart, View
@@ -143,8 +143,9 @@ class _Timeline:
             self._say(self._of_run(event), message)
 
     def _say(self, row: _Draft, message: Message) -> None:
-        if message.data is not None:
-            row.answered.append(value_text(message.data))
+        value = value_said(message)
+        if value is not None:
+            row.answered.append(value_text(value))
         elif message.content:
             row.answered.append(message.content)
         for call in message.calls:

@@ -16,6 +16,7 @@ from simkit.errors import (
     OutputInvalid,
     PipelineError,
     ScriptBroken,
+    unanswered_as,
 )
 from simkit.json_schema import place_text, schema_errors
 from simkit.messages import ABSENT, Message
@@ -47,7 +48,8 @@ class Activation:
         self.final: Message | None = None
         self.said: list[Message] = []
         self.tools = ToolUse(turn, given.agent)
-        self._usage = [0, 0]
+        self._usage: dict[str, int] = {}
+        self._thinking = ""
         self._model_calls = 0
         self._has_ended = False
         self._passing: Passing | None = None
@@ -211,8 +213,9 @@ class Activation:
         }
         if self.tools.timestamps:
             run["timestamps"] = self.tools.timestamps
-        if self._usage[0] or self._usage[1]:
-            run["usage"] = {"input_tokens": self._usage[0], "output_tokens": self._usage[1]}
+        if any(self._usage.values()):
+            usual = ("input_tokens", "output_tokens")
+            run["usage"] = {key: n for key, n in self._usage.items() if n or key in usual}
         return {**self.root, "run": run, "now": self.turn.clock.iso(self.turn.clock.now())}
 
     # A function agent
@@ -248,12 +251,13 @@ class Activation:
         parts, tokens = yield from self._assembled()
         while True:
             call, answer = self._ask(parts, tokens)
+            self._thinking = m.thinking_said(answer)
             if answer.latency_ms:
                 yield answer.latency_ms
             reply = answer.reply
             if answer.usage is not None:
-                self._usage[0] += answer.usage.input_tokens or 0
-                self._usage[1] += answer.usage.output_tokens or 0
+                for key, number in msgspec.structs.asdict(answer.usage).items():
+                    self._usage[key] = self._usage.get(key, 0) + (number or 0)
             if isinstance(reply, (m.Text, m.Structured)):
                 self._conclude(call, reply, answer.usage)
                 return
@@ -318,12 +322,12 @@ class Activation:
         context = ContextMessages(parts, self.said, self._reading.history_of)
         request = ModelRequest(
             agent.name, turn.number, self.id, call, agent.tools, agent.output,
-            context.messages, context.sections, self._read,
+            context.messages, context.sections, self._read, {}, agent.passes_to, turn.session,
         )  # fmt: skip
         try:
             answer = turn.model.answer(request)
         except PipelineError as problem:
-            turn.sink.emit(e.ModelFailed(*self.where(), call, "no_reply_line", 0, str(problem)))
+            turn.sink.emit(e.ModelFailed(*self.where(), call, *unanswered_as(problem)))
             raise
         if answer.fault:
             turn.sink.emit(e.FaultInjected(*self.where(), answer.fault))
@@ -343,7 +347,8 @@ class Activation:
         return message
 
     def replied(self, call: str, message: Message, kind: str, usage: m.Usage | None) -> None:
-        self.turn.sink.emit(e.ModelReplied(*self.where(), call, message.number, kind, usage))
+        where, thinking = self.where(), self._thinking
+        self.turn.sink.emit(e.ModelReplied(*where, call, message.number, kind, usage, thinking))
 
     def _conclude(self, call: str, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
         if isinstance(reply, m.Structured):

@@ -14,6 +14,7 @@ from simkit.context.tokens import Counter, counter_named
 from simkit.matching import Matcher, compile_matcher
 from simkit.pipeline.cast import hands_over, members_of, ways_of
 from simkit.pipeline.model import Contract, Limits, Pipeline, Rule
+from simkit.pipeline.models import ModelOptions
 from simkit.pipeline.recipe import Filter, items_of
 from simkit.references import Template
 from simkit.references import compile as compile_references
@@ -45,7 +46,7 @@ class CompiledAgent:
 
     __slots__ = (
         "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
-        "instructions", "name", "output", "parse", "passes_to", "reads_input", "returns",
+        "instructions", "model", "name", "output", "parse", "passes_to", "reads_input", "returns",
         "settings", "tools", "writes",
     )  # fmt: skip
 
@@ -68,7 +69,8 @@ class CompiledAgent:
         """The agents that its model may pass control to: declared, or by contract."""
         self.input = canonical(schema_of(agent.input, pipeline.schemas))
         self.output = canonical(schema_of(agent.output, pipeline.schemas))
-        self.settings = {"output": self.output} if self.output is not None else {}
+        self.model = pipeline.model_of(definition) if agent.function is None else None
+        self.settings = _settings(self.model, self.output)
         self.parse: str = pipeline.of_agent(definition, "parse")
         self.returns: str = pipeline.of_agent(definition, "returns")
         self.function: Callable[..., Any] | None = (
@@ -88,6 +90,12 @@ class CompiledAgent:
         self.writes: Template | None = compile_references(writes) if writes else None
         self.before = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "before") or ()]
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
+
+
+def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
+    """Returns what a model call is sent beside its context, as far as the file says it."""
+    said = {"model": model.name, **canonical(model.settings)} if model is not None else {}
+    return {**said, "output": output} if output is not None else said
 
 
 def _passes_to(name: str, agent: CompiledAgent, pipeline: Pipeline) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from msgspec.structs import replace
+
 from simkit import events as e
 from simkit.context.rendering import json_text, text_form
 from simkit.errors import NoRoute
@@ -124,12 +126,14 @@ class SupervisorFlow:
         last: Activation | None = None
         before = ""
         for agent, task in self._plan(turn.input):
-            if last is None:
-                words = text_form(task.resolve(turn.root()))
-                start = Start(agent, input=words, task=words)
-            else:
-                (start,) = yield from passed_on(turn, before, last, _next_step(agent, task))
-            last = yield from chain(turn, start)
+            start, root = Start(agent), turn.root()
+            if last is not None:
+                ended: list[Activation] = []
+                (start,) = yield from passed_on(turn, before, last, _next_step(agent, ended))
+                # Now that the handoff is made, the words see what its contract has written.
+                root = ended[-1].root_now()
+            words = text_form(task.resolve(root))
+            last = yield from chain(turn, replace(start, input=words, task=words))
             before = agent
 
     def _plan(self, said: Any) -> Iterator[tuple[str, Template]]:
@@ -141,9 +145,11 @@ class SupervisorFlow:
                 yield from steps
 
 
-def _next_step(agent: str, task: Template) -> Callable[[Activation], list[Start]]:
+def _next_step(agent: str, ended: list[Activation]) -> Callable[[Activation], list[Start]]:
+    """Finds the next step after a run that has ended, and notes that run."""
+
     def found(source: Activation) -> list[Start]:
-        words = text_form(task.resolve(source.root_now()))
-        return [Start(agent, input=words, task=words, after=(source.id,))]
+        ended.append(source)
+        return [Start(agent, after=(source.id,))]
 
     return found

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from simkit.controlled import World, imported_here
-from simkit.errors import FunctionFailed, FunctionMissing
+from simkit.errors import DirectoryGone, FunctionFailed, FunctionMissing
 from simkit.garbage import collected_meanwhile
 from simkit.transports.guards import guarded
 from simkit.transports.places import raised_at
@@ -43,7 +43,10 @@ def object_named(name: str) -> Any:
     The working directory can be imported from, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
-    here = str(Path.cwd())
+    try:
+        here = str(Path.cwd())
+    except OSError as problem:
+        raise DirectoryGone(problem.strerror) from None
     if here not in sys.path:
         sys.path.insert(0, here)
     try:

@@ -11,7 +11,7 @@ from simkit import events as e
 from simkit.context.history import Slice
 from simkit.context.tokens import tokens_of
 from simkit.errors import ModelError, ScriptBroken
-from simkit.messages import Fails, Message, Text
+from simkit.messages import Fails, Message, Text, thinking_said
 from simkit.ports import ModelRequest
 from simkit.runtime.branch import Branch
 from simkit.runtime.conversation import Summary, continues
@@ -22,8 +22,8 @@ from simkit.runtime.turn import Turn
 class Reading:
     """One run's reading of what was said before it."""
 
-    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_run", "_slices", "_state",
-                 "_turn", "latency_ms")  # fmt: skip
+    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_read", "_run", "_slices",
+                 "_state", "_turn", "latency_ms")  # fmt: skip
 
     def __init__(
         self,
@@ -40,6 +40,8 @@ class Reading:
         self._state, self._branch, self._log = state, branch, log
         self._slices: dict[str, Slice] = {}
         self._omit = ""
+        self._read: tuple[Sequence[Message], int] = ((), 0)
+        """What the last history reads, and where what is not settled begins there."""
         self.latency_ms = 0
         """Virtual time that summaries took."""
 
@@ -84,7 +86,7 @@ class Reading:
         found = reader.read(
             stream, source, settled, omit, self._turn.state.committed, conversation.sizes
         )
-        self._slices[section] = found
+        self._slices[section], self._read = found, (source, settled)
         return found
 
     def told(self) -> None:
@@ -112,7 +114,7 @@ class Reading:
         message = Message("system", text, agent=agent, section=slice_.shown.section)
         covers = max([last.number if last is not None else 0, *(one.number for one in fresh)])
         unshown = [conversation.sizes[self._omit][0]] if self._omit else []
-        behind = [*unshown, *(one.number for one in slice_.messages())]
+        behind = [*unshown, *(one.number for one in slice_.messages()), *self._not_seen(last)]
         missed = tuple(number for number in behind if number < covers)
         conversation.summaries[slice_.shown.stream] = Summary(message, covers, frozenset(missed))
         turn = self._turn
@@ -123,6 +125,20 @@ class Reading:
             )
         )  # fmt: skip
         return message
+
+    def _not_seen(self, last: Summary | None) -> list[int]:
+        """What was said since the user's last message and only later runs see.
+
+        Parallel branches say it: their numbers do not tell whether a run has seen their messages.
+        """
+        conversation = self._turn.conversation
+        source, settled = self._read
+        seen = {message.id for message in source[settled:]}
+        return [
+            message.number
+            for message in conversation.log[conversation.starts.get("log", 0) :]
+            if message.id not in seen and not (last is not None and last.covers(message.number))
+        ]
 
     def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
         turn = self._turn
@@ -144,7 +160,7 @@ class Reading:
         turn.sink.emit(e.ModelCalled(*where, call))
         request = ModelRequest(
             agent, turn.number, self._run, call, (), None,
-            lambda: shown, lambda: _by_section(shown), str,
+            lambda: shown, lambda: _by_section(shown), str, session=turn.session,
         )  # fmt: skip
         answer = turn.model.answer(request)
         self.latency_ms += answer.latency_ms
@@ -159,7 +175,9 @@ class Reading:
         said = turn.conversation.add(
             "assistant", answer.reply.text, agent=agent, run=self._run, branch=self._branch
         )
-        turn.sink.emit(e.ModelReplied(*where, call, said.number, "text", answer.usage))
+        turn.sink.emit(
+            e.ModelReplied(*where, call, said.number, "text", answer.usage, thinking_said(answer))
+        )
         return answer.reply.text
 
 

@@ -20,3 +20,51 @@ def schema_of(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
             raise Unsupported(f"`{schema}` is no pydantic model")
         return describe()
     return schema
+
+
+def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
+    """Returns a schema for somebody who does not know the named ones: they stand under `$defs`."""
+    used: dict[str, JsonValue] = {}
+    found = _pointing_inside(schema, named, used, "#")
+    done: dict[str, JsonValue] = {}
+    while left := [name for name in used if name not in done]:
+        for name in left:
+            done[name] = _pointing_inside(named[name], named, used, _defined(name))
+    if not done or not isinstance(found, dict):
+        return found
+    return {**found, "$defs": {**found.get("$defs", {}), **done}}
+
+
+def refers_inside(schema: JsonValue) -> bool:
+    """Whether parts of a schema refer to others of its parts, and so need it as a document."""
+    if isinstance(schema, list):
+        return any(map(refers_inside, schema))
+    if not isinstance(schema, dict):
+        return False
+    target = schema.get("$ref")
+    is_inside = isinstance(target, str) and target.startswith("#")
+    return is_inside or any(map(refers_inside, schema.values()))
+
+
+def _defined(name: str) -> str:
+    return f"#/$defs/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+def _pointing_inside(
+    value: JsonValue, named: Mapping[str, JsonValue], used: dict[str, JsonValue], at: str
+) -> JsonValue:
+    """Returns a schema that now stands at a place, with its references changed to suit."""
+    if isinstance(value, list):
+        return [_pointing_inside(one, named, used, at) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _pointing_inside(one, named, used, at) for key, one in value.items()}
+    target = value.get("$ref")
+    if isinstance(target, str):
+        name, _, pointer = target.partition("#")
+        if name in named:
+            used[name] = None
+            found["$ref"] = f"{_defined(name)}{pointer}"
+        elif not name:
+            found["$ref"] = f"{at}{pointer}"
+    return found

@@ -10,7 +10,7 @@ import msgspec
 from simkit import events as e
 from simkit.json_schema import place_text, schema_errors
 from simkit.messages import Calls, JsonValue, ToolCall, call_of
-from simkit.models.script import refuse_unwrapped
+from simkit.models.returned import refuse_unwrapped
 from simkit.ports import ToolReply
 from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps
@@ -84,8 +84,7 @@ class ToolUse:
         schema = self._turn.compiled.tool_returns.get(asked.name)
         if schema is None or reply.error is not None:
             return reply
-        if isinstance(schema, Mapping) and schema.get("type") == "array":
-            refuse_unwrapped(asked.name, reply)
+        refuse_unwrapped(asked.name, reply, schema, self._turn.compiled.schemas)
         for path, text in schema_errors(schema, reply.result, self._turn.compiled.schemas):
             error = f"the result of tool {asked.name!r}{place_text(path)}: {text}"
             return ToolReply(None, error, reply.latency_ms)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from simkit.matching import kinds
-from simkit.pipeline.model import Version
+from simkit.pipeline.model import Channel, Version
 from simkit.redact import Redactor
 from simkit.shape import (
     AS_MATCHER,
@@ -65,6 +66,10 @@ _NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "str
 
 def _names(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
+
+
+def _words(value: Any) -> Any:
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
 class HandoffTool(Written):
@@ -182,9 +187,9 @@ class RecordOptions(Written):
     tools: tuple[str, ...] = ()
     """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
 
-    def redactor(self, environ: Mapping[str, str]) -> Redactor:
-        """Return what takes the scenario's secrets out of all that is written."""
-        return Redactor(environ, self.secrets, self.personal)
+    def redactor(self, environ: Mapping[str, str], written: Iterable[str] = ()) -> Redactor:
+        """Return what takes secrets out of all that is written; ``written`` are those of files."""
+        return Redactor(environ, self.secrets, self.personal, written)
 
 
 class Implements(Written):
@@ -222,6 +227,25 @@ class CodePipeline(Written):
     """The declared pipelines whose scenarios hold on it too."""
 
 
+class ProgramPipeline(Written):
+    """A pipeline that is a program in a process of its own, in whatever language."""
+
+    version: Version
+    """The format's version: 1."""
+    pipeline: TextValue
+    """Its name."""
+    program: Annotated[tuple[TextValue, ...], BeforeValidator(_words), WithJsonSchema(_NAMES)]
+    """The command that starts it, in this file's folder: `node desk.mjs`, or a list of words."""
+    app: AppOptions = Field(default_factory=AppOptions)
+    """How it is run: `env` alone, since nothing of it is in this process."""
+    agents: Rules = Field(default_factory=dict)
+    """Which model calls are whose, where the program does not say it."""
+    channels: dict[str, Channel] = Field(default_factory=dict)
+    """The state that the program tells, and how its updates join it."""
+    implements: Implements | None = None
+    """The declared pipelines whose scenarios hold on it too."""
+
+
 class App(msgspec.Struct, frozen=True):
     """A pipeline that is somebody's own code, as a scenario names it."""
 
@@ -235,3 +259,9 @@ class App(msgspec.Struct, frozen=True):
     agents: Mapping[str, AgentRule]
     allow_hosts: tuple[str, ...] = ()
     implements: Implements | None = None
+    program: tuple[str, ...] = ()
+    """The command that starts it, where it is a program of its own; then it has no entry."""
+    channels: Mapping[str, Channel] = {}
+    """What such a program tells of its state."""
+    is_apart: bool = False
+    """It runs beside a run of its own: its modules are imported anew, at the time of that one."""

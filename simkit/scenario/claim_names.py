@@ -9,6 +9,7 @@ from simkit.errors import MatcherError
 from simkit.events import KINDS, AnyEvent
 from simkit.lint_catalogue import LINTS
 from simkit.matching.kinds import check_kind
+from simkit.messages import HANDOFF_PREFIX
 from simkit.paths import head_of
 from simkit.pipeline.recipe import FILTERS
 from simkit.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
@@ -25,7 +26,7 @@ from simkit.scenario.selecting import (
     selected,
 )
 from simkit.shape import ANYTHING, require
-from simkit.source import Document, SourcePath
+from simkit.source import Document, Open, SourcePath
 
 FEATURE_SUFFIX: Final = ".feature"
 HANDOFF_KEYS: Final = (*HANDOFF_FIELDS, "outcome", "reason")
@@ -33,6 +34,8 @@ TOOL_KEYS: Final = (
     "agent", "tool", "args", "asked", "result", "error", "call_id", "called_at", "returned_at",
 )  # fmt: skip
 LOG_KEYS: Final = ("level", "logger", "message", "error", "agent")
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+"""The levels of `logging`; code may have others."""
 EVENT_KEYS: Final = (
     "kind",
     *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
@@ -58,8 +61,9 @@ Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Coll
 class ClaimNames:
     """Checks the claims of one scenario against the names of its pipeline."""
 
-    def __init__(self, document: Document, known: Known) -> None:
-        self._document, self._known = document, known
+    def __init__(self, document: Document, known: Known, given: Any = None) -> None:
+        """``given`` is the state before the first turn: what was said there may name any tool."""
+        self._document, self._known, self._given = document, known, given
         self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
@@ -87,14 +91,17 @@ class ClaimNames:
             path = (*at, "model_calls", name)
             require(self._document, path, "agent", name, self._members, key=True)
         self._entries(expect.logs, (*at, "logs"), "field of a log record", LOG_KEYS, {
-            "agent": agent,
+            "agent": agent, "level": ("log level", Open(LOG_LEVELS)),
         })  # fmt: skip
         self._entries(expect.events, (*at, "events"), "field of an event", EVENT_KEYS, {
             "kind": ("event", KINDS), "agent": agent,
         })  # fmt: skip
-        findings = list(expect.findings or ())
-        self._entries(findings, (*at, "findings"), "", (), {
-            "id": ("lint", LINTS), "agent": agent,
+        self.check_findings(list(expect.findings or ()), (*at, "findings"))
+
+    def check_findings(self, matcher: Any, at: SourcePath) -> None:
+        """Raises SourceError for the first lint or agent in a matcher of findings that is none."""
+        self._entries(matcher, at, "", (), {
+            "id": ("lint", LINTS), "agent": ("agent", self._members),
         })  # fmt: skip
 
     # Contexts and runs
@@ -126,12 +133,12 @@ class ClaimNames:
         agent = ("agent", self._members)
         self._texts(claims.handoffs, (*at, "handoffs"), *agent)
         self._shares(claims.share, (*at, "share"), sections)
-        said: Values = {"agent": agent, "section": ("section", sections, elsewhere)}
-        for claim in ("messages", "includes", "excludes", *sections):
-            self._entries(claims.claimed().get(claim), (*at, claim), "", (), said)
+        said: Values = {"section": ("section", sections, elsewhere)}
+        for claim in ("messages", "includes", "excludes", "dropped", *sections):
+            self._messages(claims.claimed().get(claim), (*at, claim), said)
         self._entries(claims.dropped, (*at, "dropped"), "", (), {
-            "agent": agent, "what": ("kind of cut", DROPPED_WHAT),
-            "by": ("filter", self._filters()),
+            "what": ("kind of cut", DROPPED_WHAT),
+            "by": ("filter", filters_of(self._known)),
         })  # fmt: skip
         self._entries(claims.left_out, (*at, "left_out"), "", (), {
             "section": ("section", sections, elsewhere), "channel": ("channel", self._channels),
@@ -185,15 +192,12 @@ class ClaimNames:
         said = ", ".join(form.format(agent, noun) for form in forms)
         return f"Name the {'run' if is_run else 'call'}: {said}."
 
-    def _filters(self) -> Sequence[str]:
-        own = self._known.filters
-        return own if own is ANYTHING else (*FILTERS, "agents", "window", *own)
-
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
         self._sections(key, at)
         self._state(run.received, (*at, "received"))
         self._values(run.received, (*at, "received"))
         self._state(run.update, (*at, "update"))
+        self._messages(run.messages, (*at, "messages"), {})
 
     def _state(self, matcher: Any, at: SourcePath) -> None:
         """Checks the channels that a claim on the state names."""
@@ -212,10 +216,34 @@ class ClaimNames:
             check_kind(matcher, self._known.state)
         except MatcherError as problem:
             raise self._document.error(
-                (*at, *problem.path), problem.what, advice=problem.advice
-            ) from None
+                (*at, *problem.path), problem.what, word=problem.word, known=problem.known,
+                advice=problem.advice, key=bool(problem.word),
+            ) from None  # fmt: skip
 
     # Matchers
+
+    def _messages(self, matcher: Any, at: SourcePath, values: Values) -> None:
+        """Checks the names in a matcher of messages, and in what it says of their calls."""
+        if matcher is None:
+            return
+        named: Values = {**values, "agent": ("agent", self._members)}
+        self._entries(matcher, at, "", (), named)
+        tool = ("tool", *self._called)
+        for path, entry in _mappings_in(matcher, at):
+            if "tool" in entry and "role" in entry:  # Alone, `tool` is what a tool's message says.
+                self._texts(entry["tool"], (*path, "tool"), *tool)
+            self._entries(
+                entry.get("calls"), (*path, "calls"), "", (), {"tool": tool, "name": tool}
+            )
+
+    @property
+    def _called(self) -> tuple[Sequence[str], Collection[str]]:
+        """The tools that messages may name; those of handoffs, and what was said before, too."""
+        if ANYTHING in (self._tools, self._members):
+            return ANYTHING, ()
+        handing_on = (f"{HANDOFF_PREFIX}{name}" for name in self._members)
+        also = {*self._known.declared_tools, *handing_on, *_words_in(self._given)}
+        return self._tools, also
 
     def _texts(
         self, matcher: Any, at: SourcePath, noun: str, known: Iterable[str],
@@ -246,6 +274,25 @@ class ClaimNames:
                     require(self._document, (*path, key), noun, word, fields, key=True)
                 if key in values:
                     self._texts(operand, (*path, key), *values[key])
+
+
+def filters_of(known: Known) -> Sequence[str]:
+    """Returns what may have dropped something from a history."""
+    own = known.filters
+    return own if own is ANYTHING else (*FILTERS, "agents", "window", *own)
+
+
+def _words_in(value: Any) -> Iterator[str]:
+    """Yields the keys and texts of a value: a call that is given may name its tool as a key."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            yield from _words_in(inner)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _words_in(one)
 
 
 def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -15,53 +16,106 @@ import msgspec
 
 from simkit.chance import Chance
 from simkit.controlled import Still, World
-from simkit.errors import ReferenceInvalid
+from simkit.errors import FakeInvalid
+from simkit.source import near
 
 _DRAW: Final = re.compile(
-    r"^(?:(?P<locale>[a-z]{2,3}(?:_[A-Z]{2})?)\.)?(?P<provider>[A-Za-z_]\w*)"
+    r"^(?:(?P<locale>[a-z]{2,3}(?:_[A-Z]{2})?)\.)?(?P<unique>unique\.)?(?P<provider>[A-Za-z_]\w*)"
     r"(?P<arguments>\(.*\))?(?:\[(?P<number>\d+)\])?$",
     re.DOTALL,
 )
 _MOST: Final = 1_000
-"""The items that are taken of a provider that goes on giving."""
+"""The items that are taken of a provider that goes on giving, and the different words of one."""
+_TRIES: Final = 1_000
+"""How often a word is drawn that must be another than those before it."""
 
 
-class _Draw(msgspec.Struct, frozen=True):
+class Draw(msgspec.Struct, frozen=True):
     """What a reference asks Faker for."""
 
     provider: str
-    locale: str
-    args: tuple[Any, ...]
-    options: dict[str, Any]
-    number: int
+    locale: str = ""
+    args: tuple[Any, ...] = ()
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    number: int = 0
+    unique: bool = False
+    """Whether it must be another word than those before it."""
+
+    @property
+    def question(self) -> str:
+        """What is asked, in whatever language: words that are unique differ in what it gives."""
+        given = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in sorted(self.options.items()))]
+        return f"{self.provider}({', '.join(given)})" if given else self.provider
 
     @property
     def name(self) -> str:
         """What its chance is named by: equal words for equal questions."""
-        given = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in sorted(self.options.items()))]
-        arguments = f"({', '.join(given)})" if given else ""
         before = f"{self.locale}." if self.locale else ""
-        return f"{before}{self.provider}{arguments}[{self.number}]"
+        return f"{before}{'unique.' if self.unique else ''}{self.question}[{self.number}]"
+
+
+class Words:
+    """Faker at a scenario's start: what it draws depends on chance and on nothing else."""
+
+    def __init__(self, start: str) -> None:
+        self._start = datetime.fromisoformat(start)
+        self._fakers: dict[str, Any] = {}
+
+    def known(self, locale: str = "") -> tuple[str, ...]:
+        """The providers' names."""
+        faker = self.faker(locale)
+        return tuple(name for name in dir(faker) if _is_provider(faker, name))
+
+    def drawn(self, draw: Draw, chance: Chance) -> Any:
+        """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
+        take."""
+        with World(Still(self._start), chance).at_work():
+            faker = self.faker(draw.locale)
+            if not _is_provider(faker, draw.provider):
+                if hasattr(faker, draw.provider):
+                    raise FakeInvalid(
+                        f"`{draw.provider}` is a method of Faker's that gives no word"
+                    )
+                raise KeyError(draw.provider)
+            faker.seed_instance(chance.random.getrandbits(64))
+            provider = getattr(faker, draw.provider)
+            _check_arguments(provider, draw)
+            try:
+                today = _defaults_of(provider, self._start) if not draw.args else {}
+                return plain(provider(*draw.args, **{**today, **draw.options}))
+            except Exception as problem:
+                what = f"{type(problem).__name__}: {problem}"
+                raise FakeInvalid(f"Faker's `{draw.provider}` failed: {what}") from problem
+
+    def faker(self, locale: str) -> Any:
+        """Returns Faker in a language; raises FakeInvalid for none."""
+        from faker import Faker
+
+        if locale not in self._fakers:
+            check_locale(locale)
+            self._fakers[locale] = Faker(locale) if locale else Faker()
+        return self._fakers[locale]
 
 
 class Fakes(Mapping[str, Any]):
     """``${fake.name}``: one name gives one word a scenario; ``${fake.name[1]}`` gives another.
 
     ``${fake.random_int(1, 6)}`` gives arguments, as Python writes them; ``${fake.de_DE.city}`` is
-    in a language. Today, for Faker, is the scenario's start.
+    in a language; ``${fake.unique.city[1]}`` is surely another than ``${fake.unique.city[0]}``.
+    Today, for Faker, is the scenario's start.
     """
 
-    def __init__(self, seed: int, start: str) -> None:
-        self._chance = Chance(seed).child("fake")
-        self._start = datetime.fromisoformat(start)
-        self._fakers: dict[str, Any] = {}
+    def __init__(self, words: Words, chance: Chance) -> None:
+        self._words, self._chance = words, chance
         self._made: dict[str, Any] = {}
+        self._taken: dict[str, set[str]] = {}
+        """By question, the words that no other unique one of it may be."""
 
     def __getitem__(self, key: str) -> Any:
-        """Returns a word; raises KeyError for no provider, ReferenceInvalid for what Faker does
-        not take."""
+        """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
+        take."""
         if key not in self._made:
-            self._made[key] = self._drawn(_read(key))
+            self._made[key] = self._asked(read(key))
         return self._made[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -72,50 +126,74 @@ class Fakes(Mapping[str, Any]):
 
     def known(self) -> tuple[str, ...]:
         """The providers' names."""
-        faker = self._faker("")
-        return tuple(name for name in dir(faker) if _is_provider(faker, name))
+        return self._words.known()
 
-    def _drawn(self, draw: _Draw) -> Any:
-        chance = self._chance.child(draw.name)
-        with World(Still(self._start), chance).at_work():
-            faker = self._faker(draw.locale)
-            if not _is_provider(faker, draw.provider):
-                if hasattr(faker, draw.provider):
-                    raise ReferenceInvalid(
-                        f"`{draw.provider}` is a method of Faker's that gives no word"
-                    )
-                raise KeyError(draw.provider)
-            faker.seed_instance(chance.random.getrandbits(64))
-            try:
-                provider = getattr(faker, draw.provider)
-                today = _defaults_of(provider, self._start) if not draw.args else {}
-                return plain(provider(*draw.args, **{**today, **draw.options}))
-            except Exception as problem:
-                what = f"{type(problem).__name__}: {problem}"
-                raise ReferenceInvalid(f"Faker's `{draw.provider}` failed: {what}") from problem
+    def _asked(self, draw: Draw) -> Any:
+        if not draw.unique:
+            return self._words.drawn(draw, self._chance.child(draw.name))
+        if draw.number >= _MOST:
+            raise FakeInvalid(f"at most {_MOST:,} words are told apart: `[{draw.number}]`")
+        for number in range(draw.number + 1):
+            one = msgspec.structs.replace(draw, number=number)
+            if one.name not in self._made:
+                self._made[one.name] = self._untaken(one)
+        return self._made[draw.name]
 
-    def _faker(self, locale: str) -> Any:
-        from faker import Faker
-
-        if locale not in self._fakers:
-            try:
-                self._fakers[locale] = Faker(locale) if locale else Faker()
-            except AttributeError:
-                raise ReferenceInvalid(f"Faker has no locale `{locale}`") from None
-        return self._fakers[locale]
+    def _untaken(self, draw: Draw) -> Any:
+        """Returns a word that was not drawn for this question before."""
+        taken = self._taken.setdefault(draw.question, set())
+        for attempt in range(_TRIES):
+            word = self._words.drawn(draw, self._chance.child(draw.name).child(str(attempt)))
+            if repr(word) not in taken:
+                taken.add(repr(word))
+                return word
+        raise FakeInvalid(
+            f"Faker's `{draw.question}` has no other word than the {len(taken)} that are there"
+        )
 
 
-def _read(key: str) -> _Draw:
-    """Returns what a reference asks for; raises KeyError, or ReferenceInvalid for arguments that
-    are no literals."""
+def read(key: str) -> Draw:
+    """Returns what a reference asks for; raises KeyError, or FakeInvalid for arguments that are
+    no literals."""
     found = _DRAW.match(key)
     if found is None:
         raise KeyError(key)
     args, options = _arguments(found["arguments"] or "()")
-    return _Draw(
+    return Draw(
         provider=found["provider"], locale=found["locale"] or "", args=args, options=options,
-        number=int(found["number"] or 0),
+        number=int(found["number"] or 0), unique=found["unique"] is not None,
     )  # fmt: skip
+
+
+def provider_in(key: str) -> str:
+    """Returns the provider's name in what a reference asks for; of what cannot be read, all."""
+    found = _DRAW.match(key)
+    return key if found is None else found["provider"]
+
+
+def check_locale(locale: str) -> None:
+    """Raises FakeInvalid for a language that Faker does not have; an empty text is its usual."""
+    if locale and locale not in _locales():
+        raise FakeInvalid(f"Faker has no locale `{locale}`", near(locale, _locales()))
+
+
+@lru_cache(maxsize=1)
+def _locales() -> frozenset[str]:
+    from faker.config import AVAILABLE_LOCALES
+
+    return frozenset(AVAILABLE_LOCALES)
+
+
+def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
+    """Raises FakeInvalid for arguments that a provider does not have."""
+    taken = inspect.signature(provider).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values()):
+        return
+    for name in draw.options:
+        if name not in taken:
+            raise FakeInvalid(
+                f"Faker's `{draw.provider}` takes no `{name}`", near(name, taken), tuple(taken)
+            )
 
 
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -128,7 +206,7 @@ def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = tuple(map(ast.literal_eval, call.args))
         return args, {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
     except (AssertionError, SyntaxError, ValueError):
-        raise ReferenceInvalid(
+        raise FakeInvalid(
             f"`{text}` must be arguments as Python writes them: (1, 6), (max_value=9.5), "
             '(elements=("a", "b"))'
         ) from None

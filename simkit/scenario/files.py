@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from simkit.errors import ReferenceInvalid, SourceError
-from simkit.messages import ABSENT
+from simkit.errors import SourceError
 from simkit.paths import lookup
 from simkit.pipeline.model import Pipeline
 from simkit.pipeline.names import check_pipeline
-from simkit.references import compile as compile_references
-from simkit.references import references_in
-from simkit.scenario.apps import App, CodePipeline
-from simkit.scenario.fakes import Fakes
+from simkit.redact import Redactor, secrets_written_in
+from simkit.scenario.apps import App, CodePipeline, ProgramPipeline
+from simkit.scenario.claims import Expect
+from simkit.scenario.filling import Filling, used_files
 from simkit.scenario.implementing import check_implements
 from simkit.scenario.items import (
     PIPELINE_SUFFIX,
@@ -28,14 +25,15 @@ from simkit.scenario.items import (
     scenario_files,
 )
 from simkit.scenario.known import Subject
-from simkit.scenario.model import DEFAULT_START, Scenario, Shared
+from simkit.scenario.model import Scenario, Shared, Turn
 from simkit.scenario.modules import meant_by, names_in
 from simkit.scenario.names import check_scenario, check_shared
 from simkit.scenario.needs import unmet
-from simkit.shape import FUNCTION_NAME, validated
+from simkit.scenario.programs import check_program
+from simkit.scenario.turns import WHOLE, answered
+from simkit.shape import FUNCTION_NAME, validated, validated_at
 from simkit.source import Document, Shelf, near, text_of
 
-ROOTS: Final = ("column", "env", "fake")
 RUNNABLE: Final = ("router", "handoffs")
 """The flows that this version runs; the format knows more."""
 
@@ -55,6 +53,15 @@ class Prepared(msgspec.Struct, frozen=True):
     """The files under ``use``; the nearest comes last."""
     written: Document | None = None
     """The scenario's document before its references were filled in."""
+    used: tuple[Document, ...] = ()
+    """The documents of the files under ``use``; the nearest comes last."""
+    used_written: tuple[Document, ...] = ()
+    """The same before their references were filled in."""
+    waiting: Mapping[int, Any] = {}
+    """By a turn's place, or WHOLE for the claims on the whole run, what is written there, where it
+    waits for the replies of earlier turns."""
+    numbers: tuple[int, ...] = ()
+    """Those of its turns and of all turns, where it has only some of a conversation's."""
 
     @property
     def skip(self) -> str | None:
@@ -67,18 +74,62 @@ class Prepared(msgspec.Struct, frozen=True):
         shared = (need for one in self.shared for need in one.needs)
         return unmet((*shared, *self.scenario.needs))
 
+    def redactor(self, environ: Mapping[str, str]) -> Redactor:
+        """Return what takes its secrets, and the environment's, out of all that is written."""
+        documents = [self.document, self.pipeline_document, *self.used]
+        written = {one for document in documents for one in secrets_written_in(document.data)}
+        if isinstance(self.pipeline, App):
+            written.update(secrets_written_in({"env": self.pipeline.options.env}))
+        return self.scenario.record.redactor(environ, written)
+
     def refusal(self) -> SourceError:
         """Returns the error that says what is not installed, where that may not be."""
         return self.document.error(("needs",), self.unmet)
 
+    def turn_after(self, place: int, said: Sequence[Mapping[str, Any]]) -> Turn:
+        """Returns a turn as it is after others have ``said`` something; raises SourceError."""
+        turn = self.scenario.turns[place]
+        if place not in self.waiting:
+            return turn
+        data = answered(self.waiting[place], said[:place])
+        return validated_at(Turn, data, self.document, ("turns", place))
+
+    def after(self, said: Sequence[Mapping[str, Any]]) -> Prepared:
+        """Returns the scenario as it is after its turns have ``said`` something."""
+        if not self.waiting:
+            return self
+        places = [place for place in sorted(self.waiting) if WHOLE < place < len(said)]
+        turns, data = list(self.scenario.turns), list(self.document.data["turns"])
+        for place in places:
+            turns[place] = self.turn_after(place, said)
+            data[place] = answered(self.waiting[place], said[:place])
+        scenario = self.scenario.model_copy(update={"turns": tuple(turns)})
+        whole = {**self.document.data, "turns": data}
+        if WHOLE in self.waiting:
+            whole["expect"] = answered(self.waiting[WHOLE], said)
+            expect = validated_at(Expect, whole["expect"], self.document, ("expect",))
+            scenario = scenario.model_copy(update={"expect": expect})
+        return msgspec.structs.replace(
+            self, scenario=scenario, document=self.document.with_data(whole)
+        )  # fmt: skip
+
     def with_seed(self, seed: int) -> Prepared:
         """Returns the scenario under another seed: what Faker drew is drawn anew."""
         scenario, document = self.scenario, self.document
+        shared, used, waiting = self.shared, self.used, self.waiting
         if self.written is not None:
-            document = _with_references(self.written, self.item.row, seed)
+            filling = Filling(
+                self.written, self.item.row, seed, self.used_written, self.numbers
+            )  # fmt: skip
+            document = filling.filled(self.written)
             scenario = validated(Scenario, document)
+            used = tuple(filling.filled(one) for one in self.used_written)
+            shared = tuple(validated(Shared, one) for one in used)
+            waiting = filling.waiting
         scenario = scenario.model_copy(update={"seed": seed})
-        return msgspec.structs.replace(self, scenario=scenario, document=document)
+        return msgspec.structs.replace(
+            self, scenario=scenario, document=document, shared=shared, used=used, waiting=waiting
+        )  # fmt: skip
 
 
 class Library:
@@ -117,18 +168,28 @@ class Library:
         """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
         return self.assembled(item, self.documents(item.file)[item.index])
 
-    def assembled(self, item: Item, document: Document) -> Prepared:
-        """Returns a scenario whose document need not be a file's, ready to run."""
-        written, document = document, _with_references(document, item.row)
+    def assembled(self, item: Item, document: Document, numbers: Sequence[int] = ()) -> Prepared:
+        """Returns a scenario whose document need not be a file's, ready to run.
+
+        ``numbers`` are those of the document's turns, where it holds only some of them; the last
+        is how many there are in all.
+        """
+        used = tuple(self._used(document, item.row, (item.file,)))
+        written, filling = document, Filling(document, item.row, used=used, numbers=numbers)
+        document = filling.filled(document)
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
         subject = self.subject(pipeline_document, scenario)
-        shared = tuple(self._shared(document, subject, scenario.use, (item.file,)))
+        found = tuple(self._shared(document, subject, scenario.use, (item.file,), filling))
+        shared, filled = tuple(one for one, _ in found), tuple(inner for _, inner in found)
         if isinstance(subject, App) and shared:
             rules = {k: rule for one in shared for k, rule in one.agents.items()}
             subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
         check_scenario(scenario, document, subject)
-        return Prepared(item, scenario, document, subject, pipeline_document, shared, written)
+        return Prepared(
+            item, scenario, document, subject, pipeline_document, shared, written, filled, used,
+            filling.waiting, tuple(numbers),
+        )  # fmt: skip
 
     def subject(self, document: Document, scenario: Scenario | None = None) -> Subject:
         """Returns what a document says a pipeline is, declared or code; raises SourceError.
@@ -136,10 +197,11 @@ class Library:
         ``scenario`` is the one that names it, and may say more of one that is code.
         """
         data = document.data
-        if isinstance(data, dict) and "code" in data and "scenario" not in data:
-            code = validated(CodePipeline, document)
-            check_implements(code, document)
-            return _in_file(code, document, scenario)
+        if isinstance(data, dict) and "scenario" not in data:
+            if "code" in data:
+                return _in_file(validated(CodePipeline, document), document, scenario)
+            if "program" in data:
+                return _in_file(validated(ProgramPipeline, document), document, scenario)
         if scenario is not None and isinstance(data, dict) and "scenario" in data:
             return _app(scenario, document)
         return self.pipeline(document)
@@ -186,9 +248,22 @@ class Library:
             )  # fmt: skip
         return here[name]
 
+    def _used(
+        self, document: Document, row: int | None, chain: tuple[str, ...]
+    ) -> Iterator[Document]:
+        """Yields the documents under `use`, as they are written; what is wrong is told later."""
+        for name in used_files(document, row):
+            file = str(Path(document.file).parent / name)
+            if not Path(file).is_file() or file in chain:
+                continue
+            for inner in self.documents(file)[:1]:
+                yield from self._used(inner, None, (*chain, file))
+                yield inner
+
     def _shared(
-        self, document: Document, pipeline: Subject, use: tuple[str, ...], chain: tuple[str, ...]
-    ) -> Iterator[Shared]:
+        self, document: Document, pipeline: Subject, use: tuple[str, ...], chain: tuple[str, ...],
+        filling: Filling,
+    ) -> Iterator[tuple[Shared, Document]]:  # fmt: skip
         for place, name in enumerate(use):
             file = str(Path(document.file).parent / name)
             path = ("use", place)
@@ -207,11 +282,11 @@ class Library:
             documents = self.documents(file)
             if len(documents) != 1:
                 raise document.error(path, f"`{name}` must hold one document")
-            (inner,) = documents
+            inner = filling.filled(documents[0])
             shared = validated(Shared, inner)
             check_shared(shared, inner, pipeline)
-            yield from self._shared(inner, pipeline, shared.use, (*chain, file))
-            yield shared
+            yield from self._shared(inner, pipeline, shared.use, (*chain, file), filling)
+            yield shared, inner
 
 
 def _meant(name: str, document: Document) -> str:
@@ -257,12 +332,20 @@ def _app(scenario: Scenario, document: Document) -> App:
     return App(name, name, folder, scenario.app, scenario.agents, scenario.allow_hosts)
 
 
-def _in_file(code: CodePipeline, document: Document, scenario: Scenario | None) -> App:
+def _in_file(
+    named: CodePipeline | ProgramPipeline, document: Document, scenario: Scenario | None
+) -> App:
     """Returns a pipeline that a file names as code, with what a scenario adds to it."""
-    folder = str(Path(document.file).parent)
+    check_implements(named, document)
     app = App(
-        code.pipeline, code.code, folder, code.app, code.agents, code.allow_hosts, code.implements
+        named.pipeline, "", str(Path(document.file).parent), named.app, named.agents,
+        implements=named.implements,
     )  # fmt: skip
+    if isinstance(named, CodePipeline):
+        app = msgspec.structs.replace(app, entry=named.code, allow_hosts=named.allow_hosts)
+    else:
+        app = msgspec.structs.replace(app, program=named.program, channels=named.channels)
+        check_program(document, named.app)
     if scenario is None:
         return app
     given = scenario.model_fields_set
@@ -287,75 +370,3 @@ def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
                 )
             found[name] = document
     return found
-
-
-def _with_references(document: Document, row: int | None, seed: int | None = None) -> Document:
-    """Returns the document with its scenario references filled in: column, env, fake."""
-    data = document.data
-    if not isinstance(data, dict):
-        raise document.error((), "a document must be a mapping")
-    if not document.mentions("${"):
-        return document
-    examples = data.get("examples")
-    body = {key: value for key, value in data.items() if key not in ("examples", "pipeline")}
-    try:
-        found = references_in(body)
-        template = compile_references(body)
-    except ReferenceInvalid as problem:
-        at = problem.args[1] if len(problem.args) > 1 else ()
-        raise document.error(tuple(at), str(problem)) from None
-    if not found and template.is_constant and template.resolve({}) == body:
-        return document
-    # What a graph is given of the user's message is filled in turn by turn.
-    root: dict[str, Any] = {"column": {}, "env": {}, "user": "${user}"}
-    if row is not None and isinstance(examples, list) and isinstance(examples[row], dict):
-        root["column"] = examples[row]
-    allowed = data.get("env")
-    if isinstance(allowed, list):
-        root["env"] = {name: os.environ.get(name) for name in allowed if isinstance(name, str)}
-    if "fake" in template.roots:
-        seed = data.get("seed", 0) if seed is None else seed
-        root["fake"] = Fakes(seed if isinstance(seed, int) else 0, _start_of(data))
-    for path, reference in found:
-        if (*path[:2], reference) != ("app", "input", "user"):
-            _check_reference(document, path, reference, root)
-    filled = {**data, **template.resolve(root)}
-    return document.with_data(filled)
-
-
-def _start_of(data: Mapping[str, Any]) -> str:
-    """Returns a scenario's start before it is checked; the usual one for what is none."""
-    try:
-        moment = datetime.fromisoformat(data.get("start", DEFAULT_START))
-    except (TypeError, ValueError):
-        return DEFAULT_START
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
-
-
-def _check_reference(
-    document: Document, path: Any, reference: str, root: Mapping[str, Any]
-) -> None:
-    head = reference.replace("[", ".").split(".")[0]
-    if head not in ROOTS:
-        raise document.error(
-            path, f"unknown reference `${{{reference}}}`", word=head, known=ROOTS,
-            advice="A literal is written `$${`.",
-        )  # fmt: skip
-    try:
-        if lookup(root, reference) is not ABSENT:
-            return
-    except ReferenceInvalid as problem:
-        raise document.error(path, str(problem)) from None
-    if head == "fake":
-        word = reference.partition(".")[2]
-        nearest = near(word, root["fake"].known())
-        raise document.error(
-            path, f"Faker has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
-        )
-    known = tuple(f"{head}.{key}" for key in root[head])
-    advice = "" if known else "The scenario has no `examples:` table."
-    if head == "env":
-        advice = "List the variable under `env:`."
-    raise document.error(
-        path, f"`${{{reference}}}` is not there", word=reference, known=known, advice=advice
-    )

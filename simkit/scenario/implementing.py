@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from simkit.diff import KINDS
-from simkit.scenario.apps import App, CodePipeline, Implements
+from simkit.scenario.apps import App, CodePipeline, Implements, ProgramPipeline
 from simkit.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, Item, items_in, scenario_files
 from simkit.shape import require
 from simkit.source import Document, SourcePath
@@ -61,7 +61,7 @@ def check_left_out(document: Document, app: App) -> None:
         require(document, ("implements", "leaves_out", key), "scenario", key, found, key=True)
 
 
-def check_implements(code: CodePipeline, document: Document) -> None:
+def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -> None:
     """Raises SourceError for the first design that is not there, or path that can be none."""
     if code.implements is None:
         return

@@ -10,13 +10,22 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.errors import ReferenceInvalid, SourceError
+from simkit.output import note_secrets
 from simkit.paths import as_text
+from simkit.redact import Redactor, secrets_written_in
 from simkit.references import compile as compile_references
 from simkit.source import Head, Shelf, heads, near, text_of
 from simkit.words import short
 
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+_NAMING: Final = ("scenario", "pipeline")
+"""The keys that say what a document is; below these, everything is known by its model."""
+_SCENARIO_KEYS: Final = ("scenario", "turns", "examples", "expect", "needs")
+_PIPELINE_KEYS: Final = ("pipeline", "agents", "channels", "contracts", "flow")
+_KINDS_ADVICE: Final = (
+    "A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and `turns:`."
+)
 LABEL_MAX: Final = 60
 """Characters of a row's values in its name."""
 Heads: TypeAlias = Callable[[str], list[Head]]
@@ -96,20 +105,28 @@ def items_in(file: str, shelf: Shelf | None = None) -> list[Item]:
     for head in read(file):
         if "scenario" in head.values:
             found += _items_of(file, head, read)
-        elif "turns" in head.keys:
-            raise SourceError(
-                f"{file}:{head.line}:1",
-                "a document with `turns:` is a scenario, and needs `scenario:` with its name",
-            )
-        elif "pipeline" not in head.values:
-            raise SourceError(
-                f"{file}:{head.line}:1",
-                "a document must be a pipeline or a scenario",
-                advice="A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and "
-                "`turns:`.",
-            )
+        elif "turns" in head.keys or "pipeline" not in head.values:
+            raise _nameless(file, head)
     _refuse_twins(found)
     return found
+
+
+def _nameless(file: str, head: Head) -> SourceError:
+    """Return what is wrong with a document without the key that says what it is.
+
+    A key that nearly is that one is named at its place.
+    """
+    has_turns = "turns" in head.keys
+    what, advice = "a document must be a pipeline or a scenario", _KINDS_ADVICE
+    if has_turns:
+        what = "a document with `turns:` is a scenario, and needs `scenario:` with its name"
+        advice = ""
+    for key, place in zip(head.keys, head.places, strict=True):
+        meant = near(key, (*_SCENARIO_KEYS, *_PIPELINE_KEYS))
+        if key == meant or meant not in _NAMING or (has_turns and meant != "scenario"):
+            continue
+        return SourceError(f"{file}:{place}", f"unknown key `{key}`: {what}", key, meant)
+    return SourceError(f"{file}:{head.line}:1", what, advice=advice)
 
 
 def _refuse_twins(items: list[Item]) -> None:
@@ -150,7 +167,10 @@ def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
 
 def _labels(rows: Sequence[Any]) -> list[str]:
     """Returns what each row of a table is called: by its values, and its number if they repeat."""
-    labels = [_label(row) for row in rows]
+    note_secrets(rows)
+    secrets = sorted(set(secrets_written_in(rows)))
+    shown = Redactor({}, written=secrets).texts(rows) if secrets else rows
+    labels = [_label(row) for row in shown]
     return [
         label if label and labels.count(label) == 1 else f"{label} #{number}".strip()
         for number, label in enumerate(labels, 1)

@@ -79,10 +79,9 @@ def known_in(subject: Subject) -> Known:
     )
 
 
+_LISTED: Final = ("append", "union", "by_id")
 _HELD: Final[Mapping[str, Kind]] = {
-    "append": kinds.list_of(None, "a channel that is a list"),
-    "union": kinds.list_of(None, "a channel that is a list"),
-    "by_id": kinds.list_of(None, "a channel that is a list"),
+    **dict.fromkeys(_LISTED, kinds.list_of(None, "a channel that is a list")),
     "add": kinds.NUMBER._replace(noun="a channel that is a number"),
     "merge": kinds.mapping_of(None, "a channel that is a mapping"),
     "merge_deep": kinds.mapping_of(None, "a channel that is a mapping"),
@@ -91,10 +90,13 @@ _HELD: Final[Mapping[str, Kind]] = {
 
 
 def _kinds_of_channels(pipeline: Pipeline) -> Iterator[tuple[str, Kind]]:
+    said = spoken_channels(pipeline)
     for name in channels_of(pipeline):
         channel = pipeline.channels.get(name)
         reducer = "append" if channel is None else channel.reducer_name
-        if reducer in _HELD:
+        if name in said and reducer in _LISTED:
+            yield name, kinds.MESSAGES._replace(noun="a channel of messages")
+        elif reducer in _HELD:
             yield name, _HELD[reducer]
 
 

@@ -12,8 +12,10 @@ from simkit.pipeline.waivers import Waivers
 from simkit.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.scenario.claims import Expect
 from simkit.scenario.faults import Faults
+from simkit.scenario.given_fakes import FakeValue
 from simkit.scenario.needs import Need
 from simkit.scenario.replies import Lines, ToolResult
+from simkit.scenario.turns import MOST
 from simkit.shape import (
     Choice,
     Flag,
@@ -75,6 +77,8 @@ class Turn(Written):
     """The project the conversation belongs to."""
     restart: Flag = False
     """Before this turn a new process starts that reads only the store."""
+    repeat: Annotated[Positive, Field(le=MOST)] = 1
+    """How often it is taken, each time as a turn of its own."""
     replies: dict[str, Lines] = Field(default_factory=dict)
     """What each agent's model answers, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
@@ -88,6 +92,8 @@ class Turn(Written):
 class Given(Written):
     """What is so before the first turn."""
 
+    fakes: dict[str, FakeValue] = Field(default_factory=dict)
+    """Who and what is made up, by the name that `${…}` has for them: `customers: 3`."""
     state: dict[str, Any] = Field(default_factory=dict)
     """Channel to its value."""
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from simkit.errors import SourceError
 from simkit.lint_catalogue import LINTS
 from simkit.paths import follow
+from simkit.pipeline.model import Pipeline
 from simkit.pipeline.root_names import keys_in, leads_to
 from simkit.scenario.apps import App
 from simkit.scenario.claim_names import ClaimNames
@@ -15,6 +16,7 @@ from simkit.scenario.faults import Fault
 from simkit.scenario.given_messages import check_messages
 from simkit.scenario.known import Known, Subject, known_in
 from simkit.scenario.model import LATER, Scenario, Shared, Turn
+from simkit.scenario.programs import check_program
 from simkit.scenario.replies import lines_of
 from simkit.scenario.scores import check_scores
 from simkit.scenario.wire_only import check_shown
@@ -38,10 +40,10 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
     if isinstance(subject, App):
         _check_app(scenario, document, subject)
     else:
-        _check_declared(scenario, document)
+        _check_declared(scenario, document, subject)
         check_shown(scenario, document)
     _check_given(scenario.given.state, document, known)
-    claims = ClaimNames(document, known)
+    claims = ClaimNames(document, known, scenario.given.state)
     projects: dict[str, str] = {}
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
@@ -67,11 +69,16 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
     _check_faults(scenario.faults, document, ("faults",), known)
 
 
-APP_KEYS: Final = ("app", "agents", "allow_hosts", "cassette", "record")
+APP_KEYS: Final = ("app", "agents", "allow_hosts")
 """What a scenario says only of a pipeline that is code."""
 
 
-def _check_declared(scenario: Scenario, document: Document) -> None:
+def _check_declared(scenario: Scenario, document: Document, pipeline: Pipeline) -> None:
+    if scenario.cassette is not None and not pipeline.models:
+        raise document.error(
+            ("cassette",), f"pipeline `{pipeline.pipeline}` does not say which models are recorded",
+            advice="Name them in it: `models: {default: openai/gpt-5-mini}`.", key=True,
+        )  # fmt: skip
     for key in APP_KEYS:
         if key in scenario.model_fields_set:
             raise document.error(
@@ -82,6 +89,14 @@ def _check_declared(scenario: Scenario, document: Document) -> None:
 
 def _check_app(scenario: Scenario, document: Document, app: App) -> None:
     """Refuses what code that simkit did not write cannot do."""
+    if app.program:
+        check_program(document, scenario.app)
+        if scenario.allow_hosts:
+            raise document.error(
+                ("allow_hosts",), "nobody keeps a program from the network: it reaches any host",
+                key=True,
+            )  # fmt: skip
+        return
     if scenario.given.state and app.options.given is None:
         raise document.error(
             ("given", "state"), f"the state of `{app.pipeline}` is its own: nothing can be given",

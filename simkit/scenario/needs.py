@@ -35,7 +35,7 @@ def _requirement(value: Any) -> str:
 Need = Annotated[
     str,
     BeforeValidator(_requirement),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*[A-Za-z0-9][\w.-]*\s*([(<>=!~].*)?$"}),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[A-Za-z0-9][\w.-]*\s*([(<>=!~].*)?$|\$\{"}),
 ]
 """A distribution, with or without versions."""
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -18,6 +19,15 @@ from pydantic import (
 from simkit import messages as m
 from simkit.failures import FAILURES, Failure
 from simkit.matching import kinds
+from simkit.scenario.beside import (
+    BESIDE,
+    BesideLine,
+    UsageValue,
+    check_beside,
+    check_words,
+    json_said,
+    schemas_beside,
+)
 from simkit.shape import (
     AS_MATCHER,
     Count,
@@ -35,18 +45,9 @@ from simkit.source import SourcePath, near
 from simkit.trace import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
-AROUND: Final = ("when", "usage", "latency_ms", "chunks")
+AROUND: Final = ("when", "usage", "latency_ms", "chunks", *BESIDE)
 ContextMatcher = Annotated[Any, matcher_of(kinds.CONTEXT), AS_MATCHER]
 ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
-
-
-class UsageLine(Written):
-    """Tokens that the provider reports."""
-
-    input_tokens: Count | None = None
-    """Tokens of the context."""
-    output_tokens: Count | None = None
-    """Tokens of the reply."""
 
 
 class HandoffLine(Written):
@@ -129,7 +130,7 @@ CallsValue = Annotated[
 ]
 
 
-class ReplyLine(Written):
+class ReplyLine(BesideLine):
     """One scripted answer of a model: exactly one kind of answer, and what stands around it."""
 
     noun: ClassVar[str] = "key of a reply line"
@@ -150,7 +151,7 @@ class ReplyLine(Written):
     """The user's function of the messages answers."""
     when: ContextMatcher = None
     """The line is served only if this holds for the context."""
-    usage: UsageLine | None = None
+    usage: UsageValue | None = None
     """Tokens that the provider reports."""
     latency_ms: Count = 0
     """Virtual milliseconds that the answer takes."""
@@ -178,8 +179,10 @@ class ReplyLine(Written):
 
     def answer(self) -> m.Answer:
         """The answer with what stands around it."""
-        usage = self.usage and m.Usage(self.usage.input_tokens, self.usage.output_tokens)
-        return m.Answer(self.reply(), usage or None, self.latency_ms, self.chunks)
+        usage = self.usage and self.usage.usage()
+        return m.Answer(
+            self.reply(), usage or None, self.latency_ms, self.chunks, beside=self.beside()
+        )
 
 
 _FAILED: Final = Failure(500, "The provider failed.")
@@ -206,12 +209,20 @@ def _line(value: Any) -> Any:
             one_key(rest, "key of a reply line", ANSWERS, AROUND)
         else:
             one_key(value, "key of a reply line", ANSWERS, AROUND)
+        check_beside(value)
         return value
     if isinstance(value, list):
         raise refuse("a reply line must be a text or a mapping, not a list")
     if value is None:
         raise refuse('a reply line must not be empty; an empty reply is `""`')
     return {"text": value}
+
+
+def _fitting(line: ReplyLine) -> ReplyLine:
+    if line.logprobs or line.citations:
+        is_text = line.text is not None
+        check_words(line.beside(), line.text or "" if is_text else json_said(line.json_))
+    return line
 
 
 class _OrText:
@@ -227,12 +238,13 @@ class _OrText:
         described["dependentSchemas"] = {
             "text": {"not": {"anyOf": [
                 {"required": [k]} for k in kinds if k not in ("calls", "handoff")
-            ]}}
+            ]}},
+            **schemas_beside(),
         }  # fmt: skip
         return {"anyOf": [{"type": ["string", "number", "boolean"]}, line]}
 
 
-Line = Annotated[ReplyLine, BeforeValidator(_line), _OrText]
+Line = Annotated[ReplyLine, BeforeValidator(_line), AfterValidator(_fitting), _OrText]
 Lines = Annotated[
     Annotated[tuple[Line, ...], Field(min_length=1), Tag("several")] | Annotated[Line, Tag("one")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.pipeline.model import Pipeline
-from simkit.scenario.apps import CodePipeline
+from simkit.scenario.apps import CodePipeline, ProgramPipeline
 from simkit.scenario.model import Scenario
 from simkit.shape import json_schema_of
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Returns the JSON Schemas (draft 2020-12) of `scenario` and `pipeline` documents, and `code`.
+    """Returns the JSON Schemas (draft 2020-12) of documents: scenarios, and three of pipelines.
 
     They hold the shape that the loader holds; names, references and regular expressions are the
     loader's alone.
@@ -20,4 +20,5 @@ def schemas() -> dict[str, dict[str, Any]]:
         "scenario": json_schema_of(Scenario, "simkit scenario"),
         "pipeline": json_schema_of(Pipeline, "simkit pipeline"),
         "code": json_schema_of(CodePipeline, "simkit pipeline that is code"),
+        "program": json_schema_of(ProgramPipeline, "simkit pipeline that is a program"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from simkit.failures import FAILURES
 from simkit.scenario.faults import Fault
@@ -10,12 +11,15 @@ from simkit.scenario.model import Scenario
 from simkit.scenario.replies import ErrorLine, lines_of
 from simkit.source import Document, SourcePath
 
+_OF_RESPONSES: Final = ("logprobs", "citations", "raw")
+
 
 def check_shown(scenario: Scenario, document: Document) -> None:
     """Raises SourceError for the first thing in a declarative scenario that only a wire shows."""
     for path, what in _shown_by_a_wire(scenario):
+        about = "a provider's response" if what in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(
-            path, f"`{what}` is about the bytes of a reply, and a pipeline in YAML reads none",
+            path, f"`{what}` is about {about}, and a pipeline in YAML reads none",
             advice="It is for a pipeline that is code: `pipeline: module:function`.",
         )  # fmt: skip
 
@@ -30,6 +34,9 @@ def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
                     yield (*at, "error"), kind
                 if line.chunks == "bytes":
                     yield (*at, "chunks"), "chunks: bytes"
+                for word in _OF_RESPONSES:
+                    if getattr(line, word):
+                        yield (*at, word), word
         yield from _in_faults(("turns", number, "faults"), turn.faults)
     yield from _in_faults(("faults",), scenario.faults)
 

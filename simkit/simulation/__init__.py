@@ -13,10 +13,11 @@ happen again, event by event: so nothing that a process keeps can leak from one 
 unseen.
 
 From the ground up: ``places`` (where a test says what), ``pipelines`` (what it names),
-``outcome`` (what came of a turn), ``conversation``, ``fixture`` (the door in pytest).
+``outcome`` (what came of a turn), ``conversation``, ``fixture`` (the door in pytest), ``made_up``.
 """
 
 from simkit.simulation.conversation import Simulation
+from simkit.simulation.made_up import fakes
 from simkit.simulation.outcome import SeenContext, TurnOutcome
 
-__all__ = ["SeenContext", "Simulation", "TurnOutcome"]
+__all__ = ["SeenContext", "Simulation", "TurnOutcome", "fakes"]

@@ -18,10 +18,13 @@ from simkit.scenario.apps import App
 from simkit.scenario.claims import Expect
 from simkit.scenario.files import Library, Prepared
 from simkit.scenario.items import Item
+from simkit.scenario.known import Known, known_in
 from simkit.scenario.model import DEFAULT_START, Scenario, Turn
 from simkit.scenario.names import check_scenario
 from simkit.session import Conversation, run
 from simkit.shape import validated
+from simkit.simulation.asking import Asked, Heard
+from simkit.simulation.listed import Findings
 from simkit.simulation.outcome import TurnOutcome
 from simkit.simulation.pipelines import is_code, pipeline_of
 from simkit.simulation.places import Place, document_at, place_of_caller
@@ -70,6 +73,8 @@ class Simulation:
         app: Mapping[str, Any] | None = None,
         agents: Mapping[str, Any] | None = None,
         allow_hosts: Sequence[str] = (),
+        cassette: str | Mapping[str, Any] | None = None,
+        record: Mapping[str, Any] | None = None,
         name: str = "",
         folders: Sequence[Path] = (),
         library: Library | None = None,
@@ -77,7 +82,9 @@ class Simulation:
         """``state`` is what channels hold at first, ``lints`` those turned off, with the reason.
 
         ``app``, ``agents`` and ``allow_hosts`` are what a scenario file says of a pipeline that is
-        code under these keys; folders are those around the calling file.
+        code under these keys; folders are those around the calling file. ``cassette`` names
+        recorded traffic, which answers agents that a turn has no replies for; ``record`` says how
+        it is compared.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
         self._place = place_of_caller()
@@ -87,7 +94,10 @@ class Simulation:
             "seed": seed, "start": start, "given": {"state": dict(state or {})},
             "limits": dict(limits or {}), "lints": dict(lints or {}),
         }  # fmt: skip
-        more = {"app": app, "agents": agents, "allow_hosts": list(allow_hosts)}
+        more = {
+            "app": app, "agents": agents, "allow_hosts": list(allow_hosts), "cassette": cassette,
+            "record": record,
+        }  # fmt: skip
         self._values |= {key: value for key, value in more.items() if value}
         self._script = self._ran = _Script()
         self._conversation: Conversation | None = None
@@ -105,6 +115,8 @@ class Simulation:
             check_scenario(self._scenario, document, self._pipeline)
         except SimkitError as problem:
             raise _told(problem, self._place) from None
+        subject = self._pipeline
+        self._heard = Heard(subject) if isinstance(subject, App) else None
 
     def __enter__(self) -> Simulation:
         return self
@@ -170,12 +182,13 @@ class Simulation:
         return self._caught_up().trace()
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """What lints found in all turns; who has looked at them answers for them.
 
         Among them is what `judgement` compares, which no single turn's findings show.
         """
-        return self._looked_at(self.judgement().findings)
+        found = self._looked_at(self.judgement().findings)
+        return Findings(found, Asked(self.known, self._place))
 
     def check(self) -> None:
         """Raises AssertionError for findings that nobody has looked at."""
@@ -229,6 +242,12 @@ class Simulation:
         """Where the user spoke in a turn."""
         return self._script.places[number - 1]
 
+    def known(self) -> Known:
+        """The names that there are; of code, those that its file and its run have shown so far."""
+        return (
+            self._heard.known(self._caught_up().view) if self._heard else known_in(self._pipeline)
+        )
+
     # below the surface
 
     def _take(
@@ -251,6 +270,8 @@ class Simulation:
         except SimkitError as problem:
             raise _told(problem, place) from None
         self._opened[turn.session] = opened
+        if self._heard is not None:
+            self._heard.told(turn.replies, turn.tool_results)
         self._script = longer
         self._judgement = None
         return TurnOutcome(self, len(self._script.turns))

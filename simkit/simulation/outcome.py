@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from simkit.errors import SourceError
-from simkit.events import AnyEvent, ErrorFacts, LogRecorded
+from simkit.events import LogRecorded
 from simkit.expect.findings import Finding
+from simkit.expect.observing import WORDS, unobservable, unobservable_in_context
 from simkit.expect.runs import groups_of
-from simkit.expect.scope import log_fields
+from simkit.expect.scope import Scope, log_fields, scope_of_turn
 from simkit.messages import JsonValue
+from simkit.scenario.claims import Expect
+from simkit.scenario.known import Known
+from simkit.scenario.selecting import selected
+from simkit.simulation.asking import Asked
 from simkit.simulation.listed import (
     Agents,
+    Channels,
+    Contexts,
     Drops,
+    Events,
+    Findings,
     Handoffs,
     LeftOut,
-    Listed,
     LogRecords,
     Messages,
-    Names,
+    Sections,
+    Targets,
     ToolCalls,
+    Tools,
 )
 from simkit.simulation.places import Place
+from simkit.simulation.seen import Named, SeenError, seen_error
 from simkit.source import near
 from simkit.views import CallView, ContextView, TurnView, View
 from simkit.words import counted
@@ -50,42 +61,52 @@ class Told(Protocol):
     def place_of(self, number: int) -> Place:
         """Where the user spoke in a turn."""
 
+    def known(self) -> Known:
+        """The names that there are."""
+
 
 class SeenContext(Messages):
     """Exactly what one model call received: its messages, in order."""
 
-    def __init__(self, view: ContextView) -> None:
-        super().__init__(view.messages)
-        self._view = view
+    def __init__(
+        self, view: ContextView, asked: Asked, refuse_unseen: Callable[[str, str], None]
+    ) -> None:
+        """``refuse_unseen`` raises for what is not seen of an agent's contexts."""
+        super().__init__(view.messages, asked)
+        self._view, self._refuse_unseen = view, refuse_unseen
 
     @property
-    def sections(self) -> Names:
+    def sections(self) -> Sections:
         """The sections that made something, in order, each once."""
-        return Names(self._view.sections)
+        self._refuse_unseen(self.asked.agent, "sections")
+        return Sections(self._view.sections, self.asked)
 
     def section(self, name: str) -> Messages:
         """The messages that a section made; none if it made nothing."""
-        return Messages(self._view.section(name))
+        self.asked.check_section(name)
+        return Messages(self._view.section(name), self.asked)
 
     @property
     def dropped(self) -> Drops:
         """What histories read and left out, each with the filter (``by``)."""
-        return Drops(self._view.dropped())
+        self._refuse_unseen(self.asked.agent, "dropped")
+        return Drops(self._view.dropped(), self.asked)
 
     @property
     def left_out(self) -> LeftOut:
         """What other sections read and left out, each with the reason (``by``)."""
-        return LeftOut(self._view.left_out())
+        self._refuse_unseen(self.asked.agent, "left_out")
+        return LeftOut(self._view.left_out(), self.asked)
 
     @property
-    def tools(self) -> Names:
+    def tools(self) -> Tools:
         """The tools offered."""
-        return Names(self._view.tools)
+        return Tools(self._view.tools, self.asked)
 
     @property
-    def handoffs(self) -> Names | None:
+    def handoffs(self) -> Targets | None:
         """The agents that control may be passed to; None where a tool offered names none."""
-        return None if self._view.handoffs is None else Names(self._view.handoffs)
+        return None if self._view.handoffs is None else Targets(self._view.handoffs, self.asked)
 
     @property
     def tokens(self) -> int:
@@ -127,14 +148,16 @@ class TurnOutcome:
         return self._turn.reply
 
     @property
-    def error(self) -> ErrorFacts | None:
+    def error(self) -> SeenError | None:
         """How the turn failed (``type``, ``message``); None if it did not.
 
         Who has looked at an error knows of it: the conversation may go on.
         """
-        if self._turn.error is not None:
-            self._simulation.expect_error(self.number)
-        return self._turn.error
+        error = self._turn.error
+        if error is None:
+            return None
+        self._simulation.expect_error(self.number)
+        return seen_error(error, self._asked())
 
     @property
     def interrupt(self) -> Any:
@@ -144,7 +167,8 @@ class TurnOutcome:
     @property
     def agents(self) -> Agents:
         """The agents that ran, in the order in which they started; parallel ones as a list."""
-        return Agents(groups_of(self._turn.runs))
+        self._refuse_unseen("agents")
+        return Agents(groups_of(self._turn.runs), self._asked())
 
     def context(self, agent: str, call: int | None = None) -> SeenContext:
         """What an agent's model call of this turn received; ``0`` is the first, ``-1`` the last.
@@ -163,11 +187,15 @@ class TurnOutcome:
         if not -len(calls) <= index < len(calls):
             made = counted(len(calls), "model call")
             raise self._error(f": agent `{agent}` made {made}, and none is `{index}`")
-        return SeenContext(calls[index].context)
+        return self._context(calls[index])
 
-    def contexts(self, agent: str) -> Listed[SeenContext]:
+    def contexts(self, agent: str) -> Contexts:
         """What each model call of an agent received in this turn, in order."""
-        return Listed(SeenContext(call.context) for call in self._calls(agent))
+        asked = self._asked(agent)
+        return Contexts((self._context(call) for call in self._calls(agent)), asked)
+
+    def _context(self, call: CallView) -> SeenContext:
+        return SeenContext(call.context, self._asked(call.agent), self._refuse_unseen_in_context)
 
     def _calls(self, agent: str) -> Sequence[CallView]:
         calls = self._turn.calls_by_agent.get(agent)
@@ -177,19 +205,22 @@ class TurnOutcome:
         return calls
 
     @property
-    def model_calls(self) -> dict[str, int]:
+    def model_calls(self) -> Named[int]:
         """Agent to the number of its model calls."""
-        return {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
+        made = {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
+        return Named(made, "model_calls", "agent", self._asked())
 
     @property
     def handoffs(self) -> Handoffs:
         """Requests to pass control, in order: ``from to type mode query payload outcome``."""
-        return Handoffs(one.fields() for one in self._turn.handoffs)
+        self._refuse_unseen("handoffs")
+        return Handoffs((one.fields() for one in self._turn.handoffs), self._asked())
 
     @property
     def tool_calls(self) -> ToolCalls:
         """Tool calls in order: ``agent tool args result error``."""
-        return ToolCalls(one.fields() for one in self._turn.tools)
+        self._refuse_unseen("tool_calls")
+        return ToolCalls((one.fields() for one in self._turn.tools), self._asked())
 
     @property
     def logs(self) -> LogRecords:
@@ -199,22 +230,45 @@ class TurnOutcome:
         """
         if "logs" not in self._simulation.view.pipeline.observes:
             raise self._error(': log records are not seen; say `app={"logs": True}`')
-        return LogRecords(log_fields(one) for one in self.events if isinstance(one, LogRecorded))
+        records = (log_fields(one) for one in self.events if isinstance(one, LogRecorded))
+        return LogRecords(records, self._asked())
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Channels:
         """The channels after the turn, before those of scope turn are cleared."""
-        return dict(self._turn.state)
+        self._refuse_unseen("state")
+        return Channels(self._turn.state, self._asked())
 
     @property
-    def events(self) -> list[AnyEvent]:
+    def events(self) -> Events:
         """Everything that happened in the turn."""
-        return self._simulation.view.events[self._turn.lo : self._turn.hi]
+        return Events(self._simulation.view.events[self._turn.lo : self._turn.hi], self._asked())
 
     @property
-    def findings(self) -> Listed[Finding]:
+    def findings(self) -> Findings:
         """What lints found in this turn; who has looked at them answers for them."""
-        return Listed(self._simulation.look_at_findings(self.number))
+        return Findings(self._simulation.look_at_findings(self.number), self._asked())
+
+    def _asked(self, agent: str = "") -> Asked:
+        return Asked(self._simulation.known, self._simulation.place_of(self.number), agent)
+
+    def _scope(self) -> Scope:
+        view = self._simulation.view
+        return scope_of_turn(self._turn, self.number - 1, Expect(), view)
+
+    def _refuse_unseen(self, claim: str) -> None:
+        """Raises for what the pipeline does not show: that nothing is there would always hold."""
+        need = unobservable(self._scope(), claim)
+        if need:
+            raise self._error(f": `{claim}` is not observable here: {WORDS[need]} cannot be seen")
+
+    def _refuse_unseen_in_context(self, agent: str, claim: str) -> None:
+        need = unobservable_in_context(self._scope(), selected(agent), claim, None)
+        if need:
+            raise self._error(
+                f": `{claim}` of agent `{agent}` is not observable here: "
+                f"{WORDS[need]} cannot be seen"
+            )
 
     def _error(self, what: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:
         place = self._simulation.place_of(self.number)

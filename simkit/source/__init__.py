@@ -18,7 +18,7 @@ from simkit.source.documents import (
     load,
     load_text,
 )
-from simkit.source.nearest import near
+from simkit.source.nearest import Open, near
 from simkit.source.nodes import SourcePath, path_text
 from simkit.source.parsing import FILE_BYTES_MAX, NESTING_MAX, NODES_MAX
 from simkit.source.shelf import Shelf
@@ -31,6 +31,7 @@ __all__ = [
     "NODES_MAX",
     "Document",
     "Head",
+    "Open",
     "Shelf",
     "SourceFloat",
     "SourceInt",

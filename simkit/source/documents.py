@@ -49,6 +49,8 @@ class Head:
     """Those of ``HEAD_KEYS`` that stand at the top level, with their values."""
     keys: tuple[str, ...] = field(default=(), compare=False)
     """All keys of the top level."""
+    places: tuple[str, ...] = field(default=(), compare=False)
+    """Where each of them stands, as ``line:column`` from 1."""
 
 
 class Document:
@@ -58,7 +60,7 @@ class Document:
     alias, places are those of its anchor.
     """
 
-    __slots__ = ("_lines", "_root_of", "_span", "_text", "data", "file", "index")
+    __slots__ = ("_lines", "_root_of", "_span", "_text", "_turns", "data", "file", "index")
 
     def __init__(
         self,
@@ -83,10 +85,33 @@ class Document:
         self._text = text
         self._span = span or (0, len(text))
         self._lines: list[str] = []
+        self._turns: tuple[tuple[int, str], ...] = ()
+
+    def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
+        """Returns the document with other values, and with more ``turns`` than are written.
+
+        Of each turn it is said at which place it is written, and which repetition it is, as
+        messages say it.
+        """
+        other = self.with_data(data)
+        other._turns = tuple(turns)
+        return other
+
+    def written_at(self, path: SourcePath) -> SourcePath:
+        """Returns the path at which the file writes what is at a path."""
+        turn = self._turn(path)
+        return path if turn is None else ("turns", turn[0], *path[2:])
+
+    def repetition(self, path: SourcePath) -> str:
+        """Returns which repetition a path lies in, `repetition 3 of 12`; else an empty text."""
+        turn = self._turn(path)
+        return "" if turn is None else turn[1]
 
     def with_data(self, data: Any) -> Document:
         """Returns the document with other values at the same places (references filled in)."""
-        return Document(self.file, self.index, data, self._root_of, self._text, self._span)
+        other = Document(self.file, self.index, data, self._root_of, self._text, self._span)
+        other._turns = self._turns
+        return other
 
     def path_of(self, text: str) -> SourcePath | None:
         """Returns the path of the first value that is exactly this text; None if there is none."""
@@ -137,20 +162,28 @@ class Document:
         and a comma has cut a text, the advice is to quote it.
         """
         known = tuple(known)
+        at, which = path_text(path), self.repetition(path)
         return SourceError(
             self.position(path, key),
             what,
-            path_text(path),
+            f"{at}, {which}" if which else at,
             near(word, known),
             known,
             advice or flow_accident(self, path) or flow_accident(self, path[:-1]),
         )
 
+    def _turn(self, path: SourcePath) -> tuple[int, str] | None:
+        """Returns where the turn of a path is written, if turns are repeated."""
+        if not self._turns or len(path) < 2 or path[0] != "turns":
+            return None
+        place = path[1]
+        return self._turns[place] if isinstance(place, int) and place < len(self._turns) else None
+
     def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
         """Returns the key's node, if the value lies in a mapping, and the value's node."""
         key_node: Node | None = None
         node = self._root_of()
-        for step in path:
+        for step in self.written_at(path):
             found = child(node, step)
             if found is None:
                 return None, node
@@ -235,7 +268,17 @@ def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
 
 def _head(file: str, index: int, root: Node) -> Head:
     values = made(file, root, _head_values)
-    return Head(index, int(root.start_mark.line) + 1, values, _keys(root))
+    return Head(index, int(root.start_mark.line) + 1, values, _keys(root), _places(root))
+
+
+def _places(root: Node) -> tuple[str, ...]:
+    if not isinstance(root, MappingNode):
+        return ()
+    return tuple(
+        f"{key.start_mark.line + 1}:{key.start_mark.column + 1}"
+        for key, _ in root.value
+        if isinstance(key, ScalarNode)
+    )
 
 
 def _head_values(root: Node) -> dict[str, Any]:

@@ -15,3 +15,12 @@ def near(word: str, known: Iterable[str]) -> str:
 
     matches = difflib.get_close_matches(word.lower(), spelled, n=1)
     return spelled[matches[0]] if matches else ""
+
+
+class Open(tuple[str, ...]):
+    """Names beside which there may be others: what is nearly one of these alone is a mistake."""
+
+    __slots__ = ()
+
+    def __contains__(self, word: object) -> bool:
+        return super().__contains__(word) or not (isinstance(word, str) and near(word, self))

@@ -34,7 +34,7 @@ from simkit.testing.rules import APPLICATIONS, Rule, prompts_of, rules
 from simkit.testing.silence import silenced
 from simkit.testing.telling import broken_text, missing_text, proves_nothing_text
 from simkit.trace import decoded
-from simkit.transports.gate import Decision
+from simkit.transports.gate import Decision, Later
 from simkit.wire.http import HttpRequest
 from simkit.wire.protocols import PROTOCOLS
 
@@ -266,7 +266,7 @@ def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> lis
     steps = Barrier(len(many))
     take = ModelGate.take
 
-    def take_in_step(gate: ModelGate, request: HttpRequest) -> Decision:
+    def take_in_step(gate: ModelGate, request: HttpRequest) -> Decision | Later:
         _wait_for_others(steps)
         decision = take(gate, request)
         _wait_for_others(steps)

@@ -59,7 +59,9 @@ class _Deaf:
             self.scribe.begin_turn(self._real.turn, self._real.session, "", "")
 
 
-def _for_real(tool: str, args: Any, real: Callable[[], Any], asked: Any = None) -> Any:
+def _for_real(
+    tool: str, args: Any, real: Callable[[], Any], asked: Any = None, returns: Any = None
+) -> Any:
     return real()
 
 

@@ -13,7 +13,7 @@ from errno import ECONNREFUSED
 from types import ModuleType
 from typing import Any
 
-from simkit.transports.gate import Forward, Gate, Tap, current_gate, forwarding
+from simkit.transports.gate import Decision, Forward, Gate, Later, Tap, current_gate, forwarding
 from simkit.transports.http1 import Listening, Message, written
 from simkit.transports.installing import Made, Row
 from simkit.transports.waiting import seconds, shortened
@@ -123,6 +123,25 @@ class _Transport(asyncio.Transport):
             # Raised where the client waits; a callback's own exception would reach the loop only.
             self._protocol.set_exception(problem)
             return
+        if isinstance(decision, Later):
+            self._dialing = self._loop.create_task(self._wait_for(decision, method))
+        else:
+            self._decided(decision, method)
+
+    async def _wait_for(self, later: Later, method: str) -> None:
+        found: Decision | Later = later
+        try:
+            while isinstance(found, Later):
+                found = await found.waited_for_in_loop()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as problem:
+            self._protocol.set_exception(problem)
+            return
+        if not self._is_closing:
+            self._decided(found, method)
+
+    def _decided(self, decision: Decision, method: str) -> None:
         if isinstance(decision, Forward):
             self._dialing = self._loop.create_task(self._forward(decision.tap, method))
         elif isinstance(decision, HttpResponse):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeAlias
 
@@ -49,11 +49,58 @@ class Forward:
 Decision: TypeAlias = HttpAnswer | Forward
 
 
+class Pauses(Protocol):
+    """How who asks waits for an answer: in virtual time, beside all others who wait."""
+
+    def sleep(self, seconds: float) -> None:
+        """Stops this thread."""
+
+    async def sleep_in_loop(self, seconds: float) -> None:
+        """Stops this task."""
+
+
+class Later:
+    """An answer that takes time: who asked waits, and then takes it."""
+
+    __slots__ = ("_pauses", "_seconds", "take")
+
+    def __init__(
+        self, pauses: Pauses, wait_ms: int, take: Callable[[], Decision | Later]
+    ) -> None:  # fmt: skip
+        self._pauses, self._seconds, self.take = pauses, wait_ms / 1_000, take
+
+    def waited_for(self) -> Decision | Later:
+        """Returns what comes of it, once this thread has waited."""
+        self._pauses.sleep(self._seconds)
+        return self.take()
+
+    async def waited_for_in_loop(self) -> Decision | Later:
+        """Returns what comes of it, once this task has waited."""
+        await self._pauses.sleep_in_loop(self._seconds)
+        return self.take()
+
+
 class Gate(Protocol):
     """Decides about every request that leaves the user's code; may be called from any thread."""
 
-    def take(self, request: HttpRequest) -> Decision:
-        """Answers or forwards; raises RunHalted where the run cannot go on."""
+    def take(self, request: HttpRequest) -> Decision | Later:
+        """Answers or forwards, at once or later; raises RunHalted where the run cannot go on."""
+
+
+def taken(gate: Gate, request: HttpRequest) -> Decision:
+    """Returns what a gate decides, once this thread has waited for it."""
+    decision = gate.take(request)
+    while isinstance(decision, Later):
+        decision = decision.waited_for()
+    return decision
+
+
+async def taken_in_loop(gate: Gate, request: HttpRequest) -> Decision:
+    """Returns what a gate decides, once this task has waited for it."""
+    decision = gate.take(request)
+    while isinstance(decision, Later):
+        decision = await decision.waited_for_in_loop()
+    return decision
 
 
 class _Opening:

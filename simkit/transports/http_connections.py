@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from simkit.transports.gate import Forward, current_gate, forwarding, is_gated
+from simkit.transports.gate import Forward, current_gate, forwarding, is_gated, taken
 from simkit.transports.http1 import Listening, Message, written
 from simkit.transports.installing import Made, Row
 from simkit.transports.waiting import seconds, wait
@@ -99,7 +99,7 @@ class _Door:
     def _response(self) -> io.RawIOBase:
         request = self._request()
         gate = current_gate(request)
-        decision = Forward(None) if gate is None else gate.take(request)
+        decision = Forward(None) if gate is None else taken(gate, request)
         if isinstance(decision, Forward):
             return self._forwarded(Listening(decision.tap, request.method))
         self.close()

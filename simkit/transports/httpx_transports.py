@@ -10,7 +10,15 @@ from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any, Final, NoReturn
 
-from simkit.transports.gate import Forward, Tap, current_gate, forwarding, is_gated
+from simkit.transports.gate import (
+    Forward,
+    Tap,
+    current_gate,
+    forwarding,
+    is_gated,
+    taken,
+    taken_in_loop,
+)
 from simkit.transports.http1 import framing
 from simkit.transports.installing import Made, Row
 from simkit.transports.waiting import seconds, wait, wait_async
@@ -45,7 +53,7 @@ class _Patch:
             gate = current_gate(sent)
             if gate is None:
                 return before(transport, request)
-            decision = gate.take(sent)
+            decision = taken(gate, sent)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered)
             try:
@@ -69,7 +77,7 @@ class _Patch:
             gate = current_gate(sent)
             if gate is None:
                 return await before(transport, request)
-            decision = gate.take(sent)
+            decision = await taken_in_loop(gate, sent)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered_async)
             try:

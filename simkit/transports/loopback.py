@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -26,7 +27,8 @@ _LINGER_S: Final = 2.0
 """How long a client that was refused may go on sending before it is cut off."""
 _JSON: Final = (("content-type", "application/json"),)
 
-Handle = Callable[[HttpRequest], Decision]
+Handle = Callable[[HttpRequest], Decision | Awaitable[Decision]]
+"""Decides at once, or later: other connections go on meanwhile."""
 
 
 class _Refused(Exception):
@@ -57,9 +59,10 @@ class Loopback:
             self._connections.discard(task)
             writer.close()
 
-    def _decided(self, request: HttpRequest) -> Decision:
+    async def _decided(self, request: HttpRequest) -> Decision:
         try:
-            return self._handle(request)
+            decision = self._handle(request)
+            return await decision if inspect.isawaitable(decision) else decision
         except Exception as problem:
             self.problem = self.problem or problem
             raise _Refused(500, f"simkit failed: {type(problem).__name__}: {problem}") from problem
@@ -89,7 +92,10 @@ class _Connection:
     """One client's connection, request after request."""
 
     def __init__(
-        self, handle: Handle, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        handle: Callable[[HttpRequest], Awaitable[Decision]],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._handle, self._reader, self._writer = handle, reader, writer
         self._http = h11.Connection(h11.SERVER)
@@ -101,7 +107,7 @@ class _Connection:
                 request = await self._request()
                 if request is None:
                     return
-                goes_on = await self._answer(request.method, self._handle(request))
+                goes_on = await self._answer(request.method, await self._handle(request))
             except _Refused as refused:
                 await self._refuse(*refused.args)
                 return

@@ -76,14 +76,22 @@ def state_flaws(names: Iterable[str]) -> Iterator[Flaw]:
 
 
 def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
-    """Yields the columns of a table, and the variables under ``env``, that nothing refers to.
+    """Yields the columns of a table, the variables under ``env``, and who is made up, that nothing
+    refers to.
 
     The document is the one before its references are filled in.
     """
-    if not scenario.examples and not scenario.env:
+    if not scenario.examples and not scenario.env and not scenario.given.fakes:
         return
     body = {key: value for key, value in document.data.items() if key not in ("examples", "env")}
     read = {text for _, text in references_in(body)}
+    in_tables = {text for _, text in references_in(scenario.examples or ())}
+    for name in scenario.given.fakes:
+        if not _leads_to(name, read | in_tables):
+            what = f"nothing refers to `{name}`: write `${{{name}.name}}`"
+            if scenario.given.fakes[name].count is not None:
+                what = f"nothing refers to `{name}`: write `${{{name}[0].name}}`"
+            yield Flaw("VAL-25", ("given", "fakes", name), what, key=True)
     columns = dict.fromkeys(key for row in scenario.examples or () for key in row)
     for name in columns:
         if not _leads_to(f"column.{name}", read):

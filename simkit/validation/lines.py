@@ -36,7 +36,7 @@ def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[F
         for agent, written in turn.replies.items():
             path = (*at, "replies", agent)
             yield from lines.of_agent(agent, written, path, speaks or _speaks_in(turn))
-        yield from _result_flaws(turn, (*at, "tool_results"))
+        yield from _result_flaws(turn, scenario, (*at, "tool_results"))
 
 
 class _Lines:
@@ -166,8 +166,13 @@ def _holds_pair(matcher: Any, key: str, word: str) -> bool:
 # Tool results
 
 
-def calls_in(turn: Turn) -> Counter[str] | None:
-    """Returns how often the lines of a turn call each tool; None where a function decides."""
+def calls_in(turn: Turn, scenario: Scenario) -> Counter[str] | None:
+    """Returns how often the lines of a turn call each tool.
+
+    None where a function decides, or a recording answers agents that have no lines.
+    """
+    if scenario.cassette is not None:
+        return None
     found: Counter[str] = Counter()
     for written in turn.replies.values():
         for line in lines_of(written):
@@ -177,9 +182,9 @@ def calls_in(turn: Turn) -> Counter[str] | None:
     return found
 
 
-def _result_flaws(turn: Turn, at: SourcePath) -> Iterator[Flaw]:
+def _result_flaws(turn: Turn, scenario: Scenario, at: SourcePath) -> Iterator[Flaw]:
     """VAL-23: every model call of a turn takes one of its lines, so no others call a tool."""
-    calls = calls_in(turn) if turn.tool_results else None
+    calls = calls_in(turn, scenario) if turn.tool_results else None
     if calls is None:
         return
     for tool, result in turn.tool_results.items():

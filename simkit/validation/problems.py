@@ -104,7 +104,9 @@ class Problems:
 
     def _tell(self, document: Document, flaw: Flaw) -> None:
         where = document.position(flaw.path, flaw.key)
-        at, advice = path_text(flaw.path), flaw.advice or CODES[flaw.code].fix
+        # What is odd in a turn that is repeated is told once.
+        at = path_text(document.written_at(flaw.path))
+        advice = flaw.advice or CODES[flaw.code].fix
         self._found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
 
     def report(self, files: Iterable[str], scenarios: int) -> Report:

@@ -149,7 +149,7 @@ def _called(scenario: Scenario, tools: set[str]) -> set[str]:
     """Returns those of some tools that a scenario's lines may call, in turns that say no result."""
     found: set[str] = set()
     for turn in scenario.turns:
-        calls = calls_in(turn)
+        calls = calls_in(turn, scenario)
         if calls is None:
             return tools
         found.update(tool for tool in calls if tool not in turn.tool_results)

@@ -6,7 +6,7 @@ stays: contexts are ranges over one log, state snapshots share their values.
 
 from simkit.views.contexts import ContextView, MadePart, Messages, ShownPart, StreamView
 from simkit.views.happenings import CallView, HandoffView, RunView, ToolView, TurnView, run_ids
-from simkit.views.view import View, view_of
+from simkit.views.view import View, said_in, view_of
 
 __all__ = [
     "CallView",
@@ -21,5 +21,6 @@ __all__ = [
     "TurnView",
     "View",
     "run_ids",
+    "said_in",
     "view_of",
 ]

@@ -479,3 +479,8 @@ def view_of(events: Sequence[e.AnyEvent]) -> View:
     for event in events:
         view.apply(event)
     return view
+
+
+def said_in(view: View) -> list[dict[str, Any]]:
+    """Returns what each turn has said, for those that wait for it."""
+    return [{"reply": turn.reply} for turn in view.turns]

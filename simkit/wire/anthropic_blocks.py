@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from simkit.messages import JsonValue, Message, ToolCall
+from simkit.errors import WireInvalid
+from simkit.messages import Citation, JsonValue, Message, Thinking, ToolCall, spans_of
 from simkit.wire import attachments as extra
+from simkit.wire.beside import encoded, queries, signature_of
 from simkit.wire.reading import Record, json_text, maybe, need, records, under
+from simkit.wire.values import Said
 
 THINKING: Final = ("thinking", "redacted_thinking")
 _ITEMS: Final = ("_tool_use", "_tool_result", "compaction")
@@ -98,17 +102,69 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
     return {"type": kind, "text": text, **({"name": name} if name else {})}
 
 
-def blocks_said(message: Message) -> list[dict[str, JsonValue]]:
-    """Returns the blocks that a message is, in the order in which the provider sends them."""
+def blocks_said(message: Message, said: Said | None = None) -> list[dict[str, JsonValue]]:
+    """Returns the blocks that a message is, in the order in which the provider sends them.
+
+    ``said`` has what a script says beside.
+    """
     reasoning = extra.parts_in(message, extra.REASONING)
-    said = [dict(block) for block in reasoning if block.get("type") in THINKING]
-    said += [dict(block) for block in extra.parts_in(message, extra.ITEMS)]
-    if message.content:
-        said.append({"type": "text", "text": message.content})
+    found = [dict(block) for block in reasoning if block.get("type") in THINKING]
+    if said is not None and said.beside.thinking is not None:
+        found.append(_thought(said.beside.thinking, said.serial))
+    found += [dict(block) for block in extra.parts_in(message, extra.ITEMS)]
+    citations = () if said is None else said.beside.citations
+    if said is not None and said.beside.logprobs:
+        raise WireInvalid("Anthropic's messages have no probabilities", "logprobs")
+    if citations and said is not None:
+        found += [*_searches(citations, said.serial), *_cited(message.content, citations)]
+    elif message.content:
+        found.append({"type": "text", "text": message.content})
     for call in message.calls:
         block = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
-        said.append(block)
-    return said
+        found.append(block)
+    return found
+
+
+def _thought(thinking: Thinking, serial: str) -> dict[str, JsonValue]:
+    signature = signature_of(thinking, serial)
+    if thinking.text is None:
+        return {"type": "redacted_thinking", "data": signature}
+    return {"type": "thinking", "thinking": thinking.text, "signature": signature}
+
+
+def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str, JsonValue]]:
+    """Yields the search of the provider's own, and what it found."""
+    for number, (query, pages) in enumerate(queries(citations).items()):
+        call = f"srvtoolu_{serial}_{number}"
+        sought = {"id": call, "name": "web_search", "input": {"query": query}}
+        yield {"type": "server_tool_use", **sought}
+        found = [
+            {
+                "type": "web_search_result", "url": page.url, "title": page.title,
+                "encrypted_content": encoded(page.url), "page_age": None,
+            }
+            for page in pages
+        ]  # fmt: skip
+        yield {"type": "web_search_tool_result", "tool_use_id": call, "content": found}
+
+
+def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, JsonValue]]:
+    """Yields the text in blocks, of which each cites something, or nothing."""
+    done = 0
+    for start, end, found in spans_of(text, citations):
+        if start > done:
+            yield {"type": "text", "text": text[done:start]}
+        cited = [
+            {
+                "type": "web_search_result_location", "url": one.url, "title": one.title,
+                "encrypted_index": encoded(one.url), "cited_text": one.quote,
+            }
+            for one in found
+        ]  # fmt: skip
+        yield {"type": "text", "text": text[start:end], "citations": cited}
+        done = end
+    if done < len(text):
+        yield {"type": "text", "text": text[done:]}
 
 
 def input_text(block: Record) -> str:

@@ -77,10 +77,9 @@ def _said(record: Record, error: Fails | None) -> Heard:
     if finish == "refusal":
         message = _refusal(record, message)
     usage = maybe(record, "usage", dict[str, Any]())
-    tokens = Usage(_tokens(usage, "input_tokens"), _tokens(usage, "output_tokens"))
     return Heard(
         message,
-        usage=tokens if usage else None,
+        usage=_usage(usage) if usage else None,
         finish=_FINISHES.get(finish, finish),
         id=maybe(record, "id", ""),
         error=error,
@@ -94,6 +93,18 @@ def _refusal(record: Record, message: Message) -> Message:
     if not why or message.content:
         return message
     return msgspec.structs.replace(message, content=why, data={extra.REFUSAL: why})
+
+
+def _usage(usage: Record) -> Usage:
+    """Reads what was counted; ``input_tokens`` are only what no cache had to do with."""
+    read = _tokens(usage, "cache_read_input_tokens") or 0
+    kept = _tokens(usage, "cache_creation_input_tokens") or 0
+    sent = _tokens(usage, "input_tokens")
+    details = maybe(usage, "output_tokens_details", dict[str, Any](), "usage")
+    return Usage(
+        None if sent is None else sent + read + kept, _tokens(usage, "output_tokens"),
+        read or None, kept or None, _tokens(details, "thinking_tokens") or None,
+    )  # fmt: skip
 
 
 def _tokens(usage: Record, key: str) -> int | None:
@@ -170,6 +181,9 @@ class _Stream:
                 block["content"] = delta.get("content")
             case "signature_delta":
                 block["signature"] = need(delta, "signature", str, place)
+            case "citations_delta":
+                cited = maybe(block, "citations", list[Any](), at)
+                block["citations"] = [*cited, delta.get("citation")]
 
     def _finish(self, event: Record, at: str) -> None:
         told = need(event, "delta", dict, at)

@@ -10,6 +10,7 @@ from typing import Final
 
 from simkit.errors import WireInvalid
 from simkit.messages import JsonValue, Message
+from simkit.wire.anthropic_asking import asking
 from simkit.wire.anthropic_blocks import Placed, assistant_of, blocks_of, result_of, text_of
 from simkit.wire.anthropic_hearing import heard
 from simkit.wire.anthropic_replies import failed, served
@@ -155,6 +156,7 @@ PROTOCOL: Final = Protocol(
     keys=("ANTHROPIC_API_KEY",),
     speaks=_speaks,
     asked=_asked,
+    asking=asking,
     served=served,
     failed=failed,
     heard=heard,

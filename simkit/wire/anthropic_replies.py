@@ -15,6 +15,7 @@ import msgspec
 from simkit.messages import Fails, JsonValue, Message, ToolCall, Usage
 from simkit.wire import failing, sse
 from simkit.wire.anthropic_blocks import blocks_said, input_text
+from simkit.wire.beside import merged, queries
 from simkit.wire.failing import MALFORMED, Words
 from simkit.wire.http import Headers, HttpAnswer, HttpResponse
 from simkit.wire.pieces import pieces
@@ -63,6 +64,10 @@ class _Reply(msgspec.Struct, frozen=True):
     chunks: tuple[int, ...] | int | None = None
     explanation: str = ""
     """Why the model refused."""
+    searches: int = 0
+    """How often the provider's own search was used."""
+    raw: Mapping[str, JsonValue] | None = None
+    """Merged into the body."""
 
 
 def served(said: Said, asked: Asked) -> HttpResponse:
@@ -72,8 +77,15 @@ def served(said: Said, asked: Asked) -> HttpResponse:
         reason = "max_tokens"
     elif said.finish:
         reason = said.finish
-    blocks = blocks_said(said.message)
-    return _rendered(_Reply(said.serial, blocks, reason, said.usage, said.chunks), asked)
+    blocks = blocks_said(said.message, said)
+    searches = len(queries(said.beside.citations))
+    return _rendered(
+        _Reply(
+            said.serial, blocks, reason, said.usage, said.chunks, searches=searches,
+            raw=said.beside.raw,
+        ),
+        asked,
+    )  # fmt: skip
 
 
 def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
@@ -100,6 +112,8 @@ def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
     return HttpResponse(words.status, headers, (json_bytes(error),))
 
 
+_STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
+"""What a stream says of the message at its end."""
 _BROKEN: Final = (
     "refusal", "malformed_json", "empty_reply", "empty_choices", "length", *failing.ON_THE_WAY
 )  # fmt: skip
@@ -128,27 +142,42 @@ def _malformed(serial: str, asked: Asked) -> _Reply:
 
 
 def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
-    usage = {
-        "input_tokens": reply.usage.input_tokens or 0,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "output_tokens": reply.usage.output_tokens or 0,
-        "service_tier": "standard",
-    }
-    body = {
-        "id": f"msg_{reply.serial}",
-        "type": "message",
-        "role": "assistant",
-        "model": asked.model,
-        "content": reply.blocks,
-        **_stopped(reply),
-        "usage": usage,
-    }
+    body: Event = merged(
+        {
+            "id": f"msg_{reply.serial}",
+            "type": "message",
+            "role": "assistant",
+            "model": asked.model,
+            "content": reply.blocks,
+            **_stopped(reply),
+            "usage": _usage(reply),
+        },
+        reply.raw or {},
+    )
     if not asked.is_streamed:
         headers = _headers(reply.serial, "application/json")
         return HttpResponse(200, headers, (json_bytes(body),))
-    chunks = tuple(sse.frame(event, event["type"]) for event in _events(reply, body))
+    chunks = tuple(sse.frame(event, event["type"]) for event in _events(body, reply.chunks))
     return HttpResponse(200, _headers(reply.serial, sse.CONTENT_TYPE), chunks)
+
+
+def _usage(reply: _Reply) -> Event:
+    """Returns what is counted: tokens of the cache are none of the input's here."""
+    usage = reply.usage
+    read, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    found: Event = {
+        "input_tokens": (usage.input_tokens or 0) - read - kept,
+        "cache_creation_input_tokens": kept,
+        "cache_read_input_tokens": read,
+        "output_tokens": usage.output_tokens or 0,
+        "service_tier": "standard",
+    }
+    if usage.reasoning_tokens:
+        found["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    if reply.searches:
+        requests = {"web_search_requests": reply.searches, "web_fetch_requests": 0}
+        found["server_tool_use"] = requests
+    return found
 
 
 def _stopped(reply: _Reply) -> Event:
@@ -159,16 +188,17 @@ def _stopped(reply: _Reply) -> Event:
     return stopped
 
 
-def _events(reply: _Reply, body: Event) -> Iterator[Event]:
-    begun = {
+def _events(body: Event, chunks: tuple[int, ...] | int | None) -> Iterator[Event]:
+    stopped = {key: body[key] for key in _STOPPED if key in body}
+    begun: Event = {
         **body,
-        **dict.fromkeys(_stopped(reply)),
+        **{key: None for key in stopped},
         "content": [],
         "usage": {**body["usage"], "output_tokens": 0},
     }
     yield {"type": "message_start", "message": begun}
-    for index, block in enumerate(reply.blocks):
-        start, deltas = _started(block, reply.chunks)
+    for index, block in enumerate(body["content"]):
+        start, deltas = _started(block, chunks)
         yield {"type": "content_block_start", "index": index, "content_block": start}
         if index == 0:
             yield {"type": "ping"}
@@ -176,7 +206,7 @@ def _events(reply: _Reply, body: Event) -> Iterator[Event]:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     usage = {key: value for key, value in body["usage"].items() if key != "service_tier"}
-    yield {"type": "message_delta", "delta": _stopped(reply), "usage": usage}
+    yield {"type": "message_delta", "delta": stopped, "usage": usage}
     yield {"type": "message_stop"}
 
 
@@ -189,8 +219,12 @@ def _started(
             found = [
                 {"type": "text_delta", "text": piece} for piece in pieces(block["text"], chunks)
             ]
-            return {**block, "text": ""}, found
-        case "tool_use":
+            cited = block.get("citations")
+            if not isinstance(cited, list):
+                return {**block, "text": ""}, found
+            found += [{"type": "citations_delta", "citation": citation} for citation in cited]
+            return {**block, "text": "", "citations": []}, found
+        case "tool_use" | "server_tool_use":
             texts = ["", *pieces(input_text(block), chunks)]
             found = [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
             return {**block, "input": {}}, found

@@ -21,14 +21,12 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
-from simkit.messages import JsonValue, Message
+from simkit.messages import REASONING as REASONING
+from simkit.messages import JsonValue, Message, as_json
 
 Extras: TypeAlias = dict[str, Any]
 
 PARTS: Final = "parts"
-REASONING: Final = "reasoning"
 ITEMS: Final = "items"
 REFUSAL: Final = "refusal"
 IS_ERROR: Final = "is_error"
@@ -75,7 +73,7 @@ def added(extras: Extras, key: str, item: JsonValue) -> None:
 
 def data_of(text: str, extras: Extras) -> JsonValue:
     """Returns the ``data`` of an assistant's or a tool's message."""
-    value = value_of(text)
+    value = as_json(text)
     if not extras or value is None:
         return extras or value
     return {"value": value, **extras}
@@ -85,17 +83,7 @@ def is_failed(message: Message) -> bool:
     """Whether a tool's message tells a failure, as its provider's words for that say."""
     data = message.data
     is_marked = isinstance(data, dict) and data.get(IS_ERROR) is True
-    return is_marked and data != value_of(message.content)
-
-
-def value_of(text: str) -> JsonValue:
-    """Returns the object or list that a text is in JSON, or None."""
-    if text[:1] not in ("{", "["):
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    return is_marked and data != as_json(message.content)
 
 
 def parts_in(message: Message, key: str) -> list[Mapping[str, Any]]:
@@ -104,7 +92,7 @@ def parts_in(message: Message, key: str) -> list[Mapping[str, Any]]:
     A structured reply may itself have a field such as ``reasoning``; its text tells.
     """
     data = message.data
-    if not isinstance(data, Mapping) or value_of(message.content) == data:
+    if not isinstance(data, Mapping) or as_json(message.content) == data:
         return []
     items = data.get(key)
     return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []

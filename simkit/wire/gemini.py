@@ -12,6 +12,7 @@ from typing import Any, Final
 from simkit.errors import WireInvalid
 from simkit.messages import JsonValue, Message
 from simkit.wire.attachments import Extras
+from simkit.wire.gemini_asking import asking
 from simkit.wire.gemini_hearing import heard
 from simkit.wire.gemini_parts import Numbered, camel_keys, model_of, parts_of, result_of, text_of
 from simkit.wire.gemini_replies import failed, served
@@ -169,6 +170,7 @@ PROTOCOL: Final = Protocol(
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     speaks=_speaks,
     asked=_asked,
+    asking=asking,
     served=served,
     failed=failed,
     heard=heard,

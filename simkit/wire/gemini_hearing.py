@@ -155,11 +155,11 @@ def _usage(body: Record, at: str) -> Usage | None:
     counted = maybe(body, "usageMetadata", dict[str, Any](), at)
     if not counted:
         return None
-    made = [
-        maybe(counted, key, 0, "usageMetadata")
-        for key in ("candidatesTokenCount", "thoughtsTokenCount")
-    ]
-    return Usage(maybe(counted, "promptTokenCount", 0, "usageMetadata"), sum(made))
+    sent, made, thought, cached = (
+        maybe(counted, f"{key}TokenCount", 0, "usageMetadata")
+        for key in ("prompt", "candidates", "thoughts", "cachedContent")
+    )
+    return Usage(sent, made + thought, cached or None, None, thought or None)
 
 
 def _refused(response: HttpResponse) -> Fails:

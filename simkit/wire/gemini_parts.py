@@ -6,11 +6,12 @@ A thought is reasoning. So is the signature under which the provider knows one, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from simkit.errors import WireInvalid
-from simkit.messages import JsonValue, Message, ToolCall
+from simkit.messages import JsonValue, Message, Thinking, ToolCall
 from simkit.wire import attachments as extra
 from simkit.wire.gemini_schema import camel, spelled
 from simkit.wire.reading import Record, json_text, maybe, need, typed, under
@@ -167,9 +168,9 @@ def _reference(data: Record, at: str) -> extra.Extras:
     return extra.inline(kind, need(data, "data", str, at), media_type, name)
 
 
-def parts_said(message: Message) -> list[dict[str, Any]]:
+def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[str, Any]]:
     """Returns the parts that a message is, in the order in which the provider sends them."""
-    reasoning = extra.parts_in(message, extra.REASONING)
+    reasoning = [*extra.parts_in(message, extra.REASONING), *_thoughts(message, thinking)]
     signatures = {
         item.get("call"): item["thoughtSignature"]
         for item in reasoning
@@ -183,6 +184,23 @@ def parts_said(message: Message) -> list[dict[str, Any]]:
         made = {"id": call.id, "name": call.name, "args": call.args}
         said.append({"functionCall": made, **_signed(signatures.get(number))})
     return said
+
+
+def _thoughts(message: Message, thinking: Thinking | None) -> Iterator[dict[str, Any]]:
+    """Yields a thought; its signature stands at the first call, or at the text."""
+    if thinking is None:
+        return
+    if thinking.text is not None:
+        yield {"text": thinking.text, "thought": True}
+    if thinking.signature:
+        try:
+            b64decode(thinking.signature, validate=True)
+        except ValueError:
+            problem = "Gemini's signatures are base64, and this is none"
+            raise WireInvalid(problem, "thinking.signature") from None
+        yield {"thoughtSignature": thinking.signature, **({"call": 0} if message.calls else {})}
+    elif thinking.text is None:
+        raise WireInvalid("is nothing without text or signature", "thinking")
 
 
 def _signed(signature: JsonValue) -> dict[str, JsonValue]:

@@ -11,9 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.errors import WireInvalid
 from simkit.messages import Fails, Usage
 from simkit.wire import failing, sse
+from simkit.wire.beside import merged
 from simkit.wire.failing import MALFORMED, Words
+from simkit.wire.gemini_grounding import grounded, probable
 from simkit.wire.gemini_parts import parts_said
 from simkit.wire.http import HttpAnswer, HttpResponse
 from simkit.wire.pieces import pieces
@@ -75,13 +78,21 @@ class _Reply(msgspec.Struct, frozen=True):
     chunks: tuple[int, ...] | int | None = None
     explanation: str = ""
     """What the provider adds to the reason."""
+    own: Mapping[str, Any] = {}
+    """What else the candidate has: where its text comes from, how probable it is."""
+    raw: Mapping[str, Any] | None = None
+    """Merged into the body."""
 
 
 def served(said: Said, asked: Asked) -> HttpResponse:
     """Renders an answer, as a body or as the full stream."""
     reason = {"": "STOP", "length": "MAX_TOKENS"}.get(said.finish, said.finish.upper())
-    parts = parts_said(said.message)
-    return _rendered(_Reply(said.serial, parts, reason, said.usage, said.chunks), asked)
+    parts = parts_said(said.message, said.beside.thinking)
+    own = {**grounded(said), **probable(said, asked)}
+    return _rendered(
+        _Reply(said.serial, parts, reason, said.usage, said.chunks, own=own, raw=said.beside.raw),
+        asked,
+    )
 
 
 def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
@@ -155,14 +166,32 @@ def _blocked(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
 
 
 def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
+    body: dict[str, Any] = merged(_body(reply, asked), reply.raw or {})
     if not asked.is_streamed:
-        return _framed([_body(reply, asked)], asked)
-    cut = [[piece] for part in reply.parts for piece in _pieces(part, reply.chunks)]
-    *first, last = cut or [[]]
-    begun = Usage(reply.usage.input_tokens, 0)
-    bodies = [_body(_Reply(reply.serial, parts, "", begun), asked) for parts in first]
-    bodies.append(_body(msgspec.structs.replace(reply, parts=last), asked))
+        return _framed([body], asked)
+    candidate, *others = body["candidates"]
+    parts = candidate["content"].get("parts", ())
+    cut = [piece for part in parts for piece in _pieces(part, reply.chunks)]
+    bodies = [_begun(body, candidate, piece) for piece in cut[:-1]]
+    if cut:
+        candidate = {**candidate, "content": {**candidate["content"], "parts": cut[-1:]}}
+    bodies.append({**body, "candidates": [candidate, *others]})
     return _framed(bodies, asked)
+
+
+def _begun(
+    body: Mapping[str, Any], candidate: Mapping[str, Any], part: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a response of a stream that goes on: it has counted only what was sent."""
+    counted = body["usageMetadata"]
+    made = {"candidatesTokenCount": 0, "totalTokenCount": counted["promptTokenCount"]}
+    usage = {key: value for key, value in counted.items() if key != "thoughtsTokenCount"}
+    content = {**candidate["content"], "parts": [part]}
+    return {
+        **body,
+        "candidates": [{"content": content, "index": candidate["index"]}],
+        "usageMetadata": {**usage, **made},
+    }
 
 
 def _pieces(
@@ -179,7 +208,6 @@ def _pieces(
 
 
 def _body(reply: _Reply, asked: Asked) -> dict[str, Any]:
-    sent, made = reply.usage.input_tokens or 0, reply.usage.output_tokens or 0
     content: dict[str, Any] = {"role": "model"}
     if reply.parts:
         content = {"parts": list(reply.parts), **content}
@@ -189,14 +217,25 @@ def _body(reply: _Reply, asked: Asked) -> dict[str, Any]:
     if reply.explanation:
         candidate["finishMessage"] = reply.explanation
     return {
-        "candidates": [{**candidate, "index": 0}],
-        "usageMetadata": {
-            "promptTokenCount": sent,
-            "candidatesTokenCount": made,
-            "totalTokenCount": sent + made,
-        },
+        "candidates": [{**candidate, "index": 0, **reply.own}],
+        "usageMetadata": _counted(reply.usage),
         "modelVersion": asked.model,
         "responseId": f"resp_{reply.serial}",
+    }
+
+
+def _counted(usage: Usage) -> dict[str, Any]:
+    """Returns what is counted: thoughts are none of the candidates' tokens here."""
+    sent, made = usage.input_tokens or 0, usage.output_tokens or 0
+    thought = usage.reasoning_tokens or 0
+    if usage.cache_write_tokens:
+        raise WireInvalid("Gemini does not count what it writes to a cache", "usage")
+    return {
+        "promptTokenCount": sent,
+        "candidatesTokenCount": made - thought,
+        "totalTokenCount": sent + made,
+        **({"thoughtsTokenCount": thought} if thought else {}),
+        **({"cachedContentTokenCount": usage.cached_tokens} if usage.cached_tokens else {}),
     }
 
 

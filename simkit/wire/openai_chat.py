@@ -12,6 +12,7 @@ from simkit.errors import WireInvalid
 from simkit.messages import ROLE_ALIASES, JsonValue, Message, ToolCall
 from simkit.wire.attachments import PARTS, REASONING, REFUSAL, added, data_of, linked, placeholder
 from simkit.wire.http import HttpRequest, path_of
+from simkit.wire.openai_chat_asking import asking
 from simkit.wire.openai_chat_heard import heard, reasoning_in
 from simkit.wire.openai_chat_served import failed, served
 from simkit.wire.openai_parts import FREE_TEXT, arguments_of, content_of, kind_of_call
@@ -201,6 +202,7 @@ PROTOCOL: Final = Protocol(
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
     speaks=_speaks,
     asked=_asked,
+    asking=asking,
     served=served,
     failed=failed,
     heard=heard,

@@ -10,7 +10,7 @@ from simkit.wire.attachments import REASONING, REFUSAL, Extras, data_of
 from simkit.wire.failing import broken
 from simkit.wire.http import HttpResponse
 from simkit.wire.openai_failing import fails_in, fails_of
-from simkit.wire.openai_parts import arguments_of, checked, content_of, kind_of_call
+from simkit.wire.openai_parts import arguments_of, checked, content_of, kind_of_call, usage_of
 from simkit.wire.reading import Record, maybe, need, record_of, records, under
 from simkit.wire.values import Asked, Heard
 
@@ -137,7 +137,4 @@ class _Reply:
 
 
 def _usage(usage: Record, at: str) -> Usage:
-    return Usage(
-        maybe(usage, "prompt_tokens", 0, at) if "prompt_tokens" in usage else None,
-        maybe(usage, "completion_tokens", 0, at) if "completion_tokens" in usage else None,
-    )
+    return usage_of(usage, at, "prompt", "completion")

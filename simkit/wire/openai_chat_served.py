@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
+from typing import Any, Final
 
+from simkit.errors import WireInvalid
 from simkit.messages import Fails, JsonValue, Message, ToolCall, Usage
 from simkit.wire import sse
 from simkit.wire.attachments import REASONING, REFUSAL, parts_in
+from simkit.wire.beside import expect_asked, shares, with_raw
 from simkit.wire.failing import comes_in_stream, damaged, unanswered
 from simkit.wire.http import HttpAnswer, HttpResponse
 from simkit.wire.openai_failing import OWN, broken_reply, error_body, refused
-from simkit.wire.openai_parts import arguments_text, is_custom, refusal_in
+from simkit.wire.openai_parts import arguments_text, cited, is_custom, probabilities, refusal_in
 from simkit.wire.pieces import pieces
 from simkit.wire.reading import json_bytes, record_of
 from simkit.wire.values import Asked, Said
 
-_WORDS: Final = re.compile(r"\s*\S+|\s+$")
+_CUT: Final = ("reasoning_content", "reasoning", "content", "refusal")
+"""The texts of a message, which a stream brings in pieces; all else comes whole."""
+_CHOICE: Final = ("index", "message", "logprobs", "finish_reason")
 
 
 def served(said: Said, asked: Asked) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{said.serial}")
+    body = with_raw(_body(said, asked), said)
     if asked.is_streamed:
-        chunks = tuple(_stream(said, asked))
+        chunks = tuple(_stream(body, said, asked))
         return HttpResponse(200, (("content-type", sse.CONTENT_TYPE), request_id), chunks)
-    message = {"role": "assistant", **_fields(said.message), **_calls(said.message.calls, asked)}
+    headers = (("content-type", "application/json"), request_id)
+    return HttpResponse(200, headers, (json_bytes(body),))
+
+
+def _body(said: Said, asked: Asked) -> dict[str, Any]:
+    message = {"role": "assistant", **_fields(said), **_calls(said.message.calls, asked)}
     choices = [
         {
-            "index": index, "message": message, "logprobs": _logprobs(said.message.content, asked),
+            "index": index, "message": message, "logprobs": _logprobs(said, asked),
             "finish_reason": _finish(said),
         }
         for index in range(_number(asked))
     ]  # fmt: skip
-    body = {
+    return {
         "id": f"chatcmpl-{said.serial}",
         "object": "chat.completion",
         "created": 0,
@@ -43,8 +53,6 @@ def served(said: Said, asked: Asked) -> HttpResponse:
         "usage": _usage(said.usage),
         **_tier(asked),
     }
-    headers = (("content-type", "application/json"), request_id)
-    return HttpResponse(200, headers, (json_bytes(body),))
 
 
 def _number(asked: Asked) -> int:
@@ -59,16 +67,11 @@ def _tier(asked: Asked) -> dict[str, JsonValue]:
     return {"service_tier": "default" if tier == "auto" else tier} if tier else {}
 
 
-def _logprobs(text: str, asked: Asked) -> JsonValue:
-    """Returns a probability of 1 for each word, where a request asks for probabilities."""
-    if asked.settings.get("logprobs") is not True:
+def _logprobs(said: Said, asked: Asked) -> JsonValue:
+    """Returns how probable each token is, where a request asks for that."""
+    if not expect_asked(said, asked.settings.get("logprobs") is True, "`logprobs: true`"):
         return None
-    top = asked.settings.get("top_logprobs")
-    tokens = []
-    for word in _WORDS.findall(text):
-        token = {"token": word, "logprob": 0.0, "bytes": [*word.encode()]}
-        tokens.append({**token, "top_logprobs": [token] if top else []})
-    return {"content": tokens, "refusal": None}
+    return {"content": probabilities(said, asked.settings.get("top_logprobs")), "refusal": None}
 
 
 def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
@@ -97,16 +100,36 @@ def _without_choices(said: Said, asked: Asked) -> HttpResponse:
     return HttpResponse(200, whole.headers, (first, sse.frame(sse.DONE)))
 
 
-def _fields(message: Message) -> dict[str, JsonValue]:
-    """Returns what a message says beside its calls: content, refusal, reasoning."""
+def _fields(said: Said) -> dict[str, JsonValue]:
+    """Returns what a message says beside its calls: content, refusal, reasoning, citations."""
+    message = said.message
     refusal = refusal_in(message)
     is_silent = refusal is not None or (message.calls and not message.content)
-    found = {"content": None if is_silent else message.content, "refusal": refusal}
+    found: dict[str, JsonValue] = {
+        "content": None if is_silent else message.content, "refusal": refusal,
+    }  # fmt: skip
+    if said.beside.citations:
+        found["annotations"] = [
+            {"type": "url_citation", "url_citation": citation}
+            for citation in cited(message.content, said.beside.citations)
+        ]
     # Encrypted reasoning, which only the Responses interface has, has no text.
     texts = (part.get("text") for part in parts_in(message, REASONING))
-    reasoning = "".join(text for text in texts if isinstance(text, str))
+    reasoning = "".join(text for text in texts if isinstance(text, str)) or _thought(said)
     # Compatible servers' own field.
     return {"reasoning_content": reasoning, **found} if reasoning else found
+
+
+def _thought(said: Said) -> str:
+    thinking = said.beside.thinking
+    if thinking is None:
+        return ""
+    if thinking.signature or thinking.text is None:
+        raise WireInvalid(
+            "chat completions carry thinking as a text, without a signature; servers that do "
+            "more have fields of their own, for `raw`", "thinking",
+        )  # fmt: skip
+    return thinking.text
 
 
 def _calls(calls: tuple[ToolCall, ...], asked: Asked) -> dict[str, JsonValue]:
@@ -132,61 +155,80 @@ def _finish(said: Said) -> str:
 
 def _usage(usage: Usage) -> dict[str, JsonValue]:
     read, written = usage.input_tokens or 0, usage.output_tokens or 0
+    kept = {"cache_write_tokens": usage.cache_write_tokens} if usage.cache_write_tokens else {}
     return {
         "prompt_tokens": read,
         "completion_tokens": written,
         "total_tokens": read + written,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
-    }
+        "prompt_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0, "audio_tokens": 0, **kept,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning_tokens or 0, "audio_tokens": 0,
+        },
+    }  # fmt: skip
 
 
-def _stream(said: Said, asked: Asked) -> Iterator[bytes]:
+def _stream(body: dict[str, Any], said: Said, asked: Asked) -> Iterator[bytes]:
     options = asked.settings.get("stream_options")
     reports = isinstance(options, Mapping) and options.get("include_usage") is True
-    head: dict[str, JsonValue] = {
-        "id": f"chatcmpl-{said.serial}",
-        "object": "chat.completion.chunk",
-        "created": 0,
-        "model": asked.model,
-        **_tier(asked),
-    }
-
-    def chunk(delta: JsonValue, finish: str | None = None, text: str = "") -> bytes:
-        logprobs = _logprobs(text, asked) if text else None
-        choices = [
-            {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
-            for index in range(_number(asked))
-        ]
-        usage = {"usage": None} if reports else {}
-        return sse.frame({**head, "choices": choices, **usage})
-
-    fields = _fields(said.message)
-    yield chunk({"role": "assistant", "content": None if fields["content"] is None else ""})
-    for key, text in fields.items():
-        for piece in pieces(text or "", said.chunks):
-            yield chunk({key: piece}, text=piece if key == "content" else "")
-    for delta in _call_deltas(said, asked):
-        yield chunk(delta)
-    yield chunk({}, _finish(said))
+    head = {key: value for key, value in body.items() if key not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    for choices in zip_longest(*(_steps(choice, said) for choice in body["choices"])):
+        present = [choice for choice in choices if choice is not None]
+        yield sse.frame({**head, "choices": present, **({"usage": None} if reports else {})})
     if reports:
-        yield sse.frame({**head, "choices": [], "usage": _usage(said.usage)})
+        yield sse.frame({**head, "choices": [], "usage": body["usage"]})
     yield sse.frame(sse.DONE)
 
 
-def _call_deltas(said: Said, asked: Asked) -> Iterator[dict[str, JsonValue]]:
-    """Yields each call as its id and name, then its arguments piece by piece."""
-    calls = said.message.calls
-    if "functions" in asked.settings:
-        for call in calls[:1]:
-            yield {"function_call": {"name": call.name, "arguments": ""}}
-            for piece in pieces(arguments_text(call), said.chunks):
-                yield {"function_call": {"arguments": piece}}
+def _steps(choice: dict[str, Any], said: Said) -> Iterator[dict[str, JsonValue]]:
+    """Yields one choice, delta by delta; clients take fields of its own from the first."""
+    message, logprobs = choice["message"], choice["logprobs"]
+
+    def step(delta: JsonValue, finish: str | None = None, tokens: JsonValue = None) -> Any:
+        probable = None if tokens is None else {**logprobs, "content": tokens}
+        return {
+            "index": choice["index"], "delta": delta, "logprobs": probable,
+            "finish_reason": finish,
+        }  # fmt: skip
+
+    own = {key: value for key, value in choice.items() if key not in _CHOICE}
+    begun = None if message["content"] is None else ""
+    yield {**step({"role": message["role"], "content": begun}), **own}
+    for key, text in message.items():
+        if key in _CUT:
+            yield from _cut(step, key, text or "", logprobs, said)
+        elif key not in ("role", "tool_calls", "function_call"):
+            yield step({key: text})
+    for delta in _call_deltas(message, said):
+        yield step(delta)
+    yield step({}, choice["finish_reason"])
+
+
+def _cut(
+    step: Callable[..., Any], key: str, text: str, logprobs: JsonValue, said: Said
+) -> Iterator[dict[str, JsonValue]]:
+    cut = pieces(text, said.chunks)
+    if key != "content" or logprobs is None:
+        yield from (step({key: piece}) for piece in cut)
         return
-    for index, call in enumerate(calls):
-        opened = _call(call, "", asked)
-        yield {"tool_calls": [{"index": index, **opened}]}
-        kind = opened["type"]
+    tokens = logprobs["content"]
+    texts = [token["token"] for token in tokens]
+    for piece, share in zip(cut, shares(tokens, texts, cut), strict=True):
+        yield step({key: piece}, tokens=share)
+
+
+def _call_deltas(message: dict[str, Any], said: Said) -> Iterator[dict[str, JsonValue]]:
+    """Yields each call as its id and name, then its arguments piece by piece."""
+    if call := message.get("function_call"):
+        yield {"function_call": {**call, "arguments": ""}}
+        for piece in pieces(call["arguments"], said.chunks):
+            yield {"function_call": {"arguments": piece}}
+    for index, call in enumerate(message.get("tool_calls") or ()):
+        kind = call["type"]
         key = "input" if kind == "custom" else "arguments"
-        for piece in pieces(arguments_text(call), said.chunks):
+        opened = {**call, kind: {**call[kind], key: ""}}
+        yield {"tool_calls": [{"index": index, **opened}]}
+        for piece in pieces(call[kind][key], said.chunks):
             yield {"tool_calls": [{"index": index, kind: {key: piece}}]}

@@ -7,11 +7,12 @@ from typing import Final
 
 import msgspec
 
-from simkit.messages import JsonValue, Message, ToolCall
+from simkit.messages import Citation, JsonValue, Message, ToolCall, Usage, as_json, spans_of
 from simkit.wire import attachments as extra
+from simkit.wire.beside import tokens_of
 from simkit.wire.failing import malformed
 from simkit.wire.reading import Record, json_text, maybe, need, typed, under, unknown
-from simkit.wire.values import Asked, Heard
+from simkit.wire.values import Asked, Heard, Said
 from simkit.words import short
 
 FREE_TEXT: Final[JsonValue] = {"type": "string"}
@@ -124,7 +125,7 @@ def arguments_of(text: str) -> JsonValue:
     stripped = text.strip()
     if not stripped:
         return {}
-    value = extra.value_of(stripped)
+    value = as_json(stripped)
     return value if type(value) is dict else text
 
 
@@ -139,7 +140,7 @@ def refusal_in(message: Message) -> str | None:
     A structured reply may itself have a field ``refusal``; its text tells.
     """
     data = message.data
-    if not isinstance(data, Mapping) or extra.value_of(message.content) == data:
+    if not isinstance(data, Mapping) or as_json(message.content) == data:
         return None
     refusal = data.get(extra.REFUSAL)
     return refusal if isinstance(refusal, str) else None
@@ -164,3 +165,41 @@ def checked(heard: Heard, asked: Asked) -> Heard:
             error = malformed(f"output: {short(message.content, 60)}")
             return msgspec.structs.replace(heard, error=error)
     return heard
+
+
+def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValue]]:
+    """Returns citations as both interfaces write them, with the places in the text."""
+    return [
+        {"start_index": start, "end_index": end, "url": one.url, "title": one.title}
+        for start, end, found in spans_of(text, citations)
+        for one in found
+    ]
+
+
+def probabilities(said: Said, top: JsonValue) -> list[dict[str, JsonValue]]:
+    """Returns the tokens of a text as both interfaces write them, with ``top`` alternatives."""
+    found: list[dict[str, JsonValue]] = []
+    for token in tokens_of(said):
+        said_itself = _probability(token.text, token.logprob)
+        alike = sorted((*token.others, (token.text, token.logprob)), key=lambda one: -one[1])
+        listed = [_probability(*one) for one in alike[: top if isinstance(top, int) else 0]]
+        found.append({**said_itself, "top_logprobs": listed})
+    return found
+
+
+def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
+    return {"token": text, "logprob": logprob, "bytes": [*text.encode()]}
+
+
+def usage_of(usage: Record, at: str, sent: str, made: str) -> Usage:
+    """Reads what was counted; ``sent`` and ``made`` are an interface's words for both sides."""
+    read = maybe(usage, f"{sent}_tokens_details", dict[str, JsonValue](), at)
+    written = maybe(usage, f"{made}_tokens_details", dict[str, JsonValue](), at)
+    keys = f"{sent}_tokens", f"{made}_tokens"
+    sent_tokens, made_tokens = (maybe(usage, k, 0, at) if k in usage else None for k in keys)
+    return Usage(
+        sent_tokens, made_tokens,
+        maybe(read, "cached_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
+        maybe(read, "cache_write_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
+        maybe(written, "reasoning_tokens", 0, under(at, f"{made}_tokens_details")) or None,
+    )  # fmt: skip

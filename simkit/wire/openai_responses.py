@@ -12,6 +12,7 @@ from simkit.wire.chains import INSTRUCTIONS
 from simkit.wire.http import HttpRequest, path_of
 from simkit.wire.openai_items import messages_of
 from simkit.wire.openai_parts import FREE_TEXT
+from simkit.wire.openai_responses_asking import asking
 from simkit.wire.openai_responses_heard import heard
 from simkit.wire.openai_responses_served import failed, served
 from simkit.wire.reading import Record, maybe, need, record_of, records, typed, under
@@ -129,6 +130,7 @@ PROTOCOL: Final = Protocol(
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
     speaks=_speaks,
     asked=_asked,
+    asking=asking,
     served=served,
     failed=failed,
     heard=heard,

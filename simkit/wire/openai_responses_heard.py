@@ -10,7 +10,7 @@ from simkit.wire.failing import broken
 from simkit.wire.http import HttpResponse
 from simkit.wire.openai_failing import fails_in, fails_of
 from simkit.wire.openai_items import reply_of
-from simkit.wire.openai_parts import checked
+from simkit.wire.openai_parts import checked, usage_of
 from simkit.wire.reading import Record, maybe, need, record_of, records, under
 from simkit.wire.values import Asked, Heard
 
@@ -62,10 +62,7 @@ def _finish(body: Record, message: Message, at: str) -> str:
 
 
 def _usage(usage: Record, at: str) -> Usage:
-    return Usage(
-        maybe(usage, "input_tokens", 0, at) if "input_tokens" in usage else None,
-        maybe(usage, "output_tokens", 0, at) if "output_tokens" in usage else None,
-    )
+    return usage_of(usage, at, "input", "output")
 
 
 def _heard_stream(response: HttpResponse) -> Heard:

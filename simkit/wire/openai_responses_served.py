@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from simkit.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.messages import Fails, JsonValue, Message, Thinking, ToolCall, Usage
 from simkit.wire import sse
 from simkit.wire.attachments import ITEMS, REASONING, parts_in
+from simkit.wire.beside import expect_asked, queries, shares, signature_of, with_raw
 from simkit.wire.failing import comes_in_stream, damaged, unanswered
 from simkit.wire.http import HttpAnswer, HttpResponse
 from simkit.wire.openai_failing import OWN, broken_reply, error_body, refused
-from simkit.wire.openai_parts import arguments_text, is_custom, refusal_in
+from simkit.wire.openai_parts import arguments_text, cited, is_custom, probabilities, refusal_in
 from simkit.wire.pieces import pieces
 from simkit.wire.reading import json_bytes
 from simkit.wire.values import Asked, Said
@@ -23,6 +24,9 @@ _ARGUMENTS: Final = {
     "custom_tool_call": ("response.custom_tool_call_input", "input"),
 }
 """How the items that are calls stream their arguments: the events, and the field."""
+_SEARCH: Final = "web_search_call"
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_LOGPROBS: Final = "message.output_text.logprobs"
 _ECHOED: Final = {
     "metadata": dict[str, JsonValue](),
     "parallel_tool_calls": True,
@@ -66,7 +70,7 @@ def _failed_in_stream(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
 
 def _whole(said: Said, asked: Asked) -> _Item:
     status = "incomplete" if _is_incomplete(said) else "completed"
-    return _response(said, asked, status, _items(said, asked), said.usage)
+    return with_raw(_response(said, asked, status, _items(said, asked), said.usage), said)
 
 
 def _is_incomplete(said: Said) -> bool:
@@ -100,9 +104,12 @@ def _usage(usage: Usage) -> _Item:
     read, written = usage.input_tokens or 0, usage.output_tokens or 0
     return {
         "input_tokens": read,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0,
+            "cache_write_tokens": usage.cache_write_tokens or 0,
+        },
         "output_tokens": written,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
         "total_tokens": read + written,
     }
 
@@ -115,10 +122,13 @@ def _items(said: Said, asked: Asked) -> list[_Item]:
         for number, part in enumerate(parts_in(message, REASONING))
         if (item := _reasoning(dict(part), f"rs_{said.serial}_{number}"))
     ]
+    if said.beside.thinking is not None:
+        found.append(_thought(said.beside.thinking, said, asked, f"rs_{said.serial}_{len(found)}"))
     found += [dict(part) for part in parts_in(message, ITEMS)]
+    found += _searches(said)
     refusal = refusal_in(message)
     if message.content or refusal:
-        part = _text_part(message.content) if refusal is None else _refusal_part(refusal)
+        part = _text_part(said, asked) if refusal is None else _refusal_part(refusal)
         status = "incomplete" if _is_incomplete(said) else "completed"
         found.append(_message_item(said, status, [part]))
     found += [
@@ -138,6 +148,41 @@ def _reasoning(part: _Item, item_id: str) -> _Item:
     return {}
 
 
+def _thought(thinking: Thinking, said: Said, asked: Asked, item_id: str) -> _Item:
+    """Returns what is thought: its text is a summary, its signature the encrypted content."""
+    text = thinking.text
+    item: _Item = {
+        "id": item_id,
+        "type": "reasoning",
+        "summary": [] if text is None else [{"type": "summary_text", "text": text}],
+    }
+    if _ENCRYPTED in _included(asked):
+        item["encrypted_content"] = signature_of(thinking, said.serial)
+    return item
+
+
+def _included(asked: Asked) -> list[JsonValue]:
+    """Returns what a request wants in its response that is else left out."""
+    found = asked.settings.get("include")
+    return found if isinstance(found, list) else []
+
+
+def _searches(said: Said) -> list[_Item]:
+    return [
+        {
+            "id": f"ws_{said.serial}_{number}",
+            "type": "web_search_call",
+            "status": "completed",
+            "action": {
+                "type": "search",
+                "query": query,
+                "sources": [{"type": "url", "url": page.url} for page in pages],
+            },
+        }
+        for number, (query, pages) in enumerate(queries(said.beside.citations).items())
+    ]
+
+
 def _message_item(said: Said, status: str, content: list[_Item]) -> _Item:
     return {
         "id": f"msg_{said.serial}",
@@ -148,8 +193,13 @@ def _message_item(said: Said, status: str, content: list[_Item]) -> _Item:
     }
 
 
-def _text_part(text: str) -> _Item:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _text_part(said: Said, asked: Asked) -> _Item:
+    text, logprobs = said.message.content, list[_Item]()
+    if expect_asked(said, _LOGPROBS in _included(asked), f"`include: [{_LOGPROBS}]`"):
+        logprobs = probabilities(said, asked.settings.get("top_logprobs"))
+    found = cited(text, said.beside.citations)
+    annotations = [{"type": "url_citation", **one} for one in found]
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
 
 
 def _refusal_part(text: str) -> _Item:
@@ -184,7 +234,8 @@ class _Numbered:
 
 def _stream(said: Said, asked: Asked) -> Iterator[bytes]:
     numbered, whole = _Numbered(), _whole(said, asked)
-    begun = _response(said, asked, "in_progress", [], None)
+    begun: _Item = {**whole, "status": "in_progress", "output": [], "usage": None}
+    begun["incomplete_details"] = None
     yield numbered.frame("response.created", response=begun)
     yield numbered.frame("response.in_progress", response=begun)
     for index, item in enumerate(whole["output"]):
@@ -199,14 +250,20 @@ def _streamed_item(numbered: _Numbered, index: int, item: _Item, said: Said) -> 
         opened = {**item, "status": "in_progress", "content": []}
     elif kind == "reasoning":
         opened = {**item, "summary": []}
+    elif kind == _SEARCH:
+        opened = {**item, "status": "in_progress"}
     elif kind in _ARGUMENTS:
         opened = {**item, "status": "in_progress", _ARGUMENTS[kind][1]: ""}
     yield numbered.frame("response.output_item.added", output_index=index, item=opened)
     where = {"item_id": item.get("id", ""), "output_index": index}
     if kind == "message":
-        yield from _streamed_part(numbered, where, item["content"][0], said)
+        for place, part in enumerate(item["content"]):
+            yield from _streamed_part(numbered, {**where, "content_index": place}, part, said)
     elif kind == "reasoning":
         yield from _streamed_summary(numbered, where, item["summary"], said)
+    elif kind == _SEARCH:
+        for stage in ("in_progress", "searching", "completed"):
+            yield numbered.frame(f"response.{_SEARCH}.{stage}", **where)
     elif kind in _ARGUMENTS:
         event, key = _ARGUMENTS[kind]
         for piece in pieces(item[key], said.chunks):
@@ -218,14 +275,21 @@ def _streamed_item(numbered: _Numbered, index: int, item: _Item, said: Said) -> 
 
 
 def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, said: Said) -> Iterator[bytes]:
-    where = {**where, "content_index": 0}
     key = "refusal" if part["type"] == "refusal" else "text"
-    event = f"response.{part['type']}"
-    logprobs: _Item = {"logprobs": []} if key == "text" else {}
-    empty = {**part, key: ""}
+    event, is_text = f"response.{part['type']}", key == "text"
+    tokens, found = part.get("logprobs") or [], part.get("annotations") or []
+    empty = {**part, key: "", **({"annotations": [], "logprobs": []} if is_text else {})}
     yield numbered.frame("response.content_part.added", **where, part=empty)
-    for piece in pieces(part[key], said.chunks):
+    cut = pieces(part[key], said.chunks)
+    probable = shares(tokens, [token["token"] for token in tokens], cut)
+    for piece, share in zip(cut, probable, strict=True):
+        logprobs: _Item = {"logprobs": share} if is_text else {}
         yield numbered.frame(f"{event}.delta", **where, delta=piece, **logprobs)
+    for number, one in enumerate(found):
+        yield numbered.frame(
+            f"{event}.annotation.added", **where, annotation_index=number, annotation=one
+        )
+    logprobs = {"logprobs": tokens} if is_text else {}
     yield numbered.frame(f"{event}.done", **where, **{key: part[key]}, **logprobs)
     yield numbered.frame("response.content_part.done", **where, part=part)
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
-from simkit.messages import Fails, JsonValue, Message, Usage
-from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse
+from simkit.messages import NOTHING_BESIDE, Beside, Fails, JsonValue, Message, Usage
+from simkit.wire.http import Headers, HttpAnswer, HttpRequest, HttpResponse
+
+JSON: Final[Headers] = (("content-type", "application/json"),)
+OUTPUT_NAME: Final = "output"
+"""What a request calls the schema of its answer, where the protocol wants a name for it."""
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +60,8 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     """How a stream is cut: sizes in characters, or their number; None is a default."""
     finish: str = ""
     """Why the model stopped: empty for the natural reason, or ``length``."""
+    beside: Beside = NOTHING_BESIDE
+    """What the provider sends beside text and calls."""
 
 
 class Heard(msgspec.Struct, frozen=True, gc=False):
@@ -84,8 +91,11 @@ class Protocol(msgspec.Struct, frozen=True):
     """Whether a request is a model call of this protocol; looks at method and path only."""
     asked: Callable[[HttpRequest], Asked]
     """Reads a request; raises WireInvalid, naming the field."""
+    asking: Callable[[Asked], HttpRequest]
+    """Writes a request to the provider's own address, of which ``asked`` reads the same again."""
     served: Callable[[Said, Asked], HttpResponse]
-    """Renders an answer, as a body or as the full event stream."""
+    """Renders an answer, as a body or as the full event stream; raises WireInvalid, naming the
+    word, for what this provider does not send."""
     failed: Callable[[str, Fails, Asked], HttpAnswer]
     """Renders a failure (a serial first) as this provider fails: status, headers, body, broken
     stream. Every kind of `simkit.failures` is known."""

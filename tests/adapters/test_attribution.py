@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simkit.adapters.attribution import Attribution, rule_lines
 from simkit.errors import CallUnattributed
@@ -177,21 +178,38 @@ def test_what_other_agents_said_is_no_part_of_the_proposed_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("near", "told"),
+    ("near", "told", "found"),
     [
         (
             {"system": {"$starts": "You are the triaje agent"}},
-            "system: {$starts: You are the triaje agent}",
+            "system: {$starts: You are the triaje agent}", 'system is "You are the triage agent."',
         ),
-        ({"system": {"$contains": "triage"}, "model": "gpt-5"}, "model: gpt-5"),
-        ({"system": "You are a triage agent"}, "system: You are a triage agent"),
+        (
+            {"system": {"$contains": "triage"}, "model": "gpt-5"}, "model: gpt-5",
+            'model is "gpt-5-mini"',
+        ),
+        (
+            {"system": "You are a triage agent"}, "system: You are a triage agent",
+            'system is "You are the triage agent."',
+        ),
     ],
 )  # fmt: skip
-def test_the_rule_that_nearly_fits_is_shown(near: dict[str, Any], told: str) -> None:
+def test_the_rule_that_nearly_fits_is_shown(near: dict[str, Any], told: str, found: str) -> None:
     attribution = rules(sales={"system": "Never."}, triage=near, other={"model": "claude"})
 
-    assert f"\nNearly fits: the rule of `triage`, but for `{told}`.\n" in refused(
+    assert f"\nNearly fits: the rule of `triage`, but for `{told}`.\n  {found}\n" in refused(
         attribution, asked()
+    )
+
+
+def test_a_second_system_message_that_keeps_a_rule_from_fitting_is_shown() -> None:
+    attribution = rules(triage={"system": {"$eq": "You are the triage agent."}})
+    call = asked(system="You are the triage agent.")
+    call = replace(call, messages=(Message("system", "Notes: none."), *call.messages))
+    second = replace(call, messages=(call.messages[1], call.messages[0], *call.messages[2:]))
+
+    assert '  system is "You are the triage agent.\\n\\nNotes: none."' in refused(
+        attribution, second
     )
 
 

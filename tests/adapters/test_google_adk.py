@@ -280,6 +280,71 @@ def test_what_is_begun_side_by_side_is_one_group(name: str, tmp_path: Path) -> N
     assert ran.judgement.findings == ()
 
 
+LISTS = """
+from google.adk.agents import LlmAgent
+from google.adk.tools import AgentTool, BaseTool, FunctionTool
+from google.genai import types
+
+
+def listed(word: str) -> list[str]:
+    "Looks a word up."
+    return [word]
+
+
+async def later(word: str) -> list[str]:
+    "Looks a word up."
+    return [word]
+
+
+def plain(word: str) -> str:
+    "Looks a word up."
+    return word
+
+
+class Own(BaseTool):
+    def _get_declaration(self):
+        word = types.Schema(type="OBJECT", properties={"word": types.Schema(type="STRING")})
+        return types.FunctionDeclaration(name=self.name, description="", parameters=word)
+
+    async def run_async(self, *, args, tool_context) -> list[str]:
+        return [args["word"]]
+
+
+agent = LlmAgent(name="clerk", model="gemini-2.5-flash", instruction="You are clerk.",
+                 tools=[listed, FunctionTool(later), plain, Own(name="own", description="")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "results", "is_refused"),
+    [
+        ("listed", "[a4]", True),
+        ("later", "[a4]", True),
+        ("own", "[a4]", True),
+        ("plain", "[a4]", False),
+        ("listed", "{returns: [a4]}", False),
+        ("listed", "[[a4]]", False),
+    ],
+)
+def test_a_tool_that_returns_lists_is_not_answered_by_a_part_of_one(
+    tmp_path: Path, tool: str, results: str, is_refused: bool
+) -> None:
+    (tmp_path / "adk_lists.py").write_text(LISTS, encoding="utf-8")
+    turn = f"""
+        turns:
+          - user: Which seats?
+            replies: {{clerk: [{{calls: [{{{tool}: {{word: seats}}}}]}}, Three.]}}
+            tool_results: {{{tool}: {results}}}
+            expect: {{reply: Three.}}
+        """
+
+    if is_refused:
+        with pytest.raises(SimkitError, match=rf'Write `{tool}: {{returns: \["a4"\]}}`'):
+            run_app("adk_lists:agent", turn, tmp_path)
+    else:
+        assert run_app("adk_lists:agent", turn, tmp_path).judgement.findings == ()
+
+
 REFUSED: dict[str, tuple[str, str, str]] = {
     "a tool that nobody has": (
         "google_adk_team:boss",

@@ -71,7 +71,7 @@ class Program:
     def begins(self) -> Any:
         """Begins the next turn; returns status and answer."""
         response = self.send("POST", NEXT)
-        return response.status, json.loads(response.body)
+        return response.status, json.loads(response.body or b"null")
 
     @property
     def turn(self) -> int:
@@ -183,11 +183,17 @@ def test_a_program_may_begin_turns_itself() -> None:
         program.begins(), program.hears("A:", "hi"), program.begins(),
     ]  # fmt: skip
 
+    def told(turn: int, user: str, **state: Any) -> Any:
+        return 200, {
+            "turn": turn, "session": "s1", "project": "p1", "user": user, "resumes": False,
+            "state": state,
+        }  # fmt: skip
+
     assert heard == [
-        (200, {"turn": 1}), "hello",
-        (200, {"turn": 2}), "one", "two",
-        (200, {"turn": 3}), "goodbye",
-        (409, {"error": {"type": "simkit", "message": "the scenario has 3 turns, no more"}}),
+        told(1, "hi"), "hello",
+        told(2, "go on"), "one", "two",
+        told(3, "bye"), "goodbye",
+        (204, None),
     ]  # fmt: skip
 
 
@@ -417,8 +423,9 @@ def test_what_means_nothing_to_a_served_program_is_listed() -> None:
     """
 
     assert list(unused_of(prepared(scenario))) == [
-        "`tool_results` (book) are not used: the program carries its tools out itself. What they "
-        "return is seen in its next request; claim it under `tool_calls`.",
+        "`tool_results` (book) are used where the program asks for them, with POST /simkit/tool. "
+        "Else it carries its tools out itself; what they return is seen in its next request, and "
+        "claimed under `tool_calls`.",
         "`app` (setup, tools) is not used: simkit does not run the program",
     ]
     restarted = "turns: [{user: hi}, {user: bye, restart: true}]"

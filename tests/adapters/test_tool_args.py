@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from simkit.adapters.tool_args import received
-from simkit.adapters.toolbox import is_list_of
 from simkit.errors import SourceError
 from simkit.expect.lints.arguments import ArgumentLost
 from simkit.json_schema.coercion import is_same, lost_in
@@ -226,15 +225,3 @@ def test_results_that_no_call_had_are_found_with_their_place(tmp_path: Path) -> 
     assert [(one.id, one.what) for one in other.judgement.findings] == [
         ("RUN-01", "tool 'pay' was not called in turn 1, but has a result.")
     ]
-
-
-def listed() -> list[int]: ...  # type: ignore[empty-body]
-def maybe_listed() -> tuple[int, ...] | None: ...
-def texts() -> str: ...  # type: ignore[empty-body]
-def mapped() -> dict[str, list[int]]: ...  # type: ignore[empty-body]
-def silent(): ...  # type: ignore[no-untyped-def]
-
-
-def test_a_list_is_known_by_the_annotation() -> None:
-    functions = (listed, maybe_listed, texts, mapped, silent)
-    assert [is_list_of(one) for one in functions] == [True, True, False, False, False]

@@ -131,3 +131,62 @@ def test_a_tool_without_a_result_that_fits_ends_the_turn(folder: Path) -> None:
         'It was called with {"at": "sky"}.\n'
         "Add one under turns[0].tool_results.look.",
     )
+
+
+def test_what_a_stream_has_given_is_its_result_where_nobody_wants_more(tmp_path: Path) -> None:
+    code = CODE.replace("return result if", "return [next(result)] if at == 'first' else result if")
+    (tmp_path / "first_app.py").write_text(code, encoding="utf-8")
+    ran = run_app(
+        "first_app:run",
+        """
+        app: {path: [.], tools: {items: "first_app:items"}}
+        turns: [{user: items first, expect: {tool_calls: [{tool: items, result: [one]}]}}]
+        """,
+        tmp_path,
+    )
+
+    assert [one.what for one in ran.judgement.findings] == []
+
+
+RECURSIVE = """
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+
+def look(depth: int) -> str:
+    "Looks."
+    return f"<{look(depth - 1)}>" if depth else "ground"
+
+
+async def wait(depth: int) -> str:
+    "Waits."
+    return f"<{await wait(depth - 1)}>" if depth else "ground"
+
+
+model = ChatOpenAI(model="gpt-5-mini", api_key="none")
+agent = create_agent(model, [tool(look), tool(wait)], system_prompt="Clerk.", name="clerk")
+
+
+async def run(text):
+    found = await agent.ainvoke({"messages": [("user", text)]})
+    return found["messages"][-1].content
+"""
+
+
+@pytest.mark.parametrize("tool", ["look", "wait"])
+def test_a_call_that_a_framework_carries_out_is_one_call_also_of_a_named_function(
+    tmp_path: Path, tool: str
+) -> None:
+    (tmp_path / "deep_app.py").write_text(RECURSIVE, encoding="utf-8")
+    app = f"app: {{path: [.], tools: {{{tool}: deep_app:{tool}}}}}"
+    turn = f"{{user: Go, replies: {{clerk: [{{calls: {{{tool}: {{depth: DEPTH}}}}}}, Done.]}}}}"
+
+    def results(depth: int) -> list[tuple[object, object]]:
+        turns = turn.replace("DEPTH", str(depth))
+        ran = run_app("deep_app:run", f"{app}\nturns: [{turns}]", tmp_path)
+        assert [one.what for one in ran.judgement.findings] == []
+        return [(one.args, one.result) for one in ran.turn().tools]
+
+    assert results(0) == [({"depth": 0}, "ground")]
+    assert results(1) == [({"depth": 1}, "<ground>"), ({"depth": 0}, "ground")]

@@ -24,12 +24,14 @@ class Answers:
     def __init__(self, result: Any = "scripted") -> None:
         self.result, self.heard = result, Heard()
 
-    def __call__(self, tool: str, args: Mapping[str, Any], real: Callable[[], Any]) -> Any:
+    def __call__(
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
+    ) -> Any:
         self.heard.append((tool, dict(args)))
         return self.result
 
 
-def through(tool: str, args: Mapping[str, Any], real: Callable[[], Any]) -> Any:
+def through(tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any) -> Any:
     """A stand-in that lets everything through."""
     return real()
 

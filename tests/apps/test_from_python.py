@@ -48,6 +48,66 @@ def test_a_pipeline_that_is_code_can_be_looked_at_from_all_sides() -> None:
         assert run.tool_calls == [partial({"tool": "find_flights", "result": ["9:40"]})]
 
 
+def test_a_name_that_is_nearly_one_of_the_codes_own_is_misspelt_and_another_may_be() -> None:
+    with travelling() as desk:
+        run = desk.say(
+            "To Lisbon on Friday", replies=FLIGHT, tool_results={"find_flights": [["9:40"]]}
+        )
+
+        assert partial({"tool": "cancel_everything"}) not in run.tool_calls
+        assert message(agent="concierge") not in run.context("flights", 0)
+        for asking, told in (
+            (lambda: partial({"tool": "find_flihts"}) not in run.tool_calls, "`find_flights`?"),
+            (lambda: "find_flihts" not in run.context("flights", 0).tools, "`find_flights`?"),
+            (lambda: message(agent="flihts") not in run.context("flights", 0), "`flights`?"),
+            (lambda: "flihts" not in run.agents, "`flights`?"),
+            (lambda: partial({"to": "flihts"}) not in run.handoffs, "`flights`?"),
+        ):
+            with pytest.raises(ValueError, match=f"^unknown (agent|tool) .*did you mean .*{told}"):
+                asking()
+
+
+def test_a_misspelt_agent_of_code_is_told_with_the_one_that_ran() -> None:
+    with travelling() as desk:
+        run = desk.say("To Lisbon", replies={"triage": "Where from?", "triag": "Hi."})
+
+        told = [one.what for one in run.findings]
+
+    assert any("'triag' never ran" in what and "did you mean `triage`?" in what for what in told)
+
+
+def test_who_has_no_reply_is_told_for_whom_one_may_be_meant() -> None:
+    with travelling() as desk:
+        run = desk.say("To Lisbon", replies={"triag": "Where from?"})
+
+        assert "no reply for it (the turn has replies for triag): is `triag` meant" in (
+            run.error.message if run.error else ""
+        )
+        assert run.findings != []
+
+
+@pytest.mark.parametrize(
+    ("asking", "told"),
+    [
+        (lambda run: run.context("triage").section("history") == [], "say it: `agents="),
+        (lambda run: message(section="history") not in run.context("triage"), "say it: `agents="),
+        (lambda run: run.context("triage").sections, "sections of contexts cannot be seen"),
+        (lambda run: run.context("triage").dropped, "what filters drop cannot be seen"),
+        (lambda run: run.context("triage").left_out, "sections of contexts cannot be seen"),
+        (lambda run: run.state, "the state cannot be seen"),
+        (lambda run: run.logs, "log records are not seen"),
+    ],
+)
+def test_what_the_code_does_not_show_is_not_empty(asking: Any, told: str) -> None:
+    with travelling() as desk:
+        run = desk.say("Hello", replies={"triage": "Hi."})
+
+        with pytest.raises((SourceError, ValueError)) as caught:
+            asking(run)
+
+    assert told in str(caught.value)
+
+
 def test_it_remembers_the_turns_before_and_each_is_run_once() -> None:
     with travelling() as desk:
         desk.say("Hello", replies={"triage": "Hi."})

@@ -63,8 +63,8 @@ class _Listening(Library):
 
     last: Prepared
 
-    def assembled(self, item: Item, document: Document) -> Prepared:
-        self.last = super().assembled(item, document)
+    def assembled(self, item: Item, document: Document, numbers: Sequence[int] = ()) -> Prepared:
+        self.last = super().assembled(item, document, numbers)
         return self.last
 
 
@@ -81,13 +81,23 @@ def _scenarios(file: Path) -> tuple[Any, ...]:
 def _pipeline_of(scenario: Any) -> str:
     """The name of the pipeline that a scenario of a feature is about."""
     named = (step.name.split('"') for step in scenario.steps if "the pipeline" in step.name)
-    return next(str(name) for _, name, _ in named)
+    return next(Path(name).name.removesuffix(".pipeline.yaml") for _, name, _ in named)
 
 
 def feature_of() -> dict[str, str]:
     """Returns the name of the feature of every scenario."""
     files = sorted(FEATURES.glob("*.feature"))
     return {scenario.name: file.stem for file in files for scenario in _scenarios(file)}
+
+
+def recorded_features() -> set[str]:
+    """Returns the names of the features that replay a recording."""
+    files = FEATURES.glob("*.feature")
+    return {file.stem for file in files if "Given the cassette " in _given(file)}
+
+
+def _given(file: Path) -> str:
+    return file.read_text(encoding="utf-8").replace("And the cassette ", "Given the cassette ")
 
 
 def told(library: Library, name: str = "") -> Iterator[Told]:

@@ -34,7 +34,8 @@ def golden(feature: str) -> tuple[str, str, str]:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What one run of all changed features prints, by feature."""
     root = tmp_path_factory.mktemp("changed")
-    (root / "scenarios").symlink_to(ROOT / "scenarios")
+    for folder in ("cassettes", "scenarios"):
+        (root / folder).symlink_to(ROOT / folder)
     (root / "features").mkdir()
     shutil.copy(ROOT / "features" / "test_features.py", root / "features")
     for file in FEATURES:

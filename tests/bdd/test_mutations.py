@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from simkit.errors import SourceError
-from tests.bdd.telling import Written, changed, feature_of, told, written
+from tests.bdd.telling import Written, changed, feature_of, recorded_features, told, written
 from tests.mutations import Mutation, mutations, pipeline_document
 
 BY_NAME = {one.id: one for one in mutations()}
@@ -48,6 +48,9 @@ RED = [
      '"CONTEXT DATA (use this in your tool calls):"'),
     ("sc-157", "Each agent is sent its own task, and the data of all others",
      'And the shared section of the reporting agent contains "database_agent_output"'),
+    ("cu-refunds-reads-along",
+     "Refunds is handed the order and the address, and nothing that was looked up",
+     "And the context of refunds excludes tool messages"),
     ("ra-175-messages", "The answer comes after the restart",
      "And at the end, the state has 4 messages"),
     ("ra-181", "Old questions are forgotten, one message at a time",
@@ -166,6 +169,8 @@ def test_a_mutation_turns_a_line_of_a_feature_red(identity: str, scenario: str, 
 
 def test_every_reference_system_and_every_feature_has_a_mutation_that_turns_it_red() -> None:
     features = feature_of()
+    # A changed pipeline is answered by no recording: tests/cassettes says which words tell that.
+    scripted = set(features.values()) - recorded_features()
 
     assert {BY_NAME[identity].folder for identity, _, _ in RED} == set(FOLDERS)
-    assert {features[scenario] for _, scenario, _ in RED} == set(features.values())
+    assert {features[scenario] for _, scenario, _ in RED} == scripted

@@ -557,3 +557,41 @@ def test_a_story_is_skipped_where_what_it_needs_is_missing(pytester: pytest.Pyte
         ["*needs no-such-library>=2, which is not installed: pip install 'no-such-library>=2'"]
     )
     insisted.assert_outcomes(passed=1)
+
+
+def test_the_user_says_something_several_times_and_refers_to_what_was_replied(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(
+        pytester,
+        """
+  Scenario: Three more questions, in a session of their own
+    Given two made-up customers from de_DE
+    When the user says "I am ${customers[0].name}"
+    And the clerk replies "Hello ${customers[0].first_name}"
+    And the user says "Turn ${turn.number} after: ${turns[-1].reply}" three times in session "b"
+    And the clerk calls look_up with said "${turns[0].reply}"
+    And the clerk replies "And ${turns[-1].reply}"
+    And look_up returns "${turns[0].reply}"
+    Then the reply is "And And And Hello ${customers[0].first_name}"
+    And in turn 2, the reply is "And ${turns[0].reply}"
+    And the first context of the clerk includes "Turn 4 after: And And Hello"
+    And the clerk called look_up with said "Hello ${customers[0].first_name}"
+    And at the end, the tool calls have 3 items
+
+  Scenario: A reply that is not there yet
+    When the user says "Hello" in session "a"
+    And the clerk replies "Hello"
+    And the user says "So: ${turns[1].reply}" in session "b"
+    And the clerk replies "Yes"
+    Then the reply is "Yes"
+""",
+    )
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "desk.feature:*: `turns[[]1[]]` is not before turn 2",
+            "  What was said before it is turns[[]0[]].",
+        ]
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import pytest
 
 from simkit.cassettes import Cassette, Drift, Interaction, Keying, Player
@@ -52,6 +53,19 @@ def test_agents_do_not_answer_for_each_other() -> None:
     found = [play.take(agent, 1, chat("a")) for agent in ("billing", "triage")]
 
     assert texts(found) == ["2", "1"]
+
+
+def test_sessions_that_ask_the_same_are_answered_each_by_its_own_in_any_order() -> None:
+    items = [
+        msgspec.structs.replace(recorded(chat("a"), text), session=session)
+        for text, session in [("1", "s1"), ("2", "s2"), ("3", "s1"), ("4", "s2")]
+    ]
+    play = player(*items)
+
+    found = [play.take("billing", 1, chat("a"), session) for session in ("s2", "s1", "s2", "s3")]
+
+    # One that was not recorded has what is left.
+    assert texts(found) == ["2", "1", "4", "3"]
 
 
 @pytest.mark.parametrize("policy", ["content", "per-agent", "strict"])

@@ -217,11 +217,11 @@ def test_nearest_is_searched_among_few_and_compared_with_one() -> None:
     items = tuple(recorded(chat(f"question {number}"), "") for number in range(5_000))
     play = Player(Cassette(Path("a.yaml"), items), KEYING)
     read, asked = [], []
-    parts, differences = missing.nearest.__globals__["_parts"], missing._differences
+    parts, differences = missing.nearest.__globals__["_parts"], missing.differences
 
     with (
         patch.dict(missing.nearest.__globals__, {"_parts": lambda b: read.append(b) or parts(b)}),
-        patch.object(missing, "_differences", lambda *p: asked.append(p) or differences(*p)),
+        patch.object(missing, "differences", lambda *p: asked.append(p) or differences(*p)),
         pytest.raises(CassetteMissed) as caught,
     ):
         play.take("billing", 1, chat("question 7x"))

@@ -72,3 +72,20 @@ def test_redacting_an_interaction_twice_is_redacting_it_once(item: object) -> No
     once = redacted(item, REDACTOR)
 
     assert redacted(once, REDACTOR) == once
+
+
+def test_headers_that_clients_act_on_are_kept_without_what_is_secret_in_them() -> None:
+    headers = (
+        ("Location", "https://x.com/b?page=2&key=abc"),
+        ("Link", '<https://x.com/?page=3>; rel="next"'),
+        ("Set-Cookie", "id=1"), ("Content-Disposition", 'attachment; filename="a.csv"'),
+        ("Server", "x/1"),
+    )  # fmt: skip
+
+    found = redacted_response(HttpResponse(302, headers, (b"",)), REDACTOR)
+
+    assert found.headers == (
+        ("location", "https://x.com/b?page=2&key=[redacted:parameter]"),
+        ("link", '<https://x.com/?page=3>; rel="next"'),
+        ("content-disposition", 'attachment; filename="a.csv"'),
+    )

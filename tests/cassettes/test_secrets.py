@@ -155,6 +155,21 @@ def test_scan_names_each_place_and_rule_and_shows_no_secret(tmp_path: Path) -> N
         assert text.strip('"') in lines[leak.line - 1], leak
 
 
+def test_scan_finds_what_the_addresses_in_headers_hold(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    moved = HttpResponse(
+        302, (("Location", "https://x.com/b?page=2&sig=abc"), ("x-code", "a=b")), ()
+    )
+    item = Interaction(request=HttpRequest("GET", "https://x.com/a"), response=moved)
+    file.write_bytes(encoded(Cassette(file, (item,))))
+
+    found = list(scan([file], KEYING.redactor))
+
+    assert [(leak.at, leak.rule) for leak in found] == [
+        ("interactions[0].response.headers.location", "parameter")
+    ]
+
+
 def test_secret_of_a_block_is_told_once_at_its_own_line(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     body = "".join(f"line {number}\n" for number in range(5)) + f"api_key={SHAPED[1]}\nend\n"

@@ -170,6 +170,51 @@ def test_files_without_a_secret_pass_the_scan(simkit: Call) -> None:
     assert simkit("cassettes", "scan") == Done(0, "1 file: no secret found\n", "")
 
 
+SECRET = "".join(("sk-", "ant-api03-", "aB3dE6gH9jK2mN5p"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2] + b"\n  - {",
+        lambda content: content + b"\0",
+        lambda content: content + b"\xff\xfe",
+        lambda content: b"",
+        lambda content: b"- one\n- two\n",
+        lambda content: b"interactions: 7\n",
+        lambda content: b"other: 7\n",
+    ],
+    ids=["cut", "NUL", "no UTF-8", "empty", "list", "number", "no interactions"],
+)
+@pytest.mark.parametrize("words", [[], ["scenarios/cassettes"], ["scenarios/cassettes/desk.yaml"]])
+def test_a_damaged_cassette_is_looked_through_and_is_no_success(
+    simkit: Call, damage: Callable[[bytes], bytes], words: list[str]
+) -> None:
+    cassette("scenarios/cassettes/desk.yaml")
+    file = Path("scenarios/cassettes/desk.yaml")
+    damaged = damage(file.read_bytes())
+    file.write_bytes(damaged)
+
+    listed, clean = simkit("cassettes"), simkit("cassettes", "scan", *words)
+    file.write_bytes(f"# {SECRET}\n".encode() + damaged)
+    leaking = simkit("cassettes", "scan", *words)
+
+    assert (listed.code, clean.code, leaking.code) == (2, 2, 2)
+    assert "scenarios/cassettes/desk.yaml" in clean.err
+    assert "known by the rule `anthropic`" in leaking.out
+    assert SECRET not in leaking.out + leaking.err
+
+
+def test_files_of_other_kinds_below_a_folder_are_looked_through(simkit: Call) -> None:
+    write("deploy/app.yaml", "kind: Service\n---\nkind: Pod\n")
+    write("deploy/list.json", "[1, 2]")
+
+    assert simkit("cassettes", "scan", "deploy") == Done(0, "2 files: no secret found\n", "")
+
+    write("deploy/cut.yaml", "interactions:\n- request: {")
+    assert simkit("cassettes", "scan", "deploy").code == 2
+
+
 def test_a_path_is_looked_through_whatever_its_folders_are_called(simkit: Call) -> None:
     cassette("fixtures/http/desk.yaml", secret=KEY)
 

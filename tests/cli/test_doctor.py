@@ -312,4 +312,6 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
     )  # fmt: skip
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
-    assert loaded == sorted(("simkit.cli", f"simkit.cli.{command}", "simkit.errors"))
+    assert loaded == sorted(
+        ("simkit.cli", f"simkit.cli.{command}", "simkit.errors", "simkit.stopping")
+    )

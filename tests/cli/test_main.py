@@ -48,8 +48,7 @@ Commands:
              files.
   judge      Hold stored traces against today's claims and lints; nothing
              runs.
-  record     Run scenarios of real code with real traffic, and keep it as
-             cassettes.
+  record     Run scenarios with real traffic, and keep it as cassettes.
   replay     Run scenarios; show what every agent was sent, and what does not
              hold.
   schema     Print the JSON Schema of scenario and pipeline files, for

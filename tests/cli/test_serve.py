@@ -400,8 +400,9 @@ def test_what_a_scenario_says_in_vain_is_told(process: Callable[..., Done]) -> N
     done = process("serve", "echo.scenario.yaml", "--then", program)
 
     assert done.err.splitlines() == [
-        "note: `tool_results` (search) are not used: the program carries its tools out itself. "
-        "What they return is seen in its next request; claim it under `tool_calls`.",
+        "note: `tool_results` (search) are used where the program asks for them, with POST "
+        "/simkit/tool. Else it carries its tools out itself; what they return is seen in its next "
+        "request, and claimed under `tool_calls`.",
         "note: `app` (call, tools) is not used: simkit does not run the program",
     ]
     assert done.code == 0

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,16 @@ import pytest
 from simkit.controlled import World
 from simkit.controlled.worlds import PATIENCE, zone_of
 from simkit.runtime.clock import VirtualClock
-from tests.controlled.worlds import CLOCKS, DRAWS, SECONDS, START, STOPWATCHES, world
+from tests.controlled.worlds import (
+    CLOCKS,
+    DERIVED,
+    DRAWS,
+    NOT_HELD,
+    SECONDS,
+    START,
+    STOPWATCHES,
+    world,
+)
 
 
 def answers(one: World, *tables: dict[str, Callable[[], Any]]) -> dict[str, Any]:
@@ -43,6 +53,78 @@ def test_clock_shows_the_scenarios_time(name: str) -> None:
         assert shown in (SECONDS, SECONDS * 10**9)
     else:
         assert "2027" in str(shown)
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_what_the_standard_library_makes_of_the_clock_follows_the_scenario(name: str) -> None:
+    (once,) = answers(world(), {name: DERIVED[name]}).values()
+    (again,) = answers(world(), {name: DERIVED[name]}).values()
+
+    assert once == again
+
+
+def test_log_records_count_from_the_scenarios_start() -> None:
+    clock = VirtualClock(START)
+    one, before = World(clock, world()._chance), DERIVED["LogRecord.relativeCreated"]()
+    clock.advance_to(1_500)
+
+    (shown,) = answers(one, {"it": DERIVED["LogRecord.relativeCreated"]}).values()
+
+    assert round(shown) == 1_500
+    assert DERIVED["LogRecord.relativeCreated"]() >= before
+
+
+@pytest.mark.parametrize("name", NOT_HELD)
+def test_what_is_not_held_is_documented(name: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "real-code.md"
+
+    assert f"`{name}`" in page.read_text(encoding="utf-8").partition("*Not answered*")[2]
+
+
+NUMPY: dict[str, Callable[[Any], Any]] = {
+    "random.rand": lambda numpy: numpy.random.rand(3).tolist(),
+    "random.randint": lambda numpy: numpy.random.randint(10**9, size=3).tolist(),
+    "default_rng": lambda numpy: numpy.random.default_rng().random(3).tolist(),
+    "RandomState": lambda numpy: numpy.random.RandomState().rand(3).tolist(),
+    "Generator(PCG64())": lambda numpy: numpy.random.Generator(numpy.random.PCG64()).random(),
+    "seed()": lambda numpy: (numpy.random.seed(), numpy.random.rand())[1],
+    "SeedSequence": lambda numpy: numpy.random.SeedSequence().entropy,
+}
+"""How numpy is asked for chance, without a seed of one's own."""
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpy_draws_from_the_seed_in_threads_too(name: str) -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed; CI installs it")
+
+    def drawn(seed: int) -> Any:
+        with world(seed).at_work():
+            here = NUMPY[name](numpy)
+            apart: list[Any] = []
+            context = contextvars.copy_context()
+            thread = threading.Thread(
+                target=context.run, args=(lambda: apart.append(NUMPY[name](numpy)),)
+            )
+            thread.start()
+            thread.join()
+            return here, apart
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1)[0] != drawn(2)[0]
+    assert drawn(1)[1] != drawn(2)[1]
+
+
+def test_numpys_own_state_is_put_back_and_a_seed_of_ones_own_heeded() -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy is not installed; CI installs it")
+    numpy.random.seed(3)
+    before = numpy.random.get_state()[1].tolist()
+
+    with world().at_work():
+        numpy.random.seed(7)
+        drawn = numpy.random.rand()
+
+    assert numpy.random.get_state()[1].tolist() == before
+    assert drawn == numpy.random.RandomState(7).rand()
 
 
 @pytest.mark.parametrize("name", STOPWATCHES)

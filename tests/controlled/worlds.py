@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import email.utils
+import gzip
+import http.cookiejar
+import http.cookies
+import io
+import logging
 import os
 import random
 import secrets
 import tempfile
 import time
 import uuid
+import zipfile
 from os import urandom
 from time import monotonic_ns, perf_counter
 from time import time as time_by_name
@@ -42,6 +49,44 @@ CLOCKS: dict[str, Any] = {
     "today": lambda: datetime.datetime.today(),  # noqa: DTZ002
     "date.today": lambda: datetime.date.today(),  # noqa: DTZ011
 }
+
+
+def _record() -> logging.LogRecord:
+    return logging.LogRecord("app", logging.INFO, "app.py", 1, "said", (), None)
+
+
+def _cookie() -> str:
+    cookie = http.cookies.SimpleCookie({"a": "b"})
+    cookie["a"]["expires"] = 60
+    return cookie.output()
+
+
+def _zipped() -> Any:
+    with zipfile.ZipFile(io.BytesIO(), "w") as file:
+        file.writestr("a.txt", "a")
+        return file.infolist()[0].date_time
+
+
+DERIVED: dict[str, Any] = {
+    "LogRecord.created": lambda: _record().created,
+    "LogRecord.msecs": lambda: _record().msecs,
+    "LogRecord.relativeCreated": lambda: _record().relativeCreated,
+    "Formatter.formatTime": lambda: logging.Formatter().formatTime(_record()),
+    "email.utils.formatdate": lambda: email.utils.formatdate(),
+    "email.utils.localtime": lambda: email.utils.localtime(),
+    "http.cookies": _cookie,
+    "http.cookiejar": lambda: http.cookiejar.time2netscape(),
+    "gzip": lambda: gzip.compress(b"a"),
+    "zipfile": _zipped,
+    "uuid.getnode": lambda: uuid.getnode(),
+    "tempfile": lambda: tempfile.mktemp(),
+}
+"""What the standard library makes of clocks and chance: at import, in C, or further up."""
+NOT_HELD: tuple[str, ...] = (
+    "loop.time()", "os.getpid()", "id()", "os.times()", "resource.getrusage()", "CURRENT_TIMESTAMP",
+    "threading.get_ident()", "email.utils.make_msgid()", "os.stat()",
+)  # fmt: skip
+"""What is derived from the machine, and which the documentation says so of."""
 STOPWATCHES: dict[str, Any] = {
     "monotonic": lambda: time.monotonic(),
     "monotonic_ns, by name": lambda: monotonic_ns(),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.traffic import Mode
 from simkit.cassettes import load
+from simkit.cassettes.traffic import Mode
 from simkit.errors import CassetteInvalid, SourceError
 from simkit.execution.recorded import Recording, cassette_path
 from simkit.expect.findings import CLAIM

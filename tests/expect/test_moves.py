@@ -22,6 +22,16 @@ from tests.expect.judging import FIRST_MEAL, HANDOFFS, MEALS, text, told
         "{$each: {to: analyst, outcome: {$any: true}}}",
         "{$len: 2}",
         "[{$any: true}, {to: analyst, $not: {to: archivist}}]",
+        "[{reason: {$contains: km}}, {to: analyst}]",
+        "[{to: analyst, $not: {outcome: made}}, {to: analyst}]",
+        "[{$either: [{to: analyst}, {to: archivist}]}, {to: analyst}]",
+        "{$has: [{to: analyst}, {to: analyst}]}",
+        "{$has: [{reason: {$contains: km}}]}",
+        "{$in_order: [{to: analyst}, {to: analyst}]}",
+        "{$in_order: [{reason: {$contains: km}}, {to: analyst, outcome: made}]}",
+        "{$unordered: [{to: analyst}, {to: analyst}]}",
+        "{$each: {to: analyst}}",
+        "{$all: [{$has: {payload: {$exact: {}}}}, {$len: 2}]}",
     ],
 )
 def test_handoffs_that_hold_say_nothing(claim: str) -> None:
@@ -32,16 +42,31 @@ def test_handoffs_that_hold_say_nothing(claim: str) -> None:
     "claim",
     [
         "[{to: analyst}, {to: analyst}]",
-        "{$has: [{to: analyst}, {to: analyst}]}",
-        "{$in_order: [{to: analyst}, {to: analyst}]}",
-        "{$unordered: [{to: analyst}, {to: analyst}]}",
-        "{$each: {to: analyst}}",
-        "[{$either: [{to: analyst}, {to: archivist}]}, {to: analyst}]",
         "[{to: analyst, $not: {to: archivist}}, {to: analyst}]",
-        "{$not: {$has: {to: analyst}}}",
     ],
 )
 def test_a_handoff_that_does_not_say_its_outcome_must_be_made(claim: str) -> None:
+    found = told(HANDOFFS, f"handoffs: {claim}")
+
+    assert found.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "{$not: {$has: [{to: analyst, payload: {$exact: {}}}]}}",
+        "{$not: {$has: {reason: {$contains: km}}}}",
+        "{$each: {$not: {reason: {$contains: km}}}}",
+        "{$each: {$not: {payload: {$exact: {}}}}}",
+        "{$not: {$in_order: [{payload: {$exact: {}}}, {to: analyst}]}}",
+        "{$not: {$unordered: [{to: analyst}, {to: analyst}]}}",
+        "{$not: [{to: analyst}, {to: analyst}]}",
+        "{$all: [{$not: {$has: {payload: {$exact: {}}}}}]}",
+        "{$either: [{$not: {$has: {payload: {$exact: {}}}}}, {$len: 3}]}",
+        "[{$not: {reason: {$contains: km}}}, {to: analyst}]",
+    ],
+)
+def test_what_denies_a_handoff_denies_rejected_ones_too(claim: str) -> None:
     found = told(HANDOFFS, f"handoffs: {claim}")
 
     assert found.split("\n")[:2] == ["claim E [turn 1]", "handoffs does not match"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from simkit.errors import SourceError
 from tests.expect.judging import HANDOFFS, MEALS, text, told
 
 
@@ -60,6 +61,40 @@ def test_a_pattern_that_occurs_somewhere_is_not(claim: str) -> None:
     assert told(MEALS, claim, warnings=True) == ""
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "context: {nutrition: {left_out: {$not: {$has: [{chanel: total}]}}}}",
+        "context: {nutrition: {left_out: {$not: {$has: {chanel: {$any: true}}}}}}",
+        "context: {nutrition: {left_out: {$each: {$not: {chanel: total}}}}}",
+        "state: {decision: {$not: {$has: [{too: nutrition}]}}}",
+        "state: {messages: {$not: {$has: {calls: {$has: {$exact: {}}}}}}, decision: {$not: {too: nutrition}}}",
+    ],
+)
+def test_a_key_that_no_value_has_is_warned_of(claim: str) -> None:
+    assert told(MEALS, claim) == ""
+    assert told(MEALS, claim, warnings=True).count("RUN-03 W [turn 2]") == 1
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "state: {messages: {$not: {$has: [{user: pizza}]}}}",
+        "state: {messages: {$each: {$not: {agent: coach, content: pizza}}}}",
+    ],
+)
+def test_a_key_that_some_value_may_have_is_not(claim: str) -> None:
+    assert told(MEALS, claim, warnings=True) == ""
+
+
+@pytest.mark.parametrize("key", ["asistant", "usr", "agnt"])
+def test_a_channel_of_messages_has_the_keys_of_messages(key: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        told(MEALS, f"state: {{messages: {{$not: {{$has: [{{{key}: {{$contains: pizza}}}}]}}}}}}")
+
+    assert caught.value.what == f"a message has no `{key}`, so this could never match"
+
+
 def test_the_warning_names_claim_and_pattern() -> None:
     warned = told(MEALS, """
         context:
@@ -110,3 +145,43 @@ turns:
 """
 
     assert told(talk, warnings=True) == ""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "context: {nutrition: {messages: {$not: {$has: [{role: tool}]}}}}",
+        "context: {nutrition: {messages: {$each: {$not: {role: tool}}}}}",
+        "context: {nutrition: {excludes: [{$either: [{$contains: zzz}, {role: tool}]}]}}",
+        "context: {nutrition: {sections: {$not: {$has: [run]}}}}",
+        "context: {router: {dropped: {$not: {$has: [{by: tool_messages}]}}}}",
+        "runs: {nutrition: {messages: {$not: {$has: [{role: tool}]}}}}",
+        "reply: {$not: {$not: Nothing more.}}",
+    ],
+)
+def test_what_is_of_its_kind_elsewhere_in_the_run_could_have_been_here(claim: str) -> None:
+    assert told(MEALS, claim) == ""
+    assert told(MEALS, claim, warnings=True) == ""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "context: {router: {messages: {$not: {$has: {role: user}}}}}",
+        "context: {router: {excludes: [{$not: {role: system}}]}}",
+        "context: {router: {messages: {$all: [{$len: 99}, {$not: {$has: sugar}}]}}}",
+        "reply: {$all: [sugar, {$not: {$contains: salt}}]}",
+    ],
+)
+def test_a_claim_that_fails_has_no_warning_of_its_own(claim: str) -> None:
+    assert told(MEALS, claim) != ""
+    assert told(MEALS, claim, warnings=True) == ""
+
+
+def test_a_claim_beside_one_that_fails_keeps_its_warning() -> None:
+    claim = "reply: sugar\ncontext: {router: {excludes: [{role: user}, {$contains: salt}]}}"
+
+    warned = told(MEALS, claim, warnings=True)
+
+    assert warned.count("RUN-03 W") == 1
+    assert "context.router.excludes[1]: nothing in the trace matches" in warned

@@ -148,6 +148,7 @@ PLACES: Final[dict[str, dict[str, list[Any]]]] = {
         },
     },
     "code": {f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
+    "program": {f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
     "use": {f"agents.*.{name}": nevers for name, nevers in _RULES.items()},
 }
 """For each place, what can never hold there beside what can hold nowhere."""
@@ -231,6 +232,7 @@ SCENARIO: Final[dict[str, Any]] = {
     "turns": [{"user": "Hi", "replies": {"a": [{"text": "Yes"}]}}],
 }  # fmt: skip
 CODE: Final = {"version": 1, "pipeline": "k", "code": "m:f"}
+PROGRAM: Final = {"version": 1, "pipeline": "k", "program": "node k.mjs"}
 _KEYS: Final = {"context": "a[0]", "runs": "a[0]", "sections": "mine", "tool_results": "t"}
 """What stands for any key below one; elsewhere an agent."""
 
@@ -259,13 +261,13 @@ def _path_of(document: str, place: str) -> Template:
 def _written(document: str, path: Template, matcher: Any) -> dict[str, str]:
     """Returns files, by name, that hold a matcher at a place."""
     pipeline, scenario = copy.deepcopy(PIPELINE), copy.deepcopy(SCENARIO)
-    code, shared = copy.deepcopy(CODE), {"version": 1}
-    target: Any = {"scenario": scenario, "pipeline": pipeline, "code": code, "use": shared}[
-        document
-    ]
+    code, shared = copy.deepcopy(PROGRAM if document == "program" else CODE), {"version": 1}
+    target: Any = {
+        "scenario": scenario, "pipeline": pipeline, "code": code, "program": code, "use": shared,
+    }[document]  # fmt: skip
     if path[0] == "agents" and document in ("scenario", "use"):
         scenario["pipeline"] = "m:f"
-    elif document == "code":
+    elif document in ("code", "program"):
         scenario["pipeline"] = "k.pipeline.yaml"
     if document == "use":
         scenario["use"] = ["u.yaml"]

@@ -156,7 +156,7 @@ def test_key_that_no_message_has_is_told_with_those_it_has() -> None:
             '"x"',
             "absent",
             "a message has role, content, text, agent, section, calls, id, turn, tool, call_id, "
-            "data, or a role and its content",
+            "data, thinking, or a role and its content",
             ("sender",),
         ),
     )

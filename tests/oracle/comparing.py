@@ -38,6 +38,15 @@ def differences(pipeline: Mapping[str, Any], scenario: Mapping[str, Any]) -> lis
 def _turn(here: Any, there: Turn) -> Iterator[str]:
     error = here.error.type if here.error else None
     yield from _different("error", error, there.error)
+    yield from _different("interrupt", _plain(here.interrupt), _plain(there.interrupt))
+    summaries = [call for call in here.calls if call.agent == "scribe"]
+    yield from _different(
+        "summaries",
+        [[*map(_message, call.context.messages)] for call in summaries],
+        [[*map(_message, call["messages"])] for call in there.summaries],
+    )
+    tools = [(tool.agent, tool.tool, _plain(tool.result), bool(tool.error)) for tool in here.tools]
+    yield from _different("tools", tools, _tools(there))
     yield from _different("agents", [r.agent for r in here.runs], [r.agent for r in there.runs])
     yield from _different("reply", here.reply, there.reply)
     yield from _different("state", _plain(dict(here.state)), _plain(there.state))
@@ -59,6 +68,11 @@ def _turn(here: Any, there: Turn) -> Iterator[str]:
             yield from _context(f"{at}, call {place}", call.context, wanted_call)
 
 
+def _tools(there: Turn) -> list[Any]:
+    return [(agent, tool, _plain(result.get("returns")), "error" in result)
+            for agent, tool, result in there.tools]  # fmt: skip
+
+
 def _context(at: str, context: Any, wanted: Mapping[str, Any]) -> Iterator[str]:
     made = [part for part in wanted["sections"] if "message" in part]
     messages = [part["message"] for part in made] + wanted["said"]
@@ -78,8 +92,11 @@ def _context(at: str, context: Any, wanted: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _left_out(context: Any) -> list[str]:
-    return sorted(entry["text"] for entry in context.left_out() if entry.get("channel") == "items"
-                  and "text" in entry)  # fmt: skip
+    return sorted(
+        entry["text"]
+        for entry in context.left_out()
+        if entry.get("channel") in ("items", "lore") and "text" in entry
+    )
 
 
 def _different(at: str, here: Any, there: Any) -> Iterator[str]:

@@ -8,10 +8,14 @@ from typing import Any
 
 from tests.oracle.values import (
     NOT_THERE,
+    Branch,
     Handoff,
     JsonText,
     Open,
+    Run,
     Said,
+    Turn,
+    TurnEnds,
     as_json,
     as_text,
     at,
@@ -37,15 +41,32 @@ class Contexts:
     asked: Said
     committed: set[Said]
 
+    script: Any
+    session: str
+    turn: Turn
+    lines: dict[str, list[Any]]
+    late: int
+    """Virtual time that the summaries of the context take that is being made."""
+    summaries: dict[Any, tuple[str, set[Said]]]
+
+    def line(self, name: str, agent: str, run: Run | None) -> Mapping[str, Any]:
+        """Returns what a model answers to the next call of an agent."""
+        raise NotImplementedError
+
+    def take_down(self, message: Said, branch: Branch | None) -> None:
+        """Adds a message to the log."""
+        raise NotImplementedError
+
     def state(self, only: Iterable[str] | None = None) -> dict[str, Any]:
         """Returns what a run sees of the channels."""
         raise NotImplementedError
 
     def setting(self, agent: str, key: str, default: Any) -> Any:
         """Returns what an agent, or else the defaults, say."""
-        raise NotImplementedError
+        of_all = self.pipeline.get("defaults", {})
+        return self.pipeline["agents"][agent].get(key, of_all.get(key, default))
 
-    def context(self, agent: str, root: Mapping[str, Any], log: list[Said],
+    def context(self, agent: str, root: Mapping[str, Any], run: Run,
                 handoff: Handoff | None) -> list[dict[str, Any]]:  # fmt: skip
         """Returns the messages that a recipe makes, each with its sections."""
         standard = [*DEFAULT_RECIPE, "task"] if self.flow == "supervisor" else DEFAULT_RECIPE
@@ -58,12 +79,12 @@ class Contexts:
         made: list[dict[str, Any]] = []
         for entry in recipe:
             if not isinstance(entry, list):
-                made += self.section(agent, *_section(entry), root, log, handoff, current)
+                made += self.section(agent, *_section(entry), root, run, handoff, current)
                 continue
             parts = [
                 p
                 for e in entry
-                for p in self.section(agent, *_section(e), root, log, handoff, current)
+                for p in self.section(agent, *_section(e), root, run, handoff, current)
             ]
             if parts:
                 text = Open(tuple(p["message"].content for p in parts))
@@ -79,7 +100,7 @@ class Contexts:
         kind: str,
         options: Mapping[str, Any],
         root: Mapping[str, Any],
-        log: list[Said],
+        run: Run,
         handoff: Handoff | None,
         current: bool,
     ) -> list[dict[str, Any]]:
@@ -88,7 +109,7 @@ class Contexts:
         if not holds(options.get("when", {}), root):
             return []
         if kind == "history":
-            messages, dropped = self.history(options, root, log, handoff, current)
+            messages, dropped = self.history(agent, options, root, run, handoff, current)
             if options.get("as") == "text" and messages:
                 whole = Open(tuple(m.content for m in messages if isinstance(m.content, str)))
                 messages = [Said("user", whole)]
@@ -151,32 +172,24 @@ class Contexts:
         self, kind: str, options: Mapping[str, Any], root: Mapping[str, Any]
     ) -> tuple[Any, list[str]]:
         """Returns what a section recalls, a line for each item in its order, and what it leaves."""
-        channel = options.get("from", kind)
-        items = list(root["state"].get(channel) or [])
-        since = START - timedelta(days=options.get("since_days", 10_000))
-        kept = [
-            item
-            for item in items
-            if ("tags" not in options or set(options["tags"]) & set(item.get("tags", ())))
-            and item["score"] >= options.get("threshold", 0)
-            and datetime.fromisoformat(item["at"]) >= since
-            and any(span["from"] <= item["at"][:10] <= span["to"]
-                    for span in options.get("time_ranges", [{"from": "0", "to": "9"}]))
-        ]  # fmt: skip
-        by_score = options.get("order", "score" if kind == "memories" else "") == "score"
-        kept.sort(key=lambda item: item["score" if by_score else "at"],
-                  reverse=options.get("order") != "oldest_first")  # fmt: skip
-        kept = kept[: options.get("max", len(kept))]
-        if "top" in options:
-            best = sorted(kept, key=lambda item: -item["score"])[: options["top"]]
-            kept = [item for item in kept if item in best]
-        left = [item["text"] for item in items if item not in kept]
+        channels = options.get("from", kind)
+        channels = channels if isinstance(channels, list) else [channels]
+        items = [(name, item) for name in channels for item in root["state"].get(name) or []]
+        kept = _chosen(kind, options, items)
+        left = [item["text"] for name, item in items if (name, item) not in kept]
         if not kept:
             return None, left
+        parts: list[str] = []
+        for name in channels:
+            of_name = [item for channel, item in kept if channel == name]
+            if len(channels) > 1 and of_name:
+                parts.append(name + ":")
+            form = "[{at}] ({agent}): {text}" if kind == "notes" else "{text}"
+            parts += [form.format_map(item | {"at": item["at"][:10]}) for item in of_name]
         if kind == "notes":
-            return "\n".join(f"[{i['at'][:10]}] ({i['agent']}): {i['text']}" for i in kept), left
+            return "\n".join(parts), left
         heading = ("# Relevant Long-Term Memories",) if kind == "memories" else ()
-        return Open((*heading, *(item["text"] for item in kept)), tuple(left)), left
+        return Open((*heading, *parts), tuple(left)), left
 
     def _upstream(self, agent: str, options: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
         parts: list[str] = []
@@ -202,9 +215,10 @@ class Contexts:
 
     def history(
         self,
+        agent: str,
         options: Mapping[str, Any],
         root: Mapping[str, Any],
-        log: list[Said],
+        run: Run,
         handoff: Handoff | None,
         current: bool,
     ) -> tuple[list[Said], list[Any]]:
@@ -212,7 +226,7 @@ class Contexts:
         conversation = self.talk
         if root["state"].get(self.conversation) is not None:
             conversation = root["state"][self.conversation]
-        whole = log if options.get("from") == "log" else conversation
+        whole = run.log if options.get("from") == "log" else conversation
         travels = handoff.contract.get("history", "all") if handoff else "all"
         if current and (handoff is None or handoff.query is None):
             whole = [m for m in whole if m is not self.asked]
@@ -233,7 +247,32 @@ class Contexts:
         kept = _window(options.get("window", {}), pairs)
         dropped += [(m, "message", "window") for m, _ in pairs[: len(pairs) - len(kept)]]
         dropped.sort(key=lambda entry: entry[0].number)
-        return [shown for _, shown in kept], dropped
+        shown = [shown for _, shown in kept]
+        left = pairs[: len(pairs) - len(kept)]
+        if "summary" in options and left:
+            key = (self.session, agent, options.get("name", "history"),
+                   id(handoff.contract) if handoff and travels != "all" else None)  # fmt: skip
+            shown.insert(0, self.summarised(options["summary"], key, left, run))
+        return shown, dropped
+
+    def summarised(self, agent: str, key: Any, left: list[tuple[Said, Said]], run: Run) -> Said:
+        """Returns the summary of what a window leaves out: it rolls."""
+        last, covered = self.summaries.get(key, (None, set()))
+        fresh = [(message, shown) for message, shown in left if message not in covered]
+        if fresh:
+            words = self.pipeline["agents"][agent]["instructions"]
+            before = [Said("system", words), *([Said("system", last)] if last else [])]
+            self.turn.summaries.append(
+                {"agent": agent, "messages": [*before, *(shown for _, shown in fresh)]}
+            )
+            line = self.line(agent, agent, None)
+            self.late += line.get("latency_ms", 0)
+            if "error" in line:
+                raise TurnEnds(line["error"])
+            last = line["text"]
+            self.take_down(Said("assistant", last, agent, run=run), run.branch)
+            self.summaries[key] = (last, covered | {message for message, _ in fresh})
+        return Said("system", last)
 
     @property
     def talk(self) -> list[Said]:
@@ -271,6 +310,30 @@ class Contexts:
                 if left is not shown:
                     dropped.append((message, "tool_calls", by))
                 yield message, left
+
+
+def _chosen(
+    kind: str, options: Mapping[str, Any], items: list[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
+    """Returns the items that a section recalls, in its order, each with its channel."""
+    since = START - timedelta(days=options.get("since_days", 10_000))
+    kept = [
+        (name, item)
+        for name, item in items
+        if ("tags" not in options or set(options["tags"]) & set(item.get("tags", ())))
+        and item["score"] >= options.get("threshold", 0)
+        and datetime.fromisoformat(item["at"]) >= since
+        and any(span["from"] <= item["at"][:10] <= span["to"]
+                for span in options.get("time_ranges", [{"from": "0", "to": "9"}]))
+    ]  # fmt: skip
+    by_score = options.get("order", "score" if kind == "memories" else "") == "score"
+    kept.sort(key=lambda one: one[1]["score" if by_score else "at"],
+              reverse=options.get("order") != "oldest_first")  # fmt: skip
+    kept = kept[: options.get("max", len(kept))]
+    if "top" in options:
+        best = sorted(kept, key=lambda one: -one[1]["score"])[: options["top"]]
+        kept = [one for one in kept if one in best]
+    return kept
 
 
 def _section(entry: Any) -> tuple[str, Mapping[str, Any]]:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from simkit import reducers
-from simkit.context import filters, history, items
+from simkit.context import filters, history, items, recall
+from simkit.runtime import reading
+from simkit.runtime.activation import Activation
+from simkit.runtime.chain import Way
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.sessions import Sessions
+from simkit.runtime.state import State
+from simkit.runtime.taking import open_turn, work
+from simkit.runtime.tool_use import ToolUse
+from simkit.runtime.turn import Turn
 from tests.oracle.comparing import differences
 from tests.oracle.generator import FLOWS, Draw
 
@@ -82,6 +91,125 @@ def every_item_has_the_tag(patch: Patch) -> None:
     patch.setattr(items, "_has_one", lambda *of: True)
 
 
+def what_was_said_is_forgotten(patch: Patch) -> None:
+    start = Activation.start
+
+    def anew(self: Activation) -> None:
+        self.said.clear()
+        start(self)
+
+    patch.setattr(Activation, "start", anew)
+
+
+def a_log_goes_on_after_a_question(patch: Patch) -> None:
+    start = Activation.start
+
+    def and_reads(self: Activation) -> None:
+        start(self)
+        self._log = self.turn.log(self.branch)
+
+    patch.setattr(Activation, "start", and_reads)
+
+
+def an_answer_ends_what_a_turn_has_kept(patch: Patch) -> None:
+    def opened(sessions: Any, turn: Any, *, resumes: bool = False) -> None:
+        if resumes:
+            sessions.state.end_turn(turn.session)
+        open_turn(sessions, turn, resumes=resumes)
+
+    patch.setattr("simkit.runtime.kernel.open_turn", opened)
+
+
+def a_summary_starts_anew(patch: Patch) -> None:
+    patch.setattr(reading, "_not_covered", lambda slice_, hi, _: [*map(slice_.message, range(hi))])
+
+
+def a_summary_forgets_the_last(patch: Patch) -> None:
+    ask = reading.Reading._ask_for_summary
+    patch.setattr(
+        reading.Reading, "_ask_for_summary", lambda self, agent, _, fresh: ask(
+            self, agent, None, fresh)
+    )  # fmt: skip
+
+
+def a_summary_covers_what_it_has_not_seen(patch: Patch) -> None:
+    patch.setattr(reading.Reading, "_not_seen", lambda *of: [])
+
+
+def a_branch_sees_what_others_write(patch: Patch) -> None:
+    patch.setattr(Turn, "values", lambda self, _: self.conversation.values)
+
+
+def a_branch_hears_what_others_say(patch: Patch) -> None:
+    patch.setattr(Turn, "log", lambda self, _: self.conversation.seen(None))
+
+
+def one_channel_is_recalled(patch: Patch) -> None:
+    walked = recall._walked
+    patch.setattr(recall, "_walked", lambda pools, order: walked(pools[:1], order))
+
+
+def a_contract_writes_nothing(patch: Patch) -> None:
+    patch.setattr(CompiledPipeline, "writes_of", lambda *of: None)
+
+
+def a_flow_sees_the_state_of_before(patch: Patch) -> None:
+    patch.setattr(Activation, "root_now", Activation._root_with_run)
+
+
+def a_step_is_tried_for_ever(patch: Patch) -> None:
+    refuse = Way.refuse
+    patch.setattr(Way, "refuse", lambda self, _, told: refuse(self, False, told))
+
+
+def nobody_is_told_why(patch: Patch) -> None:
+    patch.setattr(Way, "told", lambda *of: "")
+
+
+def refused_ways_are_taken(patch: Patch) -> None:
+    patch.setattr("simkit.runtime.chain.reason_against", lambda *of: "")
+
+
+def a_failure_is_a_result(patch: Patch) -> None:
+    record = ToolUse._record
+
+    def recorded(self: ToolUse, asked: Any, reply: Any, *rest: Any) -> None:
+        record(self, asked, reply, *rest)
+        self.results.setdefault(asked.name, reply.error)
+
+    patch.setattr(ToolUse, "_record", recorded)
+
+
+def a_failed_turn_is_forgotten(patch: Patch) -> None:
+    def worked(sessions: Any, turn: Any, *rest: Any) -> Any:
+        error = work(sessions, turn, *rest)
+        if error is not None:
+            del turn.conversation.log[turn.conversation.starts["log"] + 1 :]
+        return error
+
+    patch.setattr("simkit.runtime.kernel.work", worked)
+
+
+def all_projects_are_given(patch: Patch) -> None:
+    given = Sessions._given_for
+
+    def to_all(self: Sessions, project: str) -> Any:
+        self._given_project = project
+        return given(self, project)
+
+    patch.setattr(Sessions, "_given_for", to_all)
+
+
+def projects_share(patch: Patch) -> None:
+    share = State._share
+
+    def with_all(self: State, session: str, channel: Any, value: Any) -> None:
+        for one in self._sessions:
+            share(self, one, channel, value)
+
+    patch.setattr(State, "_share", with_all)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "tool_messages": filter_mutant("tool_messages"),
     "tool_calls": filter_mutant("tool_calls"),
@@ -102,12 +230,33 @@ MUTANTS: Mapping[str, Mutant] = {
     "log of a group": a_log_goes_by_time,
     "tags": every_item_has_the_tag,
     "turn scope": a_turn_keeps_its_channels,
+    "said before a question": what_was_said_is_forgotten,
+    "log of a question": a_log_goes_on_after_a_question,
+    "turn scope of a question": an_answer_ends_what_a_turn_has_kept,
+    "rolling": a_summary_starts_anew,
+    "last summary": a_summary_forgets_the_last,
+    "summary beside others": a_summary_covers_what_it_has_not_seen,
+    "state of a branch": a_branch_sees_what_others_write,
+    "log of a branch": a_branch_hears_what_others_say,
+    "several channels": one_channel_is_recalled,
+    "writes of a contract": a_contract_writes_nothing,
+    "words of a step": a_flow_sees_the_state_of_before,
+    "retry": a_step_is_tried_for_ever,
+    "why": nobody_is_told_why,
+    "refused ways": refused_ways_are_taken,
+    "failed tools": a_failure_is_a_result,
+    "failed turns": a_failed_turn_is_forgotten,
+    "given of a project": all_projects_are_given,
+    "projects": projects_share,
 }
 
 
+SEEDS = 150
 LATE = {
     "state", "merge", "merge deep", "turn scope", "handoffs", "window", "rounds", "log of a group",
-    "tags",
+    "tags", "log of a question", "turn scope of a question", "rolling", "last summary",
+    "summary beside others", "state of a branch", "log of a branch", "words of a step", "retry",
+    "failed tools", "projects",
 }  # fmt: skip
 """Faults that only few drawings show."""
 
@@ -120,5 +269,5 @@ def test_a_fault_in_simkit_is_seen(name: str, monkeypatch: Patch) -> None:
 
     assert any(
         differences(draw.pipeline, draw.scenario)
-        for draw in (Draw(seed, flow=flow) for flow in FLOWS for seed in range(60))
+        for draw in (Draw(seed, flow=flow) for seed in range(SEEDS) for flow in FLOWS)
     )

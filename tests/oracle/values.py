@@ -58,6 +58,8 @@ class Said:
     agent: str | None = None
     calls: tuple[tuple[str, Any], ...] = ()
     answers: str = ""
+    run: Run | None = None
+    """In which it was said; what nobody said in a run is seen by all."""
     number: int = field(default_factory=count(1).__next__)
     """The order in which messages were said, which in the log of a group is not their order."""
 
@@ -98,18 +100,62 @@ class Run:
     final: Said | None = None
     said: list[Said] = field(default_factory=list)
     tools: list[tuple[str, Any]] = field(default_factory=list)
+    tools_called: list[str] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     update: dict[str, Any] = field(default_factory=dict)
     twice: set[str] = field(default_factory=set)
     """Channels that it wrote more than once: how its update sums them up is not said."""
     passed: Handoff | None = None
+    branch: Branch | None = None
     log: list[Said] = field(default_factory=list)
-    """Where what it says and is answered is taken down."""
+    """What was said before it; or, where it goes on after a question, before the run that asked."""
+    is_over: bool = False
 
     def add(self, update: Mapping[str, Any]) -> None:
         """Adds to what it left in the channels."""
         self.twice |= update.keys() & self.update.keys()
         self.update |= update
+
+
+@dataclass(eq=False)
+class Branch:
+    """One way of a parallel group: what its runs see, and what they say."""
+
+    state: dict[str, Any]
+    before: list[Said]
+    outer: Branch | None
+    said: list[Said | Group] = field(default_factory=list)
+
+    @property
+    def log(self) -> list[Said]:
+        """What its runs see of the log."""
+        return [*self.before, *flat(self.said, self)]
+
+
+@dataclass(eq=False)
+class Group:
+    """Where a parallel group stands in a log: its branches, in their order."""
+
+    branches: list[Branch]
+
+
+def flat(log: list[Said | Group], inside: Branch | None) -> Generator[Said]:
+    """Yields a log's messages; of a group, those of runs that are over."""
+    for entry in log:
+        if isinstance(entry, Said):
+            yield entry
+            continue
+        for branch in entry.branches:
+            for message in flat(branch.said, inside):
+                if message.run is None or message.run.is_over:
+                    yield message
+
+
+@dataclass
+class Asked:
+    """A run asks the user, and waits."""
+
+    question: Any
 
 
 class TurnEnds(Exception):
@@ -129,10 +175,23 @@ class Turn:
     reply: Any = None
     state: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+    interrupt: Any = None
+    tools: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
+    summaries: list[dict[str, Any]] = field(default_factory=list)
+    """The calls of summarising agents: what they are shown."""
 
 
-Work = Generator[int, None, Any]
-"""Something that takes time: it yields virtual milliseconds."""
+Work = Generator["int | Asked", Any, Any]
+"""Something that takes time: it yields virtual milliseconds, or a question and gets the answer."""
+
+
+@dataclass
+class Waiting:
+    """A turn whose work waits for the user."""
+
+    work: Work
+    user: Any
+    asked: Said
 
 
 def as_json(value: Any, *, spaced: bool = False) -> str:

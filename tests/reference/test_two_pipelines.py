@@ -37,8 +37,8 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-def skip_without(item: Item) -> None:
-    missing = lacks(item)
+def skip_without(item: Item, twin: str) -> None:
+    missing = lacks(item, twin)
     if missing:
         pytest.skip(missing)
 
@@ -48,7 +48,7 @@ def skip_without(item: Item) -> None:
 def test_a_scenario_holds_on_both_and_nothing_differs_but_what_is_declared(
     twin: str, item: Item
 ) -> None:
-    skip_without(item)
+    skip_without(item, twin)
     if reason_left_out(twin, item):
         assert not holds_on(twin, item), "it holds: take it out of `leaves_out`"
         return
@@ -67,7 +67,7 @@ def test_every_declared_difference_is_there_in_some_scenario(twin: str) -> None:
     assert implements is not None
     asked = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
     for item in asked:
-        skip_without(item)
+        skip_without(item, twin)
 
     met = frozenset[str]().union(*(on_both(twin, item).met for item in asked))
 
@@ -82,7 +82,7 @@ def test_what_is_declared_not_to_be_seen_is_claimed_by_some_scenario(twin: str) 
     assert implements is not None
     asked = [item for item in scenarios(twin) if not reason_left_out(twin, item)]
     for item in asked:
-        skip_without(item)
+        skip_without(item, twin)
 
     stale = [
         kind for kind in implements.unseen
@@ -98,7 +98,7 @@ def test_a_fault_in_the_code_turns_the_same_scenario_red_where_it_stands(
     mutant: Mutant, tmp_path: Path
 ) -> None:
     item = scenario_of(mutant)
-    skip_without(item)
+    skip_without(item, mutant.twin)
     sound = on_twin(mutant.twin, item)
 
     outcome = mutated(mutant, tmp_path)

@@ -424,3 +424,18 @@ def test_no_line_is_wider_than_a_page() -> None:
     )
 
     assert [line for line in text_of(pair).splitlines() if len(line) > 100] == []
+
+
+def test_long_texts_and_values_are_shown_where_they_part() -> None:
+    def long(end: str) -> Callable[[str], str]:
+        said = " ".join([*["Faster"] * 200, end])
+        return lambda text: text.replace("Faster than last week.", said)
+
+    found: TraceDiff = trace_diff(
+        view_of(trace_yaml(PIPELINE, long("today")(TWO_TURNS)).events),
+        view_of(trace_yaml(PIPELINE, long("tomorrow")(TWO_TURNS)).events),
+    )
+    lines = text_of(Compared(NAME, FILES, found, file="scenarios/coach.scenario.yaml", line=3))
+
+    assert lines.count("today") > 1
+    assert lines.count("today") == lines.count("tomorrow")

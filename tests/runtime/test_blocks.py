@@ -158,6 +158,33 @@ def test_a_summary_covers_each_message_once_where_blocks_are_cut(window: int) ->
     assert len(one.events(HistorySummarised)) == 3
 
 
+@pytest.mark.parametrize("window", [1, 3, 6])
+def test_what_a_summary_has_not_seen_of_a_branch_at_work_is_in_the_next(window: int) -> None:
+    summed = f", window: {{messages: {window}}}, summary: w"
+    pipeline = wide(
+        summed, edges="s>a s>b s>c a>m b>m", m="role: merge, exit: true", c="exit: true"
+    ).replace("agents:\n", "agents:\n  w: {instructions: W.}\n", 1)
+
+    one = run_yaml(
+        pipeline,
+        "turns:\n" + turn("Hi", c=USES % 500, w="W1") + turn("More", c=USES % 500, w="W2"),
+    )
+
+    assert one.view.error is None
+    summarised = [
+        message.number for number in (1, 2)
+        for call in one.calls("w", number) for message in call.context.messages if message.number
+    ]  # fmt: skip
+    shown = [message.number for message in one.context("m", 2).messages if message.number]
+    of_c = [
+        event.message.number for event in one.events(MessageAdded)
+        if event.message.agent == "c" and event.turn == 1
+    ]  # fmt: skip
+    assert len(of_c) == 3
+    assert sorted(set(of_c) & {*summarised, *shown}) == of_c
+    assert len(summarised) == len(set(summarised))
+
+
 @pytest.mark.slow
 def test_blocks_outlive_the_process() -> None:
     scenario = "turns:\n" + turn("Hi") + turn("More", f"    {NEW}\n") + turn("Last")

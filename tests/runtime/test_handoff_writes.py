@@ -160,6 +160,20 @@ def test_two_ways_that_open_at_once_and_write_differently_lose_one_of_the_values
     assert "STA-01" not in [one.id for one in same.judgement.findings]
 
 
+def test_the_words_of_a_step_see_what_the_handoff_to_it_has_written() -> None:
+    steps = """{supervisor: {goals: {g: {description: G.,
+      steps: [source: Plan, target: "Do ${state.plan} as ${state.level}"]}}}}"""
+    held = 'on_invalid: retry, payload: {type: object}, writes: {plan: "${handoff.payload.it}"}'
+
+    ran = run_yaml(
+        pipeline(held, steps),
+        "turns: [{user: Hi, replies: {source: [Plan A, {json: {it: B}}], target: A}}]",
+    )
+
+    assert [run.input for run in ran.runs("target")] == ["Do B as 1"]
+    assert ran.runs("target")[0].received["plan"] == "B"
+
+
 def test_delegations_one_after_the_other_lose_nothing() -> None:
     again = "[{handoff: {to: target, payload: 1}}, {handoff: {to: target, payload: 2}}, Well.]"
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from simkit.errors import SourceError, Unsupported
-from simkit.runtime.schemas import schema_of
+from simkit.json_schema import schema_errors
+from simkit.runtime.schemas import refers_inside, schema_of, self_contained
 from tests.building import Ran, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 
@@ -34,6 +35,47 @@ def test_what_is_no_model_has_no_schema() -> None:
         schema_of("tests.functions:add", {})
 
     assert str(caught.value) == "`tests.functions:add` is no pydantic model"
+
+
+def test_a_schema_for_somebody_else_brings_those_that_it_names() -> None:
+    named = {
+        "Case": {
+            "properties": {"order": {"$ref": "Order"}, "last": {"$ref": "#/properties/order"}}
+        },
+        "Order": {"items": {"$ref": "Order#/$defs/a~b"}, "$defs": {"a~b": {"type": "string"}}},
+        "Unused": {},
+    }
+    schema = {"$ref": "Case", "$defs": {"own": {}}, "not": {"$ref": "#/$defs/own"}}
+
+    found = self_contained(schema, named)
+
+    assert found == {
+        "$ref": "#/$defs/Case",
+        "not": {"$ref": "#/$defs/own"},
+        "$defs": {
+            "own": {},
+            "Case": {
+                "properties": {
+                    "order": {"$ref": "#/$defs/Order"},
+                    "last": {"$ref": "#/$defs/Case/properties/order"},
+                }
+            },
+            "Order": {
+                "items": {"$ref": "#/$defs/Order/$defs/a~b"},
+                "$defs": {"a~b": {"type": "string"}},
+            },
+        },
+    }
+    value = {"order": ["x", 1], "last": 2}
+    assert schema_errors(found, value) == schema_errors(schema, value, named)
+
+
+def test_a_schema_that_names_none_stays_as_it_is() -> None:
+    schema = {"type": "array", "items": [{"$ref": "#/$defs/a"}], "$defs": {"a": True}}
+
+    assert self_contained(schema, {"Case": {}}) == schema
+    assert refers_inside(schema)
+    assert not refers_inside({"properties": {"$ref": {"type": "string"}}, "enum": ["#"]})
 
 
 # Channels

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from simkit.chance import Chance
 from simkit.errors import ReferenceInvalid
-from simkit.scenario.fakes import Fakes
+from simkit.scenario.fakes import Fakes, Words
 
 START = "2026-01-05T09:00:00Z"
 
@@ -20,7 +21,8 @@ ALL = """
 import json, sys
 import time_machine
 from simkit.errors import ReferenceInvalid
-from simkit.scenario.fakes import Fakes
+from simkit.chance import Chance
+from simkit.scenario.fakes import Fakes, Words
 
 def word(fakes, name):
     try:
@@ -29,9 +31,14 @@ def word(fakes, name):
         return ["refused", str(problem)]
 
 with time_machine.travel(sys.argv[1], tick=True):
-    fakes = Fakes(7, "2026-01-05T09:00:00Z")
+    fakes = Fakes(Words("2026-01-05T09:00:00Z"), Chance(7).child("fake"))
     print(json.dumps({name: word(fakes, name) for name in fakes.known()}, sort_keys=True))
 """
+
+
+def fakes_of(seed: int) -> Fakes:
+    """The words of a scenario of this seed."""
+    return Fakes(Words(START), Chance(seed).child("fake"))
 
 
 def words_on(day: str, hash_seed: str) -> dict[str, Any]:
@@ -69,7 +76,7 @@ def test_all_of_fakers_words_are_the_same_on_two_days_and_in_two_processes() -> 
     ],
 )  # fmt: skip
 def test_dates_count_from_the_start(word: str, most: str) -> None:
-    found = str(Fakes(3, START)[word])
+    found = str(fakes_of(3)[word])
 
     assert "2025-12-01" < found <= most
 
@@ -89,12 +96,12 @@ def test_dates_count_from_the_start(word: str, most: str) -> None:
     ],
 )
 def test_what_faker_has_can_be_asked_for(word: str, fits: Any) -> None:
-    assert fits(Fakes(1, START)[word])
-    assert Fakes(1, START)[word] == Fakes(1, START)[word]
+    assert fits(fakes_of(1)[word])
+    assert fakes_of(1)[word] == fakes_of(1)[word]
 
 
 def test_arguments_are_the_same_however_they_are_spaced() -> None:
-    fakes = Fakes(1, START)
+    fakes = fakes_of(1)
 
     assert fakes["random_int(1,999999)"] == fakes["random_int(1, 999999)"]
     assert fakes["random_int(1, 999999)"] != fakes["random_int(1, 999999)[1]"]
@@ -114,10 +121,10 @@ def test_arguments_are_the_same_however_they_are_spaced() -> None:
 )
 def test_what_faker_does_not_take_is_told(word: str, said: str) -> None:
     with pytest.raises(ReferenceInvalid) as refused:
-        Fakes(1, START)[word]
+        fakes_of(1)[word]
 
     assert str(refused.value).startswith(said)
 
 
 def test_a_word_that_is_none_is_unknown() -> None:
-    assert Fakes(1, START).get("nmae") is None
+    assert fakes_of(1).get("nmae") is None

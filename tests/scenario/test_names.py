@@ -59,3 +59,74 @@ def test_names_in_a_shared_file_are_the_pipelines_too(shared: str, says: str) ->
     said = refusal_of(BASE.replace("turns:\n", "use: [s.yaml]\nturns:\n"))
 
     assert said == says
+
+
+_PIPELINE = """
+version: 1
+pipeline: p
+agents: {a: {instructions: One., tools: [find], handoffs: [b]}, b: {instructions: Two.}}
+contracts: [{from: a, to: b, type: x, payload: {type: object}}]
+flow: {handoffs: {start: a}}
+---
+version: 1
+scenario: s
+pipeline: p
+given: {state: {messages: [{role: assistant, calls: [{tool: older, args: {}, id: c1}]},
+                           {role: tool, tool: older, call_id: c1, content: "7"}]}}
+turns:
+  - user: Hello
+    replies: {a: Done.}
+    expect: EXPECT
+"""
+
+
+@pytest.mark.parametrize(
+    ("claim", "word", "near"),
+    [
+        ("context: {a: {excludes: [{role: tool, tool: finde}]}}", "tool `finde`", "find"),
+        ("context: {a: {excludes: [{calls: {$has: [{tool: finde}]}}]}}", "tool `finde`", "find"),
+        (
+            "context: {a: {messages: {$not: {$has: {calls: [{name: finde}]}}}}}",
+            "tool `finde`",
+            "find",
+        ),
+        (
+            "context: {a: {dropped: {$not: {$has: {role: tool, tool: finde}}}}}",
+            "tool `finde`",
+            "find",
+        ),
+        ("context: {a: {excludes: [{section: histori}]}}", "section `histori`", "history"),
+        ("context: {a: {run: {$not: {$has: {role: tool, tool: finde}}}}}", "tool `finde`", "find"),
+        (
+            "runs: {a: {messages: {$not: {$has: {role: tool, tool: finde}}}}}",
+            "tool `finde`",
+            "find",
+        ),
+        ("runs: {bee: {messages: []}}", "agent `bee`", "b"),
+        ("runs: {a: {messages: {$not: {$has: {agent: bb}}}}}", "agent `bb`", "b"),
+    ],
+)
+def test_name_in_a_matcher_of_messages_that_is_none_is_refused(
+    claim: str, word: str, near: str
+) -> None:
+    said = refusal_of(_PIPELINE.replace("EXPECT", f"{{{claim}}}"))
+
+    assert f"unknown {word}" in said
+    assert f"did you mean `{near}`?" in said or near == "b"
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        "{role: tool, tool: find}",
+        "{role: tool, tool: older}",
+        "{role: tool, tool: transfer_to_b}",
+        "{tool: what the tool says}",
+        "{calls: {$has: [{tool: transfer_to_b}]}}",
+        "{calls: {$has: [{tool: {$contains: fin}}]}}",
+    ],
+)
+def test_tool_that_messages_may_name_is_accepted(matcher: str) -> None:
+    claim = f"{{context: {{a: {{excludes: [{matcher}]}}}}}}"
+
+    assert refusal_of(_PIPELINE.replace("EXPECT", claim)) == ""

@@ -24,7 +24,7 @@ def kind_of(document: Document) -> str:
     """The kind of document that a document is."""
     if "turns" in document.data:
         return "scenario"
-    return "code" if "code" in document.data else "pipeline"
+    return next((kind for kind in ("code", "program") if kind in document.data), "pipeline")
 
 
 def errors_in(documents: list[Document]) -> list[str]:

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel
 
 from coaching.conversation import compact, conversation, current, history
+from coaching.models import chat_model
 from coaching.state import GraphState
 
 DECISION: dict[str, Any] = {
@@ -38,7 +38,7 @@ NODES = {
     "workout_analyst": "workout_analyst_execution",
 }
 
-llm = ChatOpenAI(model="gpt-5-mini")
+llm = chat_model()
 
 
 @tool
@@ -157,7 +157,7 @@ def coach(name: str) -> Callable[[GraphState], Command[str]]:
                 "agent_outputs": {
                     name: {
                         "agent": name,
-                        "reply": answer.content,
+                        "reply": str(answer.text),
                         "tools_called": called,
                         "tool_results": results,
                         "messages": made,

@@ -193,9 +193,20 @@ class Desk:
 
     async def chat(self, text: str) -> str:
         """Returns the answer of whoever is to answer."""
+        conversation, first = self._begin(text)
+        result = await Runner.run(first, conversation.history(), context=conversation)
+        return str(result.final_output)
+
+    async def stream(self, text: str) -> str:
+        """The same, with the model's answers streamed."""
+        conversation, first = self._begin(text)
+        result = Runner.run_streamed(first, conversation.history(), context=conversation)
+        async for _ in result.stream_events():
+            pass
+        return str(result.final_output)
+
+    def _begin(self, text: str) -> tuple[Conversation, Agent[Any]]:
         conversation = self.conversation
         conversation.shared_memory = {}
         conversation.messages.append({"role": "user", "content": text})
-        first = AGENTS[conversation.primary_agent_selected]
-        result = await Runner.run(first, conversation.history(), context=conversation)
-        return str(result.final_output)
+        return conversation, AGENTS[conversation.primary_agent_selected]

@@ -38,7 +38,7 @@ class Orchestrator(BaseAgent):
                 missing_context=[],
             )
         conversation = HumanMessage(as_text(self.recent(state)))
-        decision = str(self.llm.invoke([SystemMessage(self.prompt), conversation]).content)
+        decision = str(self.llm.invoke([SystemMessage(self.prompt), conversation]).text)
         if "CLARIFICATION" not in decision:
             return self.done(next_agent="research", clarification_needed=False)
         update: dict[str, Any] = {"clarification_needed": True, "clarification_count": 1}
@@ -108,7 +108,7 @@ class Research(BaseAgent):
         found = {
             "observations": [f"Used tool: {used[0]}"] if used else [],
             "tool_history": used,
-            "final_output": final.content,
+            "final_output": str(final.text),
         }
         return self.done(messages=[final], context=found, next_agent="synthesis")
 
@@ -123,7 +123,7 @@ class Synthesis(BaseAgent):
         stored = json.dumps(state["context"], indent=2)
         questions = [m for m in state["messages"] if isinstance(m, HumanMessage)]
         prompt = SystemMessage(f"{self.prompt}\n\n```json\n{stored}\n```")
-        found = json.loads(str(self.llm.invoke([prompt, *questions[-1:]]).content))
+        found = json.loads(str(self.llm.invoke([prompt, *questions[-1:]]).text))
         return self.done(
             final_answer=found["answer"], confidence_score=found["confidence"], next_agent="END"
         )

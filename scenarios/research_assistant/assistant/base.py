@@ -39,4 +39,4 @@ class BaseAgent(ABC):
 def as_text(messages: Sequence[AnyMessage]) -> str:
     """Formats a conversation for a prompt."""
     roles = {"human": "User", "ai": "AI"}
-    return "\n".join(f"{roles[m.type]}: {m.content}" for m in messages if m.type in roles)
+    return "\n".join(f"{roles[m.type]}: {m.text}" for m in messages if m.type in roles)

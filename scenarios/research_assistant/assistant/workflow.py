@@ -7,18 +7,18 @@ import sqlite3
 from typing import Any
 
 from langchain_core.messages import HumanMessage
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from .agents import Clarification, Orchestrator, Research, Synthesis
+from .models import chat_model
 from .state import AgentState
 
 
 def build() -> CompiledStateGraph[Any, Any, Any, Any]:
     """Makes the workflow; its conversations outlive the process."""
-    llm = ChatOpenAI(model="gpt-5-mini", temperature=0)
+    llm = chat_model()
     workflow = StateGraph(AgentState)
     for agent in (Orchestrator(llm), Clarification(llm), Research(llm), Synthesis(llm)):
         workflow.add_node(agent.name, agent.execute)
@@ -55,7 +55,7 @@ def reply(state: AgentState) -> Any:
     """What the user gets: the answer, or what is asked back."""
     if state.get("final_answer") is not None:
         return {"answer": state["final_answer"], "confidence": state["confidence_score"]}
-    return state["messages"][-1].content
+    return str(state["messages"][-1].text)
 
 
 def ask(text: str, thread_id: str) -> Any:

@@ -6,10 +6,13 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
 from simkit.adapters.google_adk.log import TRANSFER
 from simkit.adapters.google_adk.places import open_call
+from simkit.models.returned import returned_by
 from simkit.transports.installing import Made, Row
 
 
@@ -34,9 +37,17 @@ def _stood_in_for(before: Made, current_log: Callable[[], Any]) -> Made:
         outer = open_call.set(call)
         try:
             return await log.cockpit.carry_out(
-                self.name, args, call[1], lambda: before(self, args=args, tool_context=tool_context)
-            )
+                self.name, args, call[1],
+                lambda: before(self, args=args, tool_context=tool_context), _returns(self),
+            )  # fmt: skip
         finally:
             open_call.reset(outer)
 
     return run_async
+
+
+def _returns(tool: Any) -> Any:
+    """Returns what a tool says that it returns: by its function's annotation, or its agent."""
+    if isinstance(tool, AgentTool):
+        return getattr(tool.agent, "output_schema", None)
+    return returned_by(tool.func if isinstance(tool, FunctionTool) else type(tool).run_async)

@@ -240,7 +240,7 @@ class WrappedPilot(PlainPilot):
         if turn.resumes and not waiting:
             raise asked_nothing(turn.session, self._app.pipeline, self._cockpit.scribe.turn)
         said = turn.text if turn.value is None else turn.value
-        return self._cockpit.caller.call(self._talk(turn.session), said)
+        return self._cockpit.caller.call(self._talk(turn), said)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns the agents and channels of the module's graph, where it has one."""

@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool, Tool
@@ -18,6 +18,7 @@ from simkit.adapters.activations import Asked
 from simkit.adapters.langgraph.messages import text_of
 from simkit.adapters.langgraph.taps import current_listener
 from simkit.adapters.pilots import UseTool
+from simkit.models.returned import returned_by
 from simkit.transports.installing import Made, Row
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
@@ -113,10 +114,22 @@ def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, 
 
     plain = {key: value for key, value in args.items() if key not in _INNER}
     try:
-        found = use(tool.name, plain, shown, asked)
+        found = use(tool.name, plain, shown, asked, _returns(tool))
     except _Suspended as suspended:
         raise suspended.by from None
     return _later(found) if inspect.isawaitable(found) else answer(found)
+
+
+def _returns(tool: Any) -> Any:
+    """Returns the annotation of what a tool tells the model, where its function has one."""
+    function = type(tool)._run
+    if isinstance(tool, (StructuredTool, Tool)):
+        function = tool.coroutine or tool.func
+    annotation = returned_by(function)
+    if tool.response_format != "content_and_artifact":
+        return annotation
+    # Of the pair that such a function returns, the model is told the first.
+    return get_args(annotation)[0] if get_origin(annotation) is tuple else None
 
 
 def _shown(value: Any, tool: Any) -> Any:

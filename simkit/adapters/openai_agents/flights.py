@@ -21,7 +21,7 @@ from simkit.adapters.beside import Beside
 from simkit.adapters.endings import ending
 from simkit.adapters.handoff_calls import asked_for_by
 from simkit.adapters.held_state import HeldState
-from simkit.adapters.openai_agents.names import Names
+from simkit.adapters.openai_agents.names import Names, taken_by
 from simkit.adapters.pilots import Cockpit
 from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.plain_values import fields_of
@@ -150,6 +150,7 @@ class FlightLog:
                 self._start(flight, agent)
             self.scribe.handoff_tools.see(tool.name for tool in agent.tools)
             self.scribe.handoff_tools.learn(self.names.handoffs_of(agent))
+            self.scribe.handoff_tools.take(taken_by(agent))
 
     def agent_ended(self, flight: Flight, output: Any) -> None:
         """An agent has put out what the flight ends with."""

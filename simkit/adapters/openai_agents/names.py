@@ -59,6 +59,15 @@ def _handoffs_of(agent: Any) -> list[tuple[str, Any]]:
     ]
 
 
+def taken_by(agent: Any) -> list[str]:
+    """Returns the tools whose arguments go to a function: ``on_handoff``, or the caller's own."""
+    return [
+        one.tool_name
+        for one in agent.handoffs
+        if isinstance(one, Handoff) and one.input_json_schema.get("properties")
+    ]
+
+
 def target_of(handoff: Any) -> Any:
     """Returns the agent of a handoff; None where only the caller's own function knows it."""
     if isinstance(handoff, Agent):

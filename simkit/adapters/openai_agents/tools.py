@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from agents import FunctionTool
@@ -13,7 +13,11 @@ from agents.tool_context import ToolContext
 from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.where import current_log, installation
 from simkit.adapters.plain_texts import plain_or_text
+from simkit.models.returned import returned_by
 from simkit.transports.installing import Made, Row
+
+_FUNCTION: Final = "__agents_function_tool_wrapped_callable__"
+"""Where the SDK keeps the function that a tool was made of."""
 
 
 def answered(tools: Iterable[Any]) -> None:
@@ -28,23 +32,24 @@ def answered(tools: Iterable[Any]) -> None:
 def _row(tool: FunctionTool) -> Row:
     invoke: Any = tool.on_invoke_tool
     if "_invoke_tool_impl" in getattr(invoke, "__dict__", {}):
-        return invoke, "_invoke_tool_impl", _stood_in_for
-    return tool, "on_invoke_tool", _stood_in_for
+        returns = returned_by(getattr(invoke._invoke_tool_impl, _FUNCTION, None))
+        return invoke, "_invoke_tool_impl", functools.partial(_stood_in_for, returns)
+    return tool, "on_invoke_tool", functools.partial(_stood_in_for, returned_by(invoke))
 
 
-def _stood_in_for(before: Made) -> Made:
+def _stood_in_for(returns: Any, before: Made) -> Made:
     @functools.wraps(before)
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
         log = current_log()
         if log is None:
             return await before(context, arguments)
-        return await _carried_out(log, context, arguments, before)
+        return await _carried_out(log, context, arguments, before, returns)
 
     return invoke
 
 
 async def _carried_out(
-    log: FlightLog, context: ToolContext[Any], arguments: str, before: Made
+    log: FlightLog, context: ToolContext[Any], arguments: str, before: Made, returns: Any
 ) -> Any:
     try:
         args = msgspec.json.decode(arguments) if arguments else {}
@@ -52,7 +57,9 @@ async def _carried_out(
         # The tool itself says what is wrong with them.
         return await before(context, arguments)
     name, call_id = context.tool_name, context.tool_call_id
-    return await log.cockpit.carry_out(name, args, call_id, lambda: before(context, arguments))
+    return await log.cockpit.carry_out(
+        name, args, call_id, lambda: before(context, arguments), returns
+    )
 
 
 def tool_began(log: FlightLog, flight: Flight, tool: Any) -> None:

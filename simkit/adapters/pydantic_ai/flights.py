@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from pydantic_ai import DeferredToolRequests
+from pydantic_ai import DeferredToolRequests, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.exceptions import RunCancelled
 
@@ -253,14 +253,14 @@ class FlightLog:
     # Tools and state
 
     def use_tool(
-        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
+        self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
     ) -> Any:
         """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
         with self.scribe.lock:
             asked = self.scribe.asked(call_id)
         if asked is not None and isinstance(asked.call.args, dict):
             args = asked.call.args
-        return self._cockpit.use_tool(tool, args, real, asked)
+        return self._cockpit.use_tool(tool.name, args, real, asked, tool.return_schema or None)
 
     def look(self, flight: Flight) -> None:
         """Writes down what deps and a graph's state hold that they did not at the last look."""

@@ -74,7 +74,7 @@ async def _carried_out(
         return plain_or_text(value.return_value if isinstance(value, ToolReturn) else value)
 
     try:
-        result = log.use_tool(tool.name, args, ctx.tool_call_id or "", work)
+        result = log.use_tool(tool, args, ctx.tool_call_id or "", work)
         result = await result if inspect.isawaitable(result) else result
         return returned[0] if returned else result
     except _Put as put:

@@ -34,6 +34,7 @@ from simkit.expect.lints.handoffs import (
 from simkit.expect.lints.interrupts import AskedAgain
 from simkit.expect.lints.pairing import Pairing
 from simkit.expect.lints.relevance import IrrelevantShare
+from simkit.expect.lints.results import ResultsSwapped
 from simkit.expect.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed, Unread
 from simkit.expect.lints.sequence import (
     IllegalSequence,
@@ -74,6 +75,7 @@ def all_lints() -> Iterator[Lint]:
     yield SystemNotFirst(pairing)
     yield CurrentMessageTwice()
     yield FilteredComesBack()
+    yield ResultsSwapped()
     yield PayloadInvalid()
     yield RequestLost()
     yield WrongTarget()

@@ -11,7 +11,7 @@ from simkit.json_schema.coercion import lost_in
 from simkit.messages import JsonValue
 from simkit.paths import as_text
 from simkit.views import View
-from simkit.words import short
+from simkit.words import short_both
 
 _SHOWN: Final = 60
 
@@ -46,6 +46,6 @@ class ArgumentLost:
 
 
 def _words(key: str, asked: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
-    said = short(as_text(asked[key]), _SHOWN)
-    came = short(as_text(args[key]), _SHOWN) if key in args else "nothing"
+    came = as_text(args[key]) if key in args else "nothing"
+    said, came = short_both(as_text(asked[key]), came, _SHOWN)
     return f"{key}: {said} → {came}"

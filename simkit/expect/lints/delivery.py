@@ -86,6 +86,9 @@ class RequestLost:
         parts = call.context.parts
         if _is_shown(parts, said, others, isolated):
             return None
+        # What was asked in the same words before is, where a driver knows it again, that message.
+        if asked.query and asked.query in _texts(parts, settled_max=SETTLED_MAX):
+            return None
         missing = (
             "is not sent the user's message"
             if asked.query is None
@@ -224,7 +227,8 @@ class ContextIgnored:
     every text and number of at least three characters; what simkit itself puts into a payload
     (``source_agent``, ``handoff_type``), a name of the source or the target, and true or false are
     nothing that could be recognised, nor do functions have a context. Of earlier turns the newest
-    100 messages are searched.
+    100 messages are searched. Where a function of the application is given the payload beside the
+    target (``on_handoff`` of the OpenAI Agents SDK), it is meant for that, and owed to no context.
     From reference system 5, "I don't have context".
     """
 
@@ -254,7 +258,7 @@ class ContextIgnored:
         found = first_call_of_target(event, view)
         if found is not None:
             call, asked = found
-            wanted = _wanted(asked)
+            wanted = {} if asked.is_taken else _wanted(asked)
             if wanted:
                 self._waiting[event.run] = _Handed(call, asked, wanted, {*wanted})
         handed = self._waiting.get(event.run)

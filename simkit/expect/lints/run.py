@@ -8,6 +8,7 @@ from typing import Final
 from simkit import events as e
 from simkit.errors import ScriptMisfit
 from simkit.expect.findings import Hit
+from simkit.expect.misspelt import meant_agent, meant_tool
 from simkit.views import TurnView, View
 from simkit.words import counted
 
@@ -54,16 +55,16 @@ class ScriptMismatch:
         hits = [self._of_missing(failed, view, failed.agent in unused) for failed in missing]
         asked = {failed.agent for failed in missing}
         hits += [
-            self._of_unused(left, turn)
+            self._of_unused(left, turn, view)
             for left in event.unused
             if left.agent not in asked and event.turn != self._disturbed
         ]
         if hits or event.turn == self._disturbed:
             # Lines that nobody asked for call no tools: one cause, one finding.
             return hits
-        return [self._of_unused_results(left, turn) for left in event.unused_results]
+        return [self._of_unused_results(left, turn, view) for left in event.unused_results]
 
-    def _of_unused_results(self, left: e.UnusedResults, turn: TurnView) -> Hit:
+    def _of_unused_results(self, left: e.UnusedResults, turn: TurnView, view: View) -> Hit:
         tool, number = left.tool, turn.number
         calls = counted(left.calls, "time") if left.calls else "not"
         path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
@@ -77,7 +78,9 @@ class ScriptMismatch:
             )
             path = (*path, left.answers[0])
         else:
-            what = f"tool {tool!r} was not called in turn {number}, but has a result."
+            called = (one for before in view.turns for one in before.tools)
+            meant = meant_tool(tool, view.calls.values(), called)
+            what = f"tool {tool!r} was not called in turn {number}, but has a result{meant or '.'}"
         data = {"tool": tool, "answers": list(left.answers), "calls": left.calls}
         return Hit(self.id, what, number, data=data, path=path)
 
@@ -94,7 +97,7 @@ class ScriptMismatch:
             path = (*path, "replies", event.agent)
         return Hit(self.id, event.message, event.turn, event.agent, index, path=path)
 
-    def _of_unused(self, left: e.UnusedLines, turn: TurnView) -> Hit:
+    def _of_unused(self, left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
         agent, number = left.agent, turn.number
         lines = counted(len(left.lines), "reply line")
         which = ", ".join(f"[{line}]" for line in left.lines)
@@ -112,8 +115,10 @@ class ScriptMismatch:
                 f"Remove {one}, or let the agent ask a model."
             )
         else:
+            runs = (run for before in view.turns for run in before.runs)
+            meant = meant_agent(agent, view.pipeline, runs, view.calls.values())
             what = (
-                f"agent {agent!r} never ran in turn {number}, but has {lines}. "
+                f"agent {agent!r} never ran in turn {number}, but has {lines}{meant or '.'} "
                 f"Remove {one}, or route the turn to the agent."
             )
         path = ("turns", number - 1, "replies", agent)

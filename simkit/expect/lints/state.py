@@ -10,6 +10,7 @@ from simkit.expect.findings import Hit
 from simkit.messages import JsonValue, Message
 from simkit.reducers import BUILT_IN, is_reset
 from simkit.views import View
+from simkit.words import counted
 
 _Slots: TypeAlias = dict[tuple[str, ...], tuple[str, str, JsonValue]]
 """Where a value was written, to the branch that wrote it, its name in words, and the value."""
@@ -252,7 +253,9 @@ class DoubleCount:
 
     That is an update of an ``append`` channel that begins with all that the agent received in it
     and goes on: whoever wrote it meant the whole list. Seen in langgraph#4007 and #3648, where
-    a subgraph returns its parent's channel.
+    a subgraph returns its parent's channel. An update that is just the list may be equal by chance,
+    as ``[1, 2]`` after ``[1, 2]``; it is certain where an item is known by an id: a message, its
+    tool calls, the result of one.
     """
 
     id = "STA-09"
@@ -270,17 +273,33 @@ class DoubleCount:
             received = run.received.get(channel)
             if facts is None or facts.reducer != "append" or not received:
                 continue
-            if not isinstance(raw, list) or len(raw) <= len(received):
+            if not isinstance(raw, list) or len(raw) < len(received):
                 continue
             if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
                 continue
+            is_more = len(raw) > len(received)
+            if not is_more and not any(map(_is_known_by_id, received)):
+                continue
             what = (
                 f"agent {event.agent!r} added to channel `{channel}` in turn {event.turn} the "
-                f"{len(received)} {'item' if len(received) == 1 else 'items'} that it was given, "
-                "and more: they stand there twice"
+                f"{counted(len(received), 'item')} that it was given{', and more' * is_more}: "
+                f"{'they stand' if len(received) > 1 or is_more else 'it stands'} there twice"
             )
             hits.append(Hit(self.id, what, event.turn, event.agent, data={"channel": channel}))
         return hits
+
+
+def _is_known_by_id(item: Any) -> bool:
+    """Whether an item is one of its kind: a message that was said, or one with an id or calls."""
+    if isinstance(item, Message):
+        return bool(item.number or item.call_id or item.calls)
+    if not isinstance(item, Mapping) or not ("role" in item or "tool_call_id" in item):
+        return False
+    calls = item.get("tool_calls")
+    made = calls if isinstance(calls, (list, tuple)) else ()
+    ids = [one.get("id") for one in made if isinstance(one, Mapping)]
+    ids += [item.get(key) for key in ("id", "call_id", "tool_call_id")]
+    return any(isinstance(one, str) and one for one in ids)
 
 
 class InPlaceChange:

@@ -62,6 +62,26 @@ def test_a_target_that_is_sent_no_request_is_found(query: str | None, what: str)
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("query", "held"), [("Measure it.", True), ("Measure", False)])
+def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_message(
+    query: str, held: bool
+) -> None:
+    story = Story(["a", "b"], **CODE)
+    story.turn("Measure it.")
+    story.start("b")
+    story.call(history("s1/b/history", tail=[1]))
+    story.finish()
+    story.turn("How far is it?")
+    story.start("a")
+    story.call()
+    story.passes_to("b", query=query)
+    story.call(INSTRUCTIONS, history("s1/b/history", kept=[1]), agent="b")
+    story.finish()
+    story.end()
+
+    assert (hits_of(RequestLost, story.trace) == []) is held
+
+
 @pytest.mark.parametrize(
     "part",
     [

@@ -18,6 +18,7 @@ from simkit.expect.lints.state import (
     TwiceAnswered,
 )
 from simkit.messages import ToolCall
+from simkit.words import counted
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 CHANNELS = {
@@ -338,6 +339,44 @@ def test_what_an_agent_was_given_and_adds_again_is_found() -> None:
 )
 def test_what_is_added_for_the_first_time_passes(updates: tuple[list[Any], ...]) -> None:
     assert hits_of(DoubleCount, adding(*updates).trace) == []
+
+
+BY_ID: list[Any] = [
+    [{"$message": 1}],
+    [{"role": "tool", "content": "late", "tool_call_id": "call_1"}],
+    [{"role": "user", "content": "Hi"},
+     {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1"}]}],
+    ["rain", {"role": "user", "content": "Hi", "id": "4f"}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("items", BY_ID)
+def test_a_list_that_doubles_just_so_is_found_where_an_id_makes_it_certain(
+    items: list[Any],
+) -> None:
+    story = adding(items, items)
+
+    (hit,) = hits_of(DoubleCount, story.trace)
+
+    stand = "it stands" if len(items) == 1 else "they stand"
+    assert hit.what == (
+        f"agent 'a' added to channel `notes` in turn 1 the {counted(len(items), 'item')} that it "
+        f"was given: {stand} there twice"
+    )
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"$unlogged": {"role": "user", "content": "Hi"}}],
+        [{"role": "user", "content": "Hi"}],
+        [{"type": "visit", "id": "home"}],
+        [{"role": "assistant", "content": "", "tool_calls": [{"name": "pay"}]}],
+        [1, 2],
+    ],
+)
+def test_a_list_that_doubles_by_chance_passes(items: list[Any]) -> None:
+    assert hits_of(DoubleCount, adding(items, items).trace) == []
 
 
 def test_a_change_in_place_is_found_and_an_update_passes() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from simkit.adapters.shapes import shape_differences, shape_of
+from simkit.cassettes.shapes import shape_differences, shape_of
 from simkit.wire import sse
 from simkit.wire.http import HttpResponse
 

@@ -1,0 +1,74 @@
+"""The modules that are a pipeline's own: those below its folders, and those of its name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.machinery import SOURCE_SUFFIXES, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from simkit.adapters.entry import home_of
+from simkit.controlled.libraries import is_library
+from simkit.scenario.apps import App
+
+_NEVER: Final = frozenset(("__main__", "conftest"))
+"""Modules that whoever runs scenarios has begun with."""
+
+
+class OwnModules:
+    """Which modules are a pipeline's own.
+
+    These are the top-level package that it names, and what lies below the folders of ``app.path``
+    or beside that package's module, but what is installed there and what is not written in Python.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._home = home_of(app.entry)
+        self._given = [str((Path(app.folder) / path).resolve()) for path in app.options.path]
+        self._folders: tuple[str, ...] | None = None
+
+    def has(self, name: str, file: str) -> bool:
+        """Whether a module of a name, made of a file, is one of them."""
+        if name == self._home or name.startswith(f"{self._home}."):
+            return True
+        if name.partition(".")[0] in _NEVER:
+            return False
+        if self._folders is None:
+            self._folders = tuple(self._found())
+        return self._is_below(file) and file.endswith(tuple(SOURCE_SUFFIXES))
+
+    def forget(self) -> dict[str, ModuleType]:
+        """Lets them be imported anew; returns those that were imported."""
+        names = [name for name, module in [*sys.modules.items()] if self._is_own(name, module)]
+        return {name: sys.modules.pop(name) for name in names}
+
+    def _is_own(self, name: str, module: Any) -> bool:
+        file = getattr(module, "__file__", None)
+        if file is not None or self.has(name, ""):
+            return self.has(name, str(file))
+        # A folder without `__init__.py` is a package whose modules are its attributes.
+        folders = [str(folder) for folder in getattr(module, "__path__", None) or ()]
+        return bool(folders) and all(map(self._is_below, folders))
+
+    def _is_below(self, file: str) -> bool:
+        return file.startswith(self._folders or ()) and not is_library(file)
+
+    def _found(self) -> Iterator[str]:
+        for folder in (*self._given, *self._beside()):
+            for one in {folder, os.path.realpath(folder)}:
+                yield os.path.join(one, "")
+
+    def _beside(self) -> Iterable[str]:
+        """Returns the folder of the pipeline's module, or those of its package."""
+        module = sys.modules.get(self._home)
+        spec = getattr(module, "__spec__", None) or PathFinder.find_spec(
+            self._home, [*self._given, *sys.path]
+        )
+        if spec is None:
+            return ()
+        if spec.submodule_search_locations is not None:
+            return [os.path.abspath(folder) for folder in spec.submodule_search_locations]
+        return [os.path.dirname(os.path.abspath(spec.origin))] if spec.origin else ()

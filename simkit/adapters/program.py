@@ -1,0 +1,208 @@
+"""The driver for pipelines that are programs: started beside simkit, and answered over HTTP.
+
+The program asks for each turn (`NEXT`), calls its models at the address that its environment
+names, tells what no model call shows (`simkit.adapters.reports`), and says its reply (`REPLY`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from simkit import events as e
+from simkit.adapters.app_facts import facts_of, sectioned
+from simkit.adapters.attribution import Attribution
+from simkit.adapters.driver import Script
+from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.pointing import variables_for
+from simkit.adapters.reports import NEXT, REPLY, Reports, as_json, reply_in, turn_told
+from simkit.adapters.rules import handoff_tools_of
+from simkit.adapters.scribe import Scribe
+from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.served import addressed
+from simkit.adapters.stubs import refuse_unreached
+from simkit.adapters.tool_use import ToolUse
+from simkit.context.tokens import counter_named
+from simkit.errors import (
+    FunctionFailed,
+    ModelError,
+    PipelineError,
+    ProgramFailed,
+    ReportInvalid,
+    RunHalted,
+    SimkitError,
+)
+from simkit.messages import JsonValue
+from simkit.ports import Sink, UserTurn
+from simkit.runtime.clock import VirtualClock
+from simkit.scenario.apps import App
+from simkit.transports.programs import PATIENCE_S, Program, Request
+from simkit.wire.http import HttpResponse, path_of
+
+URL: Final = "SIMKIT_URL"
+"""The environment variable that holds the server's address."""
+
+
+class ProgramDriver:
+    """Runs a program through a scenario's turns, and writes down what it asks and tells."""
+
+    name = "program"
+
+    def __init__(self, app: App, script: Script, others: Answerer | None = None) -> None:
+        """``others`` answers agents that a turn has no lines for: a cassette."""
+        self._app, self._script, self._others = app, script, others
+        self._folder = str(Path(app.folder).resolve())
+        self._clock = VirtualClock(script.start)
+        self._program: Program | None = None
+        self._waiting: Request | None = None
+        """The program's question for the next turn, which has not begun."""
+        self._known: set[str] = set()
+        """The sessions that have begun."""
+
+    def start(self, sink: Sink) -> None:
+        """Begins a run; the program itself is started with the first turn."""
+        app, script = self._app, self._script
+        facts = sectioned(facts_of(app, script.limits), app)
+        self._scribe = scribe = Scribe(
+            sink, self._clock, counter_named(facts.tokens), script.limits
+        )
+        scribe.handoff_tools = handoff_tools_of(app)
+        scribe.handoff_tools.know(facts.agents)
+        scribe.given = script.given
+        sink.emit(
+            e.RunStarted(
+                0, scenario=script.scenario, seed=script.seed, start=script.start,
+                driver=self.name, pipeline=facts,
+            )
+        )  # fmt: skip
+        answers = ScriptedAnswers(
+            scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
+            lambda run: self._reports.tells_end_of(run),
+        )  # fmt: skip
+        self._gate = ModelGate(
+            scribe, Attribution(app.agents), answers, self._others, lambda url: False, script.plan
+        )
+        self._use = ToolUse(scribe, self._gate, script.tools, self._others)
+        self._reports = Reports(scribe, self._use, script.tools.scripts)
+
+    def take(self, turn: UserTurn) -> e.ErrorFacts | None:
+        """Gives the program the user's message, and answers it until it has replied."""
+        script, scribe = self._script, self._scribe
+        place = scribe.turn
+        self._clock.advance_to(turn.not_before)
+        scribe.handoff_tools.know(script.agents())
+        scribe.begin_turn(
+            place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
+        )
+        self._gate.halted = self._gate.last_failure = None
+        for one in (script.model, script.plan, script.tools):
+            one.begin_turn(place)
+        reply, error = None, None
+        try:
+            reply = self._answered(turn)
+            refuse_unreached(script.stubs(place), self._app, scribe, self._use.reached)
+        except PipelineError as problem:
+            error = e.ErrorFacts(
+                problem.type, str(problem), status=getattr(problem, "status", 0) or 0
+            )
+            self._leave()
+        if error is None and reply is None and not scribe.waits_for:
+            last = next((run.final for run in reversed(scribe.runs) if run.final), None)
+            reply = last.content if last is not None else None
+        scribe.end_turn(reply, error, script.model.unused(), script.tools.unused())
+        return error
+
+    def _answered(self, turn: UserTurn) -> JsonValue:
+        """Returns the program's reply; raises PipelineError, or what makes the run impossible."""
+        if self._program is None:
+            self._program = self._started()
+        is_given = False
+        while True:
+            asked, self._waiting = self._waiting or self._program.request(), None
+            path = path_of(asked.http.url)
+            if asked.http.method == "POST" and path == NEXT:
+                if is_given:  # It had nothing to say, and wants to go on.
+                    self._waiting = asked
+                    return None
+                is_given = True
+                asked.answer(turn_told(turn, self._scribe.turn, self._state_of(turn)))
+            elif asked.http.method == "POST" and path == REPLY:
+                return self._replied(asked)
+            else:
+                asked.answer(self._decided(asked))
+                if self._gate.halted is not None:
+                    raise self._gate.halted
+
+    def _decided(self, asked: Request) -> Any:
+        """Returns what answers a request; where the run cannot go on, the gate knows why."""
+        request = asked.http
+        try:
+            try:
+                report = self._reports.take(request)
+            except SimkitError as problem:
+                raise self._gate.halt(problem) from problem
+            return report or self._gate.take(addressed(request))
+        except RunHalted as halted:
+            return refused(str(halted.args[0]))
+
+    def _state_of(self, turn: UserTurn) -> Mapping[str, JsonValue]:
+        """Returns what a session's state begins as; nothing where it has begun."""
+        is_new = turn.session not in self._known
+        self._known.add(turn.session)
+        return self._script.given if is_new else {}
+
+    def _replied(self, asked: Request) -> JsonValue:
+        try:
+            said = reply_in(asked.http)
+        except ReportInvalid as problem:
+            asked.answer(refused(str(problem)))
+            raise
+        asked.answer(as_json(200, {}))
+        if not said.error:
+            return said.reply
+        failed = self._gate.last_failure
+        if failed is not None:
+            raise ModelError(failed.message, failed.kind, failed.status)
+        raise FunctionFailed(f"`{' '.join(self._app.program)}` failed: {said.error}")
+
+    def _started(self) -> Program:
+        app = self._app
+
+        def environment(url: str) -> dict[str, str]:
+            pointed = variables_for(url, os.environ)
+            return {**os.environ, **pointed, URL: url, **app.options.env}
+
+        return Program(app.program, self._folder, environment)
+
+    def restart(self) -> None:
+        """Stops the program as if it had crashed; the next turn starts it anew."""
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._program is not None:
+            self._program.stop(by_itself=False)
+            self._program = self._waiting = None
+
+    def finish(self, error: e.ErrorFacts | None = None) -> None:
+        """Ends the run; the program is told that there are no more turns."""
+        self._gate.ended(error)
+
+    def close(self) -> None:
+        """Ends the program, which may first end by itself."""
+        program, self._program = self._program, None
+        if program is None:
+            return
+        try:
+            asked = self._waiting or program.request(PATIENCE_S)
+            asked.answer(HttpResponse(204, (), (b"",)))
+        except ProgramFailed:  # It has ended, which is what is wanted.
+            pass
+        finally:
+            program.stop(by_itself=True)
+
+
+def refused(why: str) -> HttpResponse:
+    """Returns what tells a program that the run cannot go on."""
+    return as_json(400, {"error": {"type": "simkit", "message": f"simkit: {why}"}})

@@ -1,0 +1,96 @@
+"""How the models of a pipeline are asked: by whom, with which tools, for which answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simkit.messages import HANDOFF_PREFIX, JsonValue
+from simkit.models.recorded import Speaker, spoken_name
+from simkit.pipeline.model import Contract
+from simkit.runtime.compiled import CompiledAgent, CompiledPipeline
+from simkit.runtime.schemas import refers_inside, schema_of, self_contained
+from simkit.trace import canonical
+from simkit.wire.values import Asked, Offer
+
+ANY_OBJECT: dict[str, JsonValue] = {"type": "object", "properties": {}}
+"""The arguments of a tool of which the pipeline does not say which it takes."""
+
+
+def speakers_of(compiled: CompiledPipeline) -> dict[str, Speaker]:
+    """Returns, of each agent for which the pipeline names a model, how that is asked."""
+    return {
+        name: _speaker(agent, compiled)
+        for name, agent in compiled.agents.items()
+        if agent.model is not None
+    }
+
+
+def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
+    model = agent.model
+    assert model is not None
+    asked = Asked(
+        model.protocol, model.name, (), output=_output(agent, compiled),
+        settings=canonical(model.settings), is_streamed=model.stream,
+    )  # fmt: skip
+    return Speaker(
+        asked,
+        {name: _tool(name, compiled) for name in agent.tools},
+        {target: _handoff(agent.name, target, compiled) for target in agent.passes_to},
+    )
+
+
+def _output(agent: CompiledAgent, compiled: CompiledPipeline) -> JsonValue:
+    """Returns the schema that the provider is to hold the reply to.
+
+    Providers take schemas of objects only; a reply of another kind is read from its text.
+    """
+    schema = agent.output
+    is_of_object = isinstance(schema, dict) and schema.get("type") == "object"
+    if not is_of_object or agent.parse == "text":
+        return None
+    return self_contained(schema, compiled.schemas)
+
+
+def _tool(name: str, compiled: CompiledPipeline) -> Offer:
+    declared = compiled.pipeline.tools.get(name)
+    schema = compiled.tool_args.get(name) or ANY_OBJECT
+    text = declared.description if declared is not None else None
+    return Offer(spoken_name(name), canonical(self_contained(schema, compiled.schemas)), text or "")
+
+
+def _handoff(source: str, target: str, compiled: CompiledPipeline) -> Offer:
+    """Returns the tool by which a model passes control: its arguments are the handoff's."""
+    contracts = compiled.contracts_for(source, target)
+    query: dict[str, Any] = {"type": "string", "description": f"What {target} is asked."}
+    longest = [c.query.max_chars for c in contracts if c.query is not None]
+    if longest and len(longest) == len(contracts):
+        query["maxLength"] = max(longest)
+    properties: dict[str, Any] = {"query": query}
+    required = []
+    if len(contracts) > 1:
+        properties["type"] = {"type": "string", "enum": [c.type for c in contracts]}
+        required.append("type")
+    named = dict(compiled.schemas)
+    payloads = [_payload(c, compiled, named) for c in contracts if c.payload is not None]
+    if payloads:
+        properties["payload"] = payloads[0] if len(payloads) == 1 else {"anyOf": payloads}
+        required += ["payload"] if len(payloads) == len(contracts) else []
+    schema = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    comes_back = bool(contracts) and all(c.mode == "delegate" for c in contracts)
+    text = f"Asks {target}, and waits for the answer." if comes_back else f"Hands over to {target}."
+    schema = self_contained(schema, named)
+    return Offer(spoken_name(f"{HANDOFF_PREFIX}{target}"), schema, text)
+
+
+def _payload(
+    contract: Contract, compiled: CompiledPipeline, named: dict[str, JsonValue]
+) -> JsonValue:
+    """Returns the schema of a payload; one that is a document of its own gets a name."""
+    schema = canonical(schema_of(contract.payload, compiled.schemas))
+    if not refers_inside(schema):
+        return schema
+    name = f"{contract.type}_payload"
+    named[name] = schema
+    return {"$ref": name}

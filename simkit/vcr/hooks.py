@@ -1,0 +1,101 @@
+"""What vcrpy keeps of requests and responses: no secret, in headers, bodies and streams.
+
+The hooks run when something is recorded, and again on what is asked and on what a file holds, so
+that both sides know the same request, as in simkit's own cassettes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from vcr.request import Request
+
+from simkit.cassettes.encodings import NotDecodable, decoded
+from simkit.cassettes.redacting import REQUEST_HEADERS, redacted_answer, redacted_header
+from simkit.redact import Redactor
+from simkit.redact.names import kind_of
+from simkit.vcr.requests import body_of
+from simkit.wire.http import HttpResponse
+
+_ENCODING: Final = "content-encoding"
+
+
+class Hooks:
+    """The hooks of one configuration."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def __deepcopy__(self, memo: object) -> Hooks:
+        """pytest-recording copies the configuration for each test; hooks hold no state."""
+        return self
+
+    def before_record_request(self, request: Request) -> Request:
+        """Returns the request with the headers that simkit records, and without secrets."""
+        request.uri = self._redactor.url(request.uri)
+        request.headers = {
+            name: redacted_header(name, _text(value), self._redactor)
+            for name, value in request.headers.items()
+            if name.lower() in REQUEST_HEADERS
+        }
+        if isinstance(request.body, dict):
+            request.body = self._redactor.value(request.body)
+            return request
+        before = body_of(request)
+        after = self._redactor.line(before)
+        if after != before:
+            # vcrpy makes an iterator of the body of a request that came with one.
+            is_iterator = hasattr(request.body, "__next__") and not hasattr(request.body, "read")
+            request.body = [after] if is_iterator else after
+        return request
+
+    def before_record_response(self, response: dict[str, Any]) -> dict[str, Any]:
+        """Returns the response without secrets; headers that are secret by name are left out.
+
+        A compressed body is looked into; it is recorded as it was read if a secret was in it. One
+        that cannot be decompressed here stays as it is.
+        """
+        headers, body = response.get("headers"), response.get("body")
+        if not isinstance(headers, dict) or not isinstance(body, dict):
+            # What vcrpy before 6.0 recorded of httpx: nothing is recorded so any more.
+            return response
+        kept = {name: self._values(name, values) for name, values in headers.items()}
+        kept = {name: values for name, values in kept.items() if not kind_of(name)}
+        before = body.get("string")
+        if not isinstance(before, bytes):
+            return {**response, "headers": kept}
+        kept, after = self._body(kept, before)
+        return {**response, "headers": kept, "body": {**body, "string": after}}
+
+    def _values(self, name: str, values: Any) -> Any:
+        if isinstance(values, list | tuple):
+            return [redacted_header(name, _text(value), self._redactor) for value in values]
+        return redacted_header(name, _text(values), self._redactor)
+
+    def _body(self, headers: Mapping[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        """Returns headers and body without secrets; headers say how the body is sent."""
+        named = {name.lower(): value for name, value in headers.items()}
+        try:
+            (plain,) = decoded([body], _first(named.get(_ENCODING)), is_whole=True)
+        except NotDecodable:
+            # Decompressed already, as vcrpy leaves it, or in an encoding that nothing here reads.
+            plain = body
+        kind = (("content-type", _first(named.get("content-type"))),)
+        found = redacted_answer(HttpResponse(200, kind, (plain,)), self._redactor)
+        if found == plain:
+            return dict(headers), body
+        length = {name: [str(len(found))] for name in headers if name.lower() == "content-length"}
+        rest = {name: value for name, value in headers.items() if name.lower() != _ENCODING}
+        return {**rest, **length}, found
+
+
+def _first(values: Any) -> str:
+    """Returns what one header says: its values are a text, or several."""
+    return ", ".join(map(_text, values)) if isinstance(values, list | tuple) else _text(values)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,71 @@
+"""vcrpy's requests as simkit's: what each asks, worked out once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+from vcr.request import Request
+
+from simkit.cassettes import Keying, Question
+from simkit.wire.http import HttpRequest
+from simkit.wire.protocols import protocol_of
+
+_KNOWN_MAX: Final = 512
+"""Requests that are remembered by what they say: vcrpy copies each several times."""
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """One request of vcrpy's, and what it asks."""
+
+    request: HttpRequest
+    is_model_call: bool
+    question: Question
+    key: str
+
+
+class Knowing:
+    """Knows what requests ask; each is read once, however often it is compared."""
+
+    def __init__(self, keying: Keying) -> None:
+        self.keying = keying
+        self._by_request: WeakKeyDictionary[Request, Known] = WeakKeyDictionary()
+        self._by_content = lru_cache(maxsize=_KNOWN_MAX)(self._known)
+
+    def __call__(self, request: Request) -> Known:
+        """Returns what a request asks."""
+        found = self._by_request.get(request)
+        if found is None:
+            found = self._by_content(request.method, request.uri, body_of(request))
+            self._by_request[request] = found
+        return found
+
+    def _known(self, method: str, url: str, body: bytes) -> Known:
+        request = HttpRequest(method.upper(), url, (), body)
+        question = self.keying.question(request)
+        return Known(request, protocol_of(request) is not None, question, question.key(""))
+
+
+def body_of(request: Request) -> bytes:
+    """Returns the bytes of a request's body, whatever a client handed to vcrpy."""
+    body: Any = request.body
+    if body is None or isinstance(body, bytes | bytearray | str):
+        return _bytes(body or b"")
+    if hasattr(body, "read"):
+        return _bytes(body.read())
+    if isinstance(body, dict):
+        # aiohttp's `json=` and `data=`.
+        return json.dumps(body, separators=(",", ":"), default=str).encode()
+    if isinstance(body, Iterable):
+        return b"".join(_bytes(part) for part in body)
+    return b""
+
+
+def _bytes(part: Any) -> bytes:
+    if isinstance(part, str):
+        return part.encode("utf-8", "surrogatepass")
+    return bytes((part,)) if isinstance(part, int) else bytes(part)

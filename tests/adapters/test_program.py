@@ -1,0 +1,367 @@
+"""A pipeline that is a program in a process of its own: its turns, what it tells, how it fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from simkit import events as e
+from simkit.errors import SourceError
+from simkit.scenario.files import Library
+from simkit.scenario.items import items_in
+from simkit.session import Outcome, simulate
+from simkit.transports import programs
+
+CLIENT = """
+import json, os, sys, urllib.error, urllib.request
+
+
+def post(path, body, base=os.environ["SIMKIT_URL"]):
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(base + path, data, {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        return json.loads(answer.read() or "null")
+
+
+def tell(kind, **body):
+    return post(f"/simkit/{kind}", body)
+
+
+def ask(agent, *texts):
+    said = [{"role": "user", "content": text} for text in texts]
+    answer = post(f"/agents/{agent}/v1/chat/completions", {"model": "m", "messages": said})
+    return answer["choices"][0]["message"]
+
+
+def turns():
+    while turn := tell("next"):
+        yield turn
+
+"""
+ECHO = """
+for turn in turns():
+    said = turn["user"] if isinstance(turn["user"], str) else json.dumps(turn["user"])
+    tell("reply", reply=ask("clerk", said)["content"])
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(program: str, scenario: str, head: str = "", command: str = "") -> Outcome:
+    """Runs the one scenario of a program."""
+    Path("desk.py").write_text(CLIENT + dedent(program))
+    command = command or f"{sys.executable} desk.py"
+    Path("desk.pipeline.yaml").write_text(
+        f"version: 1\npipeline: desk\nprogram: {command}\n{dedent(head)}"
+    )
+    said = indent(dedent(scenario).strip("\n"), "  ")
+    Path("desk.scenario.yaml").write_text(
+        f"version: 1\nscenario: s\npipeline: desk.pipeline.yaml\nturns:\n{said}\n"
+    )
+    (item,) = items_in("desk.scenario.yaml")
+    return simulate(Library().prepared(item))
+
+
+def found(outcome: Outcome) -> list[str]:
+    return [finding.what for finding in outcome.judgement.findings]
+
+
+def test_a_program_takes_turns_and_its_models_are_answered() -> None:
+    outcome = run(
+        ECHO,
+        """
+        - {user: hi, replies: {clerk: hello}, expect: {reply: hello, agents: [clerk]}}
+        - user: {json: {order: 7}}
+          session: other
+          replies: {clerk: seven}
+          expect: {context: {clerk: {messages: [{user: '{"order": 7}'}]}}}
+        """,
+    )
+
+    assert found(outcome) == []
+
+
+def test_what_a_program_tells_is_claimed() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("started", agent="clerk", input={"task": "look"})
+            ask("clerk", turn["user"])
+            found = tell("tool", tool="find", args={"order": 7})
+            other = tell("tool", tool="own", args={})
+            tell("tool_result", tool="own", args={}, result=[1])
+            tell("state", agent="clerk", update={"orders": [found["result"]]})
+            tell("handoff", **{"from": "clerk", "to": "boss"}, payload={"order": 7})
+            tell("finished", agent="clerk", output={"scripted": other["scripted"]})
+            tell("started", agent="boss")
+            tell("reply", reply=ask("boss", turn["user"], "It is order 7.")["content"])
+        """,
+        """
+        - user: where is it
+          replies: {clerk: let me see, boss: on its way}
+          tool_results: {find: {at: Rome}}
+          expect:
+            reply: on its way
+            agents: [clerk, boss]
+            state: {orders: [{at: Rome}]}
+            handoffs: [{from: clerk, to: boss, payload: {order: 7}}]
+            tool_calls:
+              - {tool: find, agent: clerk, args: {order: 7}, result: {at: Rome}}
+              - {tool: own, result: [1]}
+            runs: {clerk: {input: {task: look}, output: {scripted: false}}}
+        """,
+        "channels: {orders: {reducer: append, scope: turn}}\n",
+    )
+
+    assert found(outcome) == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "what"),
+    [
+        ("state: {orders: [{at: Oslo}]}", "state does not match"),
+        ("runs: {clerk: {input: {task: sit}}}", "runs.clerk.input does not match"),
+        ("runs: {clerk: {output: done}}", "runs.clerk.output does not match"),
+        ("handoffs: [{from: clerk, to: boss}]", "handoffs does not match"),
+        ("tool_calls: [{tool: find, args: {order: 8}}]", "tool_calls does not match"),
+    ],
+)
+def test_a_claim_on_what_a_program_tells_can_fail(claim: str, what: str) -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("started", agent="clerk", input={"task": "look"})
+            ask("clerk", turn["user"])
+            tell("tool", tool="find", args={"order": 7})
+            tell("state", agent="clerk", update={"orders": [{"at": "Rome"}]})
+            tell("finished", agent="clerk", output="told")
+        """,
+        f"""
+        - user: where is it
+          replies: {{clerk: let me see}}
+          tool_results: {{find: {{at: Rome}}}}
+          expect: {{{claim}}}
+        """,
+        "channels: {orders: {reducer: append, scope: turn}}\n",
+    )
+
+    assert [text.partition(" (")[0] for text in found(outcome)] == [what]
+
+
+def test_a_refused_handoff_is_told_with_its_reason() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("started", agent="clerk")
+            ask("clerk", turn["user"])
+            tell("handoff", **{"from": "clerk", "to": "boss"}, refused="the boss is out")
+            tell("reply", error="nobody is there")
+        """,
+        """
+        - user: the boss, please
+          replies: {clerk: one moment}
+          expect:
+            handoffs: [{from: clerk, to: boss, outcome: rejected, reason: the boss is out}]
+            error: {type: FunctionFailed, message: {$contains: nobody is there}}
+        """,
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_failing_tool_fails_in_the_program() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("reply", reply=tell("tool", tool="find", args={}).get("error"))
+        """,
+        """
+        - {user: hi, tool_results: {find: {error: no such order}}, expect: {reply: no such order}}
+        """,
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_result_that_the_program_does_not_ask_for_is_left_over() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            ask("clerk", turn["user"])
+            tell("tool", tool="find", args={})
+        """,
+        """
+        - user: hi
+          replies: {clerk: ok}
+          tool_results: {find: [{n: 1}, {n: 2}]}
+        """,
+    )
+
+    assert [finding.id for finding in outcome.judgement.findings] == ["RUN-01"]
+
+
+def test_a_models_failure_reaches_the_program_and_is_the_turns() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            try:
+                ask("clerk", turn["user"])
+            except urllib.error.HTTPError as problem:
+                tell("reply", error=f"the provider says {problem.code}")
+        """,
+        "- {user: hi, replies: {clerk: {error: rate_limit}}, expect: {error: rate_limit}}",
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_program_that_ends_in_a_turn_is_told_with_what_it_printed() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            print("the shop is closed", file=sys.stderr)
+            sys.exit(3)
+        """,
+        "- {user: hi, replies: {clerk: hello}}",
+    )
+
+    (what,) = [text for text in found(outcome) if "exit code" in text]
+    assert "desk.py` ended with exit code 3\n  | the shop is closed" in what
+
+
+def test_a_program_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "SILENCE_S", 0.2)
+    outcome = run(
+        "import time; time.sleep(60)", "- {user: hi, expect: {error: {type: ProgramFailed}}}"
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_report_that_nobody_reads_ends_the_turn_and_says_what_is_known() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("stated", update={})
+        """,
+        "- {user: hi}",
+    )
+
+    (what,) = found(outcome)
+    assert "POST /simkit/stated is nothing that a program can tell." in what
+    assert "Did you mean POST /simkit/started? Known: POST /simkit/started, POST" in what
+
+
+def test_a_report_with_a_wrong_key_says_its_keys() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("state", updates={})
+        """,
+        "- {user: hi}",
+    )
+
+    (what,) = found(outcome)
+    assert "POST /simkit/state: " in what
+    assert what.rstrip().endswith("Its keys: update, agent.")
+
+
+def test_a_command_that_is_not_there_is_told_at_its_place() -> None:
+    with pytest.raises(SourceError, match=r"desk\.pipeline\.yaml:3:10: `nodde` cannot be started"):
+        run(ECHO, "- {user: hi}", command="nodde desk.mjs")
+
+
+def test_an_option_of_code_in_this_process_is_refused() -> None:
+    with pytest.raises(SourceError, match="`setup` is about code that runs in simkit's own"):
+        run(ECHO, "- {user: hi}", "app: {setup: a:b}\n")
+
+
+def test_a_restarted_program_that_keeps_nothing_is_found() -> None:
+    outcome = run(
+        """
+        count = 0
+        for turn in turns():
+            count += 1
+            tell("reply", reply=count)
+        """,
+        """
+        - {user: one, expect: {reply: 1}}
+        - {user: two, expect: {reply: 2}}
+        - {user: three, restart: true, expect: {reply: 1}}
+        """,
+    )
+
+    assert [finding.id for finding in outcome.judgement.findings] == ["STA-06"]
+
+
+def test_a_restarted_program_goes_on_with_what_it_keeps() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            open("count", "a").write("x")
+            tell("reply", reply=len(open("count").read()) % 3)
+        """,
+        """
+        - {user: one, expect: {reply: 1}}
+        - {user: two, expect: {reply: 2}}
+        - {user: three, restart: true, expect: {reply: 0}}
+        """,
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_session_is_told_what_its_state_begins_as() -> None:
+    Path("desk.py").write_text(
+        CLIENT + 'for turn in turns():\n    tell("reply", reply=turn["state"])\n'
+    )
+    Path("desk.pipeline.yaml").write_text(
+        f"version: 1\npipeline: desk\nprogram: [{sys.executable}, desk.py]\n"
+        "channels: {orders: {}}\n"
+    )
+    Path("desk.scenario.yaml").write_text(
+        "version: 1\nscenario: s\npipeline: desk.pipeline.yaml\ngiven: {state: {orders: 7}}\n"
+        "turns:\n"
+        "  - {user: hi, expect: {reply: {orders: 7}, state: {orders: 7}}}\n"
+        "  - {user: hi, expect: {reply: {$exact: {}}}}\n"
+    )
+    (item,) = items_in("desk.scenario.yaml")
+
+    assert found(simulate(Library().prepared(item))) == []
+
+
+def test_the_program_is_told_of_the_end_and_ends_by_itself() -> None:
+    run(
+        ECHO + 'open("ended", "w").write("by itself")\n',
+        "- {user: hi, replies: {clerk: hello}}",
+    )
+
+    assert Path("ended").read_text() == "by itself"
+
+
+def test_two_runs_are_the_same() -> None:
+    scenario = "- {user: hi, replies: {clerk: hello}}\n- {user: again, replies: {clerk: yes}}"
+
+    first, second = (run(ECHO, scenario).trace for _ in range(2))
+
+    assert first.digest() == second.digest()
+    started = first.events[0]
+    assert isinstance(started, e.RunStarted)
+    assert started.driver == "program"
+
+
+def test_nothing_of_this_machine_is_in_the_trace() -> None:
+    outcome = run(ECHO, "- {user: hi, replies: {clerk: hello}}")
+
+    def texts(value: Any) -> str:
+        return json.dumps(value, default=str)
+
+    assert "127.0.0.1" not in texts([str(event) for event in outcome.trace.events])
