@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from simkit.scenario.files import scenario_files
 from tests.digests import ROOT, digests
 
 DEPENDENCIES = "import faker, msgspec, pydantic, yaml"
@@ -32,12 +33,17 @@ def chosen(python: str) -> dict[str, str]:
     return {"PYENV_VERSION": kept[-1]} if kept else {}
 
 
-def in_child(python: str, hash_seed: str) -> dict[str, Any]:
+def in_child(python: str, hash_seed: str, *files: str, folder: Path = ROOT) -> dict[str, Any]:
     """What a new process says: its hash of a text, and the digests."""
     done = subprocess.run(
-        [python, "-m", "tests.digests"],
-        cwd=ROOT,
-        env={**os.environ, **chosen(Path(python).name), "PYTHONHASHSEED": hash_seed},
+        [python, "-m", "tests.digests", *files],
+        cwd=folder,
+        env={
+            **os.environ,
+            **chosen(Path(python).name),
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": str(ROOT),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -51,13 +57,6 @@ def in_child(python: str, hash_seed: str) -> dict[str, Any]:
 @cache
 def here() -> dict[str, str]:
     return digests()
-
-
-@cache
-def alone() -> dict[str, str]:
-    """What a new process says, in which nothing else has run."""
-    found: dict[str, str] = in_child(sys.executable, "1")["digests"]
-    return found
 
 
 def reason_against(python: str) -> str:
@@ -101,8 +100,19 @@ def test_a_new_process_with_another_hash_seed_gives_the_same_digests() -> None:
     two = in_child(sys.executable, "2")
 
     assert one["hash"] != two["hash"]
-    assert one["digests"] == alone()
-    assert two["digests"] == alone()
+    assert one["digests"] == here()
+    assert two["digests"] == here()
+
+
+@pytest.mark.slow
+def test_a_project_that_lies_elsewhere_gives_the_same_digests(tmp_path: Path) -> None:
+    there = tmp_path / "else where"
+    for name in ("scenarios", "cassettes"):
+        shutil.copytree(ROOT / name, there / name)
+    shutil.copy(ROOT / "pyproject.toml", there)
+    files = [os.path.relpath(file, ROOT) for file in scenario_files(ROOT / "scenarios")]
+
+    assert in_child(sys.executable, "1", *files, folder=there)["digests"] == here()
 
 
 UNDER_XDIST = """
@@ -137,7 +147,7 @@ def test_workers_of_xdist_give_the_same_digests(tmp_path: Path) -> None:
 
     found = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("gw*.json"))]
     assert done.returncode == 0, done.stdout
-    assert found == [alone(), alone()]
+    assert found == [here(), here()]
 
 
 @pytest.mark.parametrize("python", OTHER_PYTHONS)
@@ -148,4 +158,4 @@ def test_another_python_gives_the_same_digests(python: str) -> None:
 
     said = in_child(python, "0")
 
-    assert said["digests"] == alone()
+    assert said["digests"] == here()

@@ -35,7 +35,10 @@ def bring() -> None:
         version = metadata.version("openai-agents")
         source = _downloaded(folder, f"openai-agents=={version}", "--no-binary=openai-agents")
         with tarfile.open(source) as archive:
-            archive.extractall(folder, filter="data")
+            # The first releases of Python 3.11 cannot say which members they trust.
+            if hasattr(tarfile, "data_filter"):
+                archive.extraction_filter = tarfile.data_filter
+            archive.extractall(folder)
         unpacked = folder / source.name.removesuffix(".tar.gz")
         _put("openai_agents", unpacked / "examples")
         wheel = _downloaded(folder, "pydantic-ai-examples", "--only-binary=:all:")

@@ -43,12 +43,17 @@ class Player:
         keying: Keying,
         policy: Policy = "content",
         again: str = "simkit record",
+        name: str = "",
     ) -> None:
-        """``again`` is the command that records the cassette again, for messages."""
+        """``again`` is the command that records the cassette again, for messages.
+
+        ``name`` is what they call the file; its path, where there is none.
+        """
         if policy not in POLICIES:
             raise ValueError(f"{policy!r} is no policy; known: {', '.join(POLICIES)}")
         self.cassette = cassette
         self._keying, self._policy, self._again = keying, policy, again
+        self._name = name or str(cassette.path)
         self._questions = [keying.question(item.request) for item in cassette.interactions]
         self._keys = [
             question.key(item.agent)
@@ -78,7 +83,7 @@ class Player:
                 return self._response(number, session, question)
             played = bytes(self._played)
         asking = Asking(agent, turn, session, self._redacted(request), question)
-        heard = Heard(self.cassette, self._questions, played)
+        heard = Heard(self.cassette, self._name, self._questions, played)
         miss = missed(asking, heard, self._policy)
         raise CassetteMissed(miss_text(miss, self._again), miss)
 

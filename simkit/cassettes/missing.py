@@ -52,7 +52,7 @@ def missed(asking: Asking, heard: Heard, policy: Policy) -> Miss:
         reason = "differs" if number is not None else "nothing similar"
     miss = Miss(
         reason,
-        str(heard.cassette.path),
+        heard.name,
         asking.agent,
         asking.turn,
         asking.question.method,

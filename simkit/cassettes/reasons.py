@@ -45,6 +45,8 @@ class Heard(msgspec.Struct, frozen=True):
     """A cassette, what its interactions ask, and which have answered."""
 
     cassette: Cassette
+    name: str
+    """How messages name its file."""
     questions: Sequence[Question]
     played: bytes
 

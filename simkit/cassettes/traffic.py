@@ -33,6 +33,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """When something is recorded, ISO 8601."""
     again: str = "simkit record"
     """The command that records it again."""
+    cassette: str = ""
+    """How messages name the file; its path, where nothing is said."""
     tools: frozenset[str] = frozenset()
     """The pipeline's own tools whose calls are recorded."""
 
@@ -64,7 +66,9 @@ class Traffic:
         self.cassette = heard_by(cassette, terms.scenario, terms.mode in ("none", "verify"))
         """What the file holds of this scenario."""
         self._terms, self._keying = terms, keying
-        self._player = Player(self.cassette, keying, terms.policy, terms.again)
+        self._player = Player(
+            self.cassette, keying, terms.policy, again=terms.again, name=terms.cassette
+        )
         self._recorder = Recorder(keying.redactor)
         self._waiting: dict[int, HttpRequest] = {}
         self._problem: CassetteInvalid | None = None
@@ -143,10 +147,11 @@ class Traffic:
             agent, request = exchange.agent, exchange.request
             whose = f"agent {agent!r}" if agent else "a call of no agent"
             url = self._keying.redactor.url(request.url)
+            file = self._terms.cassette or self.cassette.path
             self.differences.append(
                 "\n".join(
                     [
-                        f"{self.cassette.path}: {whose} in turn {exchange.turn} is answered "
+                        f"{file}: {whose} in turn {exchange.turn} is answered "
                         f"otherwise than was recorded: {request.method} {url}",
                         *(f"  {line}" for line in lines),
                         f"  if that is how it is now, record again: {self._terms.again}",

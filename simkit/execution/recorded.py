@@ -103,11 +103,14 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
         raise document.error(
             at, f"there is no cassette `{path.name}`",
-            advice=f"Record it: {record_command(prepared, 'once')}",
+            advice=f"Record it: {record_command(prepared.item.id, 'once')}",
         )  # fmt: skip
+    item = prepared.item
     terms = Terms(
-        scenario=prepared.item.name, policy=options.policy, mode=recording.mode,
-        now=recording.now, again=record_command(prepared), tools=frozenset(scenario.record.tools),
+        scenario=item.name, policy=options.policy, mode=recording.mode,
+        now=recording.now, tools=frozenset(scenario.record.tools),
+        cassette=_in_project(path, prepared),
+        again=record_command(f"{_in_project(Path(item.file), prepared)}::{item.name}"),
     )  # fmt: skip
     return Traffic(cassette, keying, terms)
 
@@ -118,10 +121,8 @@ def _hold_inside(path: Path, prepared: Prepared) -> None:
     A scenario may be somebody else's, and so may be the file that it names. Links are followed.
     """
     here = Path(prepared.document.file).resolve().parent
-    tops = [
-        folder for folder in (here, *here.parents) if any((folder / top).exists() for top in _TOPS)
-    ]
-    root = tops[0] if tops else Path.cwd() if here.is_relative_to(Path.cwd()) else here
+    top = _top(here)
+    root = top or (Path.cwd() if here.is_relative_to(Path.cwd()) else here)
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root):
         raise prepared.document.error(
@@ -130,9 +131,24 @@ def _hold_inside(path: Path, prepared: Prepared) -> None:
         )  # fmt: skip
 
 
-def record_command(prepared: Prepared, mode: str = "all") -> str:
+def record_command(name: str, mode: str = "all") -> str:
     """Returns the command that records a scenario's cassette again, quoted for the shell."""
-    return f"simkit record {shlex.quote(prepared.item.id)} --mode {mode}"
+    return f"simkit record {shlex.quote(name)} --mode {mode}"
+
+
+def _in_project(file: Path, prepared: Prepared) -> str:
+    """Returns how a trace names a file: as seen from its project's top, else from its scenario.
+
+    A trace is the same wherever the project lies, and from wherever it is run.
+    """
+    here = Path(prepared.document.file).resolve().parent
+    return Path(os.path.relpath(file.resolve(), _top(here) or here)).as_posix()
+
+
+def _top(here: Path) -> Path | None:
+    """Returns the project's own folder; None where nothing shows which it is."""
+    folders = (here, *here.parents)
+    return next((one for one in folders if any((one / top).exists() for top in _TOPS)), None)
 
 
 def what_was_recorded(traffic: Traffic, path: Path, written: int | None) -> str:

@@ -326,7 +326,7 @@ def test_verify_tells_what_is_answered_in_another_shape(folder: Path, server: Pr
         "~ body.choices[].index: number → text",
         "+ body.thing: text",
         "if that is how it is now, record again: "
-        f"simkit record '{file}::the boss hears it' --mode all",
+        f"simkit record '{file.name}::the boss hears it' --mode all",
     )
 
 
@@ -349,7 +349,7 @@ def test_verify_tells_what_is_asked_otherwise(folder: Path) -> None:
         "      - clerk: hello",
         "      + clerk: hello!",
         "if the change is meant, record again: "
-        f"simkit record '{file}::the boss hears it' --mode all",
+        f"simkit record '{file.name}::the boss hears it' --mode all",
     )
 
 

@@ -176,7 +176,7 @@ def test_another_instruction_is_a_miss_that_shows_the_message(folder: Path) -> N
         "        + You are the billing. Be kind.\n"
         "      = 2 messages\n"
         "  if the change is meant, record again: simkit record "
-        f"'{file}::a broken order is refunded' --mode all"
+        f"'{file.name}::a broken order is refunded' --mode all"
     )
 
 
