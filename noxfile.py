@@ -15,8 +15,8 @@ nox.options.error_on_missing_interpreters = False
 
 PYTHONS = ["3.11", "3.12", "3.13"]
 
-# The slow ones too, which `python -m pytest` alone leaves out.
-ALL_TESTS = ("python", "-m", "pytest", "-q", "-m", "")
+# The slow ones too, which `python -m pytest` alone leaves out, and differences in full.
+ALL_TESTS = ("python", "-m", "pytest", "-q", "-o", "verbosity_assertions=2", "-m", "")
 
 if shutil.which("pyenv"):
     # Its commands start only versions that are chosen: nox would miss the others that are here.

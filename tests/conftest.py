@@ -52,6 +52,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             faulthandler.cancel_dump_traceback_later()
 
 
+MACHINE = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE")
+"""By which pytest and simkit know that they run on a machine of CI, and then print other things."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _on_no_machine_of_ci() -> Iterator[None]:
+    """What the tests start means the same everywhere: it runs for a person, not on a workflow."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in MACHINE:
+            patch.delenv(name, raising=False)
+        yield
+
+
 LEFT_OUT = "tests_left_out"
 """What a worker of pytest-xdist reports to its controller: how many slow tests it left out."""
 left_out = pytest.StashKey[int]()

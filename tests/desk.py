@@ -47,9 +47,6 @@ def install(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(site)
     monkeypatch.setenv("PYTHONPATH", f"{site}:{ROOT}")
     monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
-    # Whatever runs this suite, the runs that it starts are on nobody's workflow.
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "CI"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def write(pytester: pytest.Pytester, **scenarios: str) -> None:

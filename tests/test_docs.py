@@ -49,8 +49,6 @@ def simkit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "COLUMNS": "100",
         "NO_COLOR": "1",
-        "CI": "",
-        "GITHUB_ACTIONS": "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "-p simkit.pytest_plugin -p no:cacheprovider",
     }

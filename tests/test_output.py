@@ -291,8 +291,6 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
 @pytest.fixture
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "CI"):
-        monkeypatch.delenv(name, raising=False)
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "cassettes").mkdir()
     (tmp_path / "cassettes/a.yaml").write_text(f"interactions: [{quoted(HOSTILE)}]\n")

@@ -14,9 +14,8 @@ FIXED = FAILS.replace("Good evening.", "Good day.")
 
 @pytest.fixture(autouse=True)
 def _project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a pipeline, where simkit is installed, and not in CI."""
+    """A folder with a pipeline, where simkit is installed."""
     install(pytester, monkeypatch)
-    monkeypatch.delenv("CI", raising=False)
     (pytester.path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
 
 

@@ -56,7 +56,6 @@ def _fresh(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The working directory is a new folder."""
     (project / "fresh").mkdir()
     monkeypatch.chdir(project / "fresh")
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def call(folder: Path, *words: str, **environment: str) -> Done:
     done = subprocess.run(
         [sys.executable, "-m", "simkit", *words], cwd=folder, capture_output=True, text=True,
         check=False, timeout=180, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CI": "", "COLUMNS": "100", **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -191,7 +191,6 @@ def desk(project_folder: Path, server: Provider, monkeypatch: pytest.MonkeyPatch
     """The working directory: an app on plain HTTP, and its scenario."""
     monkeypatch.setenv("PROVIDER", server.url)
     monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
-    monkeypatch.setenv("CI", "")
     server.asked.clear()
     server.answer = echo
     write(Path())

@@ -161,7 +161,7 @@ def run(folder: Path, url: str, *words: str) -> None:
         [sys.executable, "-m", *words], cwd=folder, capture_output=True, check=False, timeout=120,
         env={
             **os.environ, **ENVIRONMENT, "PROVIDER": url or "http://127.0.0.1:9",
-            "PYTHONPATH": str(ROOT), "CI": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTEST_ADDOPTS": "",
         },
     )  # fmt: skip

@@ -90,7 +90,6 @@ def test_a_replay_needs_no_stdin_no_home_and_no_tmpdir(
     project: Path, around: str, option: str
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("CI", None)
     if around == "no HOME":
         environment.pop("HOME", None)
     elif around == "no TMPDIR":

@@ -33,8 +33,7 @@ REFUSED = (
 
 
 @pytest.fixture(autouse=True)
-def _bad(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CI", raising=False)
+def _bad(project: Path) -> None:
     write(FILE, ECHO + BAD)
 
 
