@@ -227,11 +227,14 @@ def pytest_bdd_step_func_lookup_error(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Says without a traceback what is wrong with a feature file."""
+    """Says without a traceback what is wrong with a feature file, or which package is missing."""
     report = yield
     bdd = sys.modules.get("simkit.bdd")
     call = getattr(report, "call", None)
     excinfo = None if call is None else call.excinfo
+    if excinfo is not None and (lacking := _missing_package(excinfo.value, report.longreprtext)):
+        report.longrepr = lacking
+        return report
     if bdd is not None and excinfo is not None:
         errors = sys.modules.get("pytest_bdd.exceptions")
         if errors is not None and isinstance(excinfo.value, errors.GherkinParseError):
@@ -243,13 +246,27 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Takes proposals out of a report's properties: JUnit writes these, and proposals are raw."""
+    """Takes proposals out of a report's properties: JUnit writes these, and proposals are raw.
+
+    Says without a traceback which package is missing.
+    """
     report = yield
+    if call.excinfo is not None and (lacking := _missing_package(call.excinfo.value)):
+        report.longrepr = lacking
     for name, value in report.user_properties:
         if name == UPDATES:
             setattr(report, PROPOSED_AS, value)
     report.user_properties = [one for one in report.user_properties if one[0] != UPDATES]
     return report
+
+
+def _missing_package(problem: BaseException, module_text: str = "") -> str:
+    """Returns which package simkit lacks, if that is why an item or a module failed."""
+    if not isinstance(problem, ModuleNotFoundError | pytest.Collector.CollectError):
+        return ""
+    from simkit.requirements import missing_in_test
+
+    return missing_in_test(problem, module_text)
 
 
 def _proposals(terminalreporter: Any) -> Iterator[Any]:

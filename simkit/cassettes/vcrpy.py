@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
 from simkit.wire.http import HttpRequest
@@ -30,6 +31,15 @@ class _AsData:
     @staticmethod
     def deserialize(data: Any) -> Any:
         return data
+
+
+def require() -> None:
+    """Raise ModuleNotFoundError if there is no vcrpy: before anything is sent and lost, not after.
+
+    It is looked up and not imported, because a call that sends nothing has no use for it.
+    """
+    if find_spec("vcr") is None:
+        raise ModuleNotFoundError("No module named 'vcr'", name="vcr")
 
 
 def layout(

@@ -18,6 +18,7 @@ from typing import Any, Final
 import click
 
 from simkit.errors import DirectoryGone, OutputFailed, OutputUnread, SimkitError, Terminated
+from simkit.requirements import missing_package, was_asked_by_simkit
 from simkit.stopping import TERMINATED, terminable
 
 COMMANDS: Final = {
@@ -181,10 +182,13 @@ def _leave(stream: Any) -> None:
 def bug_text(problem: BaseException, again: str) -> str:
     """Says that simkit itself failed; with the traceback if the user asked for it.
 
-    What the system refuses (a name too long, a folder where a file is expected) is no bug.
+    What the system refuses (a name too long, a folder where a file is expected) is no bug, and a
+    package that was taken away is none.
     """
     if os.environ.get(TRACEBACK_VARIABLE):
         return "".join(traceback.format_exception(problem)).rstrip()
+    if (lacking := missing_package(problem)) and was_asked_by_simkit(problem):
+        return lacking
     if isinstance(problem, OSError):
         why = problem.strerror or str(problem) or type(problem).__name__
         return f"{problem.filename}: {why}" if problem.filename else why

@@ -66,6 +66,7 @@ def command(
     """
     # Imported here because `simkit record --help` must not load what runs scenarios.
     from simkit.accepting.files import is_ci
+    from simkit.cassettes.vcrpy import require
     from simkit.cli.replaying import Call, replay
     from simkit.execution.recorded import Recording
 
@@ -87,6 +88,8 @@ def command(
         from simkit.cli.first_scenario import First, write_first
 
         return write_first(First(name, pipeline, said, call, cassette, folders))
+    if mode not in ("none", "verify"):
+        require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return replay(
         Call(

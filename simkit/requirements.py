@@ -1,0 +1,63 @@
+"""What simkit cannot run without: a package that is missing is named, with how to install it."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, requires
+from typing import Final
+
+DISTRIBUTION: Final = "agent-simkit"
+_NAMED_OTHERWISE: Final = {"pyyaml": "yaml", "vcrpy": "vcr"}
+"""Modules that are not called as their distribution is."""
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*([^;]*)")
+
+
+def missing_package(problem: BaseException | None) -> str:
+    """Return one line about a required package that is not installed, if this is the problem."""
+    if not isinstance(problem, ModuleNotFoundError):
+        return ""
+    needed = _requirements().get((problem.name or "").partition(".")[0])
+    if needed is None:
+        return ""
+    name, versions = needed
+    wanted = f"'{name}{versions}'" if versions else name
+    return f"simkit needs {name}, which is not installed here: pip install {wanted}"
+
+
+def was_asked_by_simkit(problem: BaseException) -> bool:
+    """Return whether simkit's own code imported in vain, and not the user's."""
+    step = problem.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    asking = "" if step is None else str(step.tb_frame.f_globals.get("__name__", ""))
+    return asking.partition(".")[0] == "simkit"
+
+
+def missing_in_test(problem: BaseException, module_text: str = "") -> str:
+    """Return what pytest is to print where a test or its module failed for a missing package.
+
+    ``module_text`` is what pytest says of a module. It stays if the module itself imported the
+    package: a test's own import that failed has a traceback, which says more.
+    """
+    # pytest's own error for a module that cannot be imported stands before the cause.
+    cause = problem if isinstance(problem, ModuleNotFoundError) else problem.__cause__
+    lacking = missing_package(cause)
+    if not lacking or cause is None or was_asked_by_simkit(cause):
+        return lacking
+    return f"{module_text}\n{lacking}" if module_text else ""
+
+
+def _requirements() -> dict[str, tuple[str, str]]:
+    """Return name and versions of each package that simkit always requires, by its module."""
+    try:
+        lines = requires(DISTRIBUTION) or ()
+    except PackageNotFoundError:
+        return {}
+    found = [_REQUIREMENT.match(line) for line in lines if "extra ==" not in line]
+    pairs = [(match[1], match[2].strip()) for match in found if match]
+    return {_module(name): (name, versions) for name, versions in pairs}
+
+
+def _module(name: str) -> str:
+    plain = name.lower()
+    return _NAMED_OTHERWISE.get(plain, plain.replace("-", "_"))
