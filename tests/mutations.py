@@ -205,11 +205,21 @@ def _written(file: str, index: int, path: Parts) -> list[Any]:
         if isinstance(node, yaml.MappingNode):
             found = [value for key, value in node.value if key.value == step]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-            found = node.value[step : step + 1]
+            values = _taken(node) if len(nodes) == 2 else node.value
+            found = values[step : step + 1]
         if not found:
             break
         nodes += found
     return nodes
+
+
+def _taken(turns: yaml.SequenceNode) -> list[Any]:
+    """The turns as a conversation takes them: one with `repeat: 3` stands there three times."""
+    taken: list[Any] = []
+    for turn in turns.value:
+        times = [value for key, value in turn.value if key.value == "repeat"]
+        taken += [turn] * (int(times[0].value) if times else 1)
+    return taken
 
 
 @cache
