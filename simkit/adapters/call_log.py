@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from simkit import events as e
 from simkit.adapters.activations import Asked, Run
@@ -48,6 +49,11 @@ class CallLog(Pen):
     def served_id(self, ours: str, prefix: str) -> str:
         """Returns the id under which models are served a call, as their provider writes it."""
         return self._session.served(ours, prefix)
+
+    def told_as(self, value: Any) -> JsonValue:
+        """Returns a value as it stands in events: there, a call has our id wherever it is named."""
+        names = self._session.as_served
+        return _renamed(canonical(value), names) if names else canonical(value)
 
     # Tools
 
@@ -133,3 +139,12 @@ class CallLog(Pen):
             run.agent, to, told.payload, type=told.type, query=told.query, run=run,
             call_id=call.id, is_taken=self.handoff_tools.is_taken(call.name),
         )  # fmt: skip
+
+
+def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
+    """Returns a value in which texts that are one of the names are what it stands for."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, dict):
+        return {key: _renamed(one, names) for key, one in value.items()}
+    return [_renamed(one, names) for one in value] if isinstance(value, list) else value

@@ -26,7 +26,7 @@ from simkit.adapters.entry import (
     is_factory,
     made_by,
 )
-from simkit.adapters.failures import failure_of
+from simkit.adapters.failures import failure_of, name_of
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
@@ -64,6 +64,7 @@ from simkit.models.faults import FaultPlan
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
+from simkit.runtime.gifts import Gifts
 from simkit.scenario.apps import App
 from simkit.transports.belonging import Owner, owned_by
 from simkit.transports.gate import passing_through
@@ -95,6 +96,14 @@ class Script(msgspec.Struct, frozen=True):
     """The tools for which a turn itself has results."""
     logs: bool = False
     """Whether the scenario claims log records."""
+    given_project: str | None = None
+    """The project that has what is given to one; else the first turn's."""
+
+
+def gifts_of(script: Script, facts: e.PipelineFacts) -> Gifts:
+    """Returns what sessions are given, by how long the pipeline's channels last."""
+    scopes = {name: channel.scope for name, channel in facts.channels.items()}
+    return Gifts(script.given, lambda name: scopes.get(name, "session"), script.given_project)
 
 
 class CodeDriver:
@@ -141,7 +150,6 @@ class CodeDriver:
         self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
         scribe.handoff_tools = handoff_tools_of(app)
         enter = self._stack.enter_context
-        scribe.given = script.given if app.options.given is not None else {}
         keeps_keys = self._others is not None and self._others.is_live
         check_folders(app)
         enter(intercepting())
@@ -170,6 +178,8 @@ class CodeDriver:
         if self._pilot.nodes() is None:
             refuse_nodes(app)
         scribe.conversation = facts.conversation
+        if app.options.given is not None:
+            scribe.gifts = gifts_of(script, facts)
         scribe.handoff_tools.know(facts.agents)
         sink.emit(
             e.RunStarted(
@@ -320,9 +330,10 @@ class CodeDriver:
         except (Exception, SystemExit, CancelledError) as problem:
             if gate.halted is not None:
                 raise gate.halted from None
-            if isinstance(problem, SimkitError):
+            named, raised = app.options.errors, _raised(problem)
+            if isinstance(problem, SimkitError) and not name_of(raised, named):
                 raise
-            raise failure_of(problem, gate.last_failure, app.entry) from problem
+            raise failure_of(raised, gate.last_failure, app.entry, named) from problem
         if gate.halted is not None:
             raise gate.halted
         return reply
@@ -407,6 +418,12 @@ class CodeDriver:
             finally:
                 self._owner.is_over = True
                 self._stack.close()
+
+
+def _raised(problem: BaseException) -> BaseException:
+    """Returns what the code or its framework itself raised."""
+    is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
+    return problem.__cause__ or problem if is_told else problem
 
 
 class _Waiting:

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from simkit.adapters.entry import CLIENTS, home_of
-from simkit.errors import FunctionFailed, ModelError, PipelineError
+from simkit.errors import FrameworkFailed, FunctionFailed, ModelError, PipelineError
 from simkit.messages import Fails
 from simkit.transports.places import raised_at
 from simkit.words import exception_text
 
 
-def failure_of(problem: BaseException, fails: Fails | None, entry: str) -> PipelineError:
-    """Returns what a pipeline failed with: the failure served last, where it is that one."""
+def failure_of(
+    problem: BaseException, fails: Fails | None, entry: str,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> PipelineError:  # fmt: skip
+    """Returns what a pipeline failed with: the failure served last, where it is that one.
+
+    ``named`` is what the scenario calls exceptions of the code, with their classes.
+    """
+    name = name_of(problem, named)
+    if name:
+        return FrameworkFailed(str(problem), name)
     if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
         return ModelError(fails.message, fails.kind, fails.status)
     where = raised_at(problem, home_of(entry))
     return FunctionFailed(
         f"`{entry}` raised {exception_text(problem)}{', at ' if where else ''}{where}"
     )
+
+
+def name_of(problem: BaseException, named: Mapping[str, str]) -> str:
+    """Returns what an exception is called, by its class or the nearest above it; else nothing."""
+    names = {entry: name for name, entry in named.items()}
+    classes = (f"{one.__module__}:{one.__qualname__}" for one in type(problem).__mro__)
+    return next((names[one] for one in classes if one in names), "")
 
 
 def _status_of(problem: BaseException) -> int | None:

@@ -19,7 +19,7 @@ def give(app: App, scribe: Scribe, thing: Any, **more: Any) -> None:
         return
     put = found_as(app.options.given)
     takes = inspect.signature(put).parameters
-    told = {"start": scribe.clock.iso(0), **more}
+    told = {"start": scribe.clock.iso(0), "project": scribe.project, **more}
     given = copied(dict(scribe.given))
     put(thing, given, **{name: one for name, one in told.items() if name in takes})
 

@@ -11,6 +11,7 @@ from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.context.tokens import Counter
 from simkit.errors import LimitExceeded
+from simkit.messages import JsonValue
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink
 from simkit.runtime.clock import VirtualClock
@@ -90,6 +91,10 @@ class Pen:
 
     # State, and what outlives a turn
 
+    def told_as(self, value: Any) -> JsonValue:
+        """Returns a value of the pipeline's as it stands in events."""
+        return canonical(value)
+
     def wrote(
         self, update: Mapping[str, Any], agent: str = "", run: Run | None = None, *,
         values: Mapping[str, Any] | None = None, cause: str = "writes", group: str = "",
@@ -98,8 +103,8 @@ class Pen:
         """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
         self.sink.emit(
             e.StateUpdated(
-                *self.at(agent, run), {name: canonical(value) for name, value in update.items()},
-                values={n: canonical(v) for n, v in values.items()} if values else None,
+                *self.at(agent, run), {name: self.told_as(value) for name, value in update.items()},
+                values={n: self.told_as(v) for n, v in values.items()} if values else None,
                 cause=cause, group=group, branch=branch, state=state,
             )
         )  # fmt: skip

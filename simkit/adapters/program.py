@@ -14,7 +14,7 @@ from typing import Any, Final
 from simkit import events as e
 from simkit.adapters.app_facts import facts_of, sectioned
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.driver import Script
+from simkit.adapters.driver import Script, gifts_of
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.pointing import variables_for
 from simkit.adapters.reports import NEXT, REPLY, Reports, as_json, reply_in, turn_told
@@ -70,7 +70,7 @@ class ProgramDriver:
         )
         scribe.handoff_tools = handoff_tools_of(app)
         scribe.handoff_tools.know(facts.agents)
-        scribe.given = script.given
+        scribe.gifts = gifts_of(script, facts)
         sink.emit(
             e.RunStarted(
                 0, scenario=script.scenario, seed=script.seed, start=script.start,

@@ -35,6 +35,7 @@ from simkit.pipeline.written_messages import said
 from simkit.ports import Sink
 from simkit.reducers import DECLARED_RESET
 from simkit.runtime.clock import VirtualClock
+from simkit.runtime.gifts import Gifts
 from simkit.runtime.state import as_message
 from simkit.trace import References, canonical
 from simkit.wire.attachments import is_failed
@@ -50,8 +51,8 @@ class Scribe(CallLog):
         """The run whose question the user answers next."""
         self.offered: dict[str, JsonValue] = {}
         """The tools that models were offered so far, with the latest schema of each."""
-        self.given: Mapping[str, JsonValue] = {}
-        """What the scenario puts into the state of every session before its first message."""
+        self.gifts = Gifts({}, lambda name: "session")
+        """What the scenario puts into the state of sessions before their first message."""
         self.conversation = ""
         """The channel that holds what was said."""
         self._sessions: dict[str, Session] = {}
@@ -73,6 +74,8 @@ class Scribe(CallLog):
         self._session, self.session = self._sessions[session], session
         if is_new:
             self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
+            self._session.project = project
+            self._session.given = self.gifts.for_session(project)
             self._give()
         message = 0 if resumes else self.numbers.messages + 1
         self.sink.emit(e.TurnStarted(*self.at()[:3], message=message))
@@ -80,6 +83,16 @@ class Scribe(CallLog):
             self.sink.emit(e.TurnResumed(*self.at()[:3], value=value))
         else:
             self.log(Message("user", text, data=value))
+
+    @property
+    def given(self) -> Mapping[str, JsonValue]:
+        """What the session began with."""
+        return self._session.given
+
+    @property
+    def project(self) -> str:
+        """The session's project."""
+        return self._session.project
 
     def _give(self) -> None:
         """Tells what a session begins with; what was said before it is part of its log."""
@@ -121,7 +134,7 @@ class Scribe(CallLog):
         self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
         outer: str = "", parent: str = "", channels: tuple[str, ...] | None = None,
         call_id: str = "", is_node: bool = False, state: str = "", received: JsonValue = None,
-        task: JsonValue = None,
+        task: JsonValue = None, after: tuple[str, ...] = (),
     ) -> Run:  # fmt: skip
         """An agent goes to work; if a handoff to it was asked for, that is now made.
 
@@ -131,13 +144,14 @@ class Scribe(CallLog):
         ``channels`` are those that it can read, where that is not all of the state. ``call_id`` is
         the tool call that is carried out by running it: several of one message are a group too.
         A graph's node (``is_node``) counts for the limit of runs once it has asked a model.
-        ``state`` names the graph's in which it works, ``received`` is what no channel holds.
+        ``state`` names the graph's in which it works, ``received`` is what no channel holds;
+        ``after`` are the runs whose end led to it.
         """
         self.limit("agent_runs_per_turn", self._agent_runs + 1)
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
-        run.seen = Seen(state, canonical(received), channels)
+        run.seen = Seen(state, self.told_as(received), channels)
         self._know(agent)
         asked = next((one for one in self.requested if one.to_agent == agent), None)
         handoff = source = ""
@@ -158,8 +172,8 @@ class Scribe(CallLog):
         self.runs.append(run)
         self.sink.emit(
             e.AgentStarted(
-                *self.at(agent, run), input=canonical(input if task is None else task),
-                handoff=handoff, handoff_from=source, group=group, channels=channels,
+                *self.at(agent, run), input=self.told_as(input if task is None else task),
+                handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
                 branch=run.id if group else branch, outer=outer, parent=parent,
                 call_id=call_id, state=state, received=run.seen.received,
             )
@@ -211,7 +225,7 @@ class Scribe(CallLog):
             output = final.content if value is None else value
         self.sink.emit(
             e.AgentFinished(
-                *self.at(run.agent, run), status, canonical(output),
+                *self.at(run.agent, run), status, self.told_as(output),
                 final.number if final is not None else 0,
             )
         )  # fmt: skip

@@ -17,7 +17,7 @@ import msgspec
 from simkit import events as e
 from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER, Attribution
-from simkit.adapters.driver import Script
+from simkit.adapters.driver import Script, gifts_of
 from simkit.adapters.gate import Answerer, ModelGate
 from simkit.adapters.reports import (
     NEXT,
@@ -85,7 +85,8 @@ class ServedRun:
         count = counter_named(facts.tokens)
         self._scribe = scribe = Scribe(sink, self._clock, count, script.limits)
         scribe.handoff_tools = handoff_tools_of(app)
-        scribe.given = script.given if app.channels else {}
+        if app.channels:
+            scribe.gifts = gifts_of(script, facts)
         scribe.handoff_tools.know((*facts.agents, *script.agents()))
         sink.emit(
             e.RunStarted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,6 +30,9 @@ class Session:
     """What is known of one conversation."""
 
     def __init__(self) -> None:
+        self.project = ""
+        self.given: Mapping[str, JsonValue] = {}
+        """What its state began with."""
         self.log: dict[Print, list[int]] = {}
         """What was said, by what makes it the same."""
         self.latest: dict[Print, Message] = {}
@@ -49,6 +52,8 @@ class Session:
         """Our ids of the calls that models asked for, by name and arguments."""
         self._served: dict[str, str] = {}
         """Our ids to those under which the calls were served."""
+        self.as_served: dict[str, str] = {}
+        """Ids under which calls were served, as a provider writes them, to ours."""
         self._kept: set[str] = set()
         """Calls that came back under the id under which they were served."""
         self._renamed: dict[str, int] = {}
@@ -60,6 +65,8 @@ class Session:
         """Returns the id of our call as a provider writes it, by which it is known again."""
         made = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
         self.ids[made], self._served[ours] = ours, made
+        if prefix:
+            self.as_served[made] = ours
         return made
 
     def ask(self, asked: Asked) -> None:

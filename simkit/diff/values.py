@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ import msgspec
 from simkit.diff.aligning import aligned
 from simkit.messages import ABSENT, Message
 
+_SERVED_ID: Final = re.compile(r"\b[a-z]+_(?=\d{24}\b)0*(\d+)")
+"""The id of a call as a provider writes it, in a text: the trace's own is the number alone."""
 _ENCODE: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -32,7 +35,8 @@ class ItemEdit(msgspec.Struct, frozen=True, gc=False):
 
 def said(message: Message) -> dict[str, Any]:
     """Returns what a message says, without its ids, its turn and the section that shows it."""
-    shown: dict[str, Any] = {"role": message.role, "content": message.content}
+    text = _SERVED_ID.sub(r"call\1", message.content)
+    shown: dict[str, Any] = {"role": message.role, "content": text}
     if message.agent and message.role != "system":  # Instructions are nobody's words.
         shown["agent"] = message.agent
     if message.tool:

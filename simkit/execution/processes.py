@@ -129,6 +129,7 @@ class Here:
             lambda: agents_in(self._replies),
             limits_of(Limits(), scenario), self._plan(scenario), given,
             stubs=lambda place: self._results[place], logs=scenario.claims_logs,
+            given_project=task.given_project,
         )  # fmt: skip
         return (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
 

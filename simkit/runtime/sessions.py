@@ -17,6 +17,7 @@ from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import Flow
+from simkit.runtime.gifts import Gifts
 from simkit.runtime.journal import Recovered, Saved
 from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.state import State, channels_of
@@ -58,8 +59,11 @@ class Sessions:
         )  # fmt: skip
         self.begun: dict[str, Conversation] = {}
         self.saved: dict[str, Saved] = {}
-        self._given_project = given_project
-        self._given_to: set[str] = set()
+        channels = compiled.pipeline.channels
+        self._gifts = Gifts(
+            doors.given, lambda name: channels[name].scope if name in channels else "session",
+            given_project,
+        )  # fmt: skip
 
     def restore(self, saved: Recovered) -> None:
         """Knows what a store holds; each session comes back when it is first asked for."""
@@ -68,7 +72,7 @@ class Sessions:
         for name, session in saved.sessions.items():
             values = dict(saved.view.states[name])
             self.state.restore(name, session.project, values, session.committed)
-            self._given_to |= {"", session.project}
+            self._gifts.had(session.project)
 
     def count_on(self, saved: Recovered) -> None:
         """Goes on counting, and with the time, from where a store stands."""
@@ -87,7 +91,7 @@ class Sessions:
             return self._restored(name)
         conversation = self._conversation_of(name, project, self.state.begin(name, project))
         self.sink.emit(e.SessionStarted(self.clock.now(), name, project=project))
-        given = self._given_for(project)
+        given = {name: {"$set": one} for name, one in self._gifts.for_session(project).items()}
         if given:
             try:
                 self.turn(0, conversation).write(given, "given")
@@ -141,19 +145,3 @@ class Sessions:
         for stream, summary in saved.summaries.items():
             conversation.summaries[stream] = Summary(*summary)
         return conversation
-
-    def _given_for(self, project: str) -> dict[str, Any]:
-        """Every session begins with what is given; longer-lived channels get it once."""
-        if self._given_project is None:
-            self._given_project = project
-        channels = self.doors.compiled.pipeline.channels
-        given = {}
-        for name, value in self.doors.given.items():
-            scope = channels[name].scope if name in channels else "session"
-            owner = {"global": "", "project": project}.get(scope)
-            is_others = bool(owner) and owner != self._given_project
-            if owner is not None and (owner in self._given_to or is_others):
-                continue
-            given[name] = {"$set": value}
-        self._given_to |= {"", project}
-        return given

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.matching import kinds
+from simkit.paths import head_of
 from simkit.pipeline.model import Channel, Version
 from simkit.redact import Redactor
+from simkit.references import compile as compile_references
 from simkit.shape import (
     AS_MATCHER,
     Flag,
@@ -21,7 +24,48 @@ from simkit.shape import (
     TextValue,
     Written,
     matcher_of,
+    refuse,
 )
+
+
+class StoreChannel(Written):
+    """A channel that a graph keeps in its long-term store."""
+
+    noun: ClassVar[str] = "key of a channel in a store"
+    namespace: Annotated[tuple[TextValue, ...], Field(min_length=1)]
+    """Where its items are, of one `${project}` or `${session}` if it names that, or of all."""
+    key: TextValue | None = None
+    """The key of the one item that is the channel; else the channel is the list of all items."""
+    value: str | None = None
+    """Where in what is stored the value is; else all of it is the value."""
+
+    @property
+    def scope(self) -> Literal["session", "project", "global"]:
+        """How long it lasts: as long as what its namespace names."""
+        named = {root for part in self.namespace for root in compile_references(part).roots}
+        return "session" if "session" in named else "project" if "project" in named else "global"
+
+
+def _namespace(value: Any) -> Any:
+    return {"namespace": value} if isinstance(value, (list, tuple)) else value
+
+
+_STORE_CHANNEL = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {
+            "type": "object", "required": ["namespace"], "additionalProperties": False,
+            "properties": {
+                "namespace": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                "key": {"type": "string", "description": "The one item that is the channel."},
+                "value": {"type": "string", "description": "Where in what is stored it is."},
+            },
+        },
+    ]
+}  # fmt: skip
+StoreChannelValue = Annotated[
+    StoreChannel, BeforeValidator(_namespace), WithJsonSchema(_STORE_CHANNEL)
+]
 
 
 class AppOptions(Written):
@@ -36,8 +80,8 @@ class AppOptions(Written):
     """Called before the first turn; a generator function goes on after the last one."""
     given: FunctionName | None = None
     """Called for each session before its first message, with the pipeline's object and what
-    `given: {state: …}` says: puts the one into the other. It is told the `session`, the `start`
-    of virtual time and a graph's `config`, as far as it takes them."""
+    `given: {state: …}` says: puts the one into the other. It is told the `session`, its `project`,
+    the `start` of virtual time and a graph's `config`, as far as it takes them."""
     call: str | None = None
     """The method that takes the user's message, where the object has several."""
     run_options: FunctionName | None = None
@@ -50,6 +94,8 @@ class AppOptions(Written):
     real: tuple[Literal["clock", "chance"], ...] = ()
     """What the code has for real: `clock` (else virtual time, from `start` on), `chance` (else
     random numbers and ids are drawn from the seed)."""
+    errors: dict[str, FunctionName] = Field(default_factory=dict)
+    """What `error: {type: …}` calls exceptions of the code, with the class of each."""
     tools: dict[str, FunctionName] = Field(default_factory=dict)
     """Tool to the function that carries it out, so that `tool_results` can stand in for it."""
     input: FunctionName | dict[str, Any] | None = None
@@ -58,7 +104,10 @@ class AppOptions(Written):
     """The key of a graph's state that is its reply, or `module:function` of the state; else it is
     the last message's text."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """How a graph is called: `configurable`, `recursion_limit`, `context`, …"""
+    """How a graph is called: `configurable`, `recursion_limit`, `context`, … with `${session}` and
+    `${project}` in values."""
+    store: dict[str, StoreChannelValue] = Field(default_factory=dict)
+    """Channels that are kept in a graph's long-term store: each is a namespace."""
 
 
 _NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
@@ -107,6 +156,17 @@ _HANDOFF_TOOL = {
 _HANDOFF_TOOLS = {"anyOf": [*_HANDOFF_TOOL["anyOf"], {"type": "array", "items": _HANDOFF_TOOL}]}
 
 
+def _path_in(root: str, path: str) -> str:
+    """Returns the path; refuses one that does not begin where it must."""
+    if head_of(path) != root:
+        raise refuse(f"a path here begins with `{root}`: `{root}.question`", known=(root,))
+    return path
+
+
+_ABOUT_ITS_RUNS: Final = {"handoff", "input", "node", "output", "routes", "sections", "sees"}
+"""What of a rule says nothing of requests."""
+
+
 class AgentRule(Written):
     """Which model calls are an agent's: all that is said here must hold of the request."""
 
@@ -125,6 +185,10 @@ class AgentRule(Written):
     """Matched against the request's headers, by their names in small letters."""
     node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
     """The nodes of a graph whose work is this agent's, where they have other names."""
+    input: Annotated[str, AfterValidator(partial(_path_in, "received"))] | None = None
+    """Where in what its node receives the run's input is: `received.question`."""
+    output: Annotated[str, AfterValidator(partial(_path_in, "update"))] | None = None
+    """Where in what its node returns the run's output is: `update.answer`."""
     routes: Flag = False
     """If true, every `Command(goto=…)` of its node is a route; only its model makes handoffs."""
     handoff: Annotated[
@@ -144,7 +208,7 @@ class AgentRule(Written):
 
     def matchers(self) -> dict[str, Any]:
         """What must hold of the request."""
-        given = self.model_fields_set - {"handoff", "node", "routes", "sections", "sees"}
+        given = self.model_fields_set - _ABOUT_ITS_RUNS
         return {key: getattr(self, key) for key in type(self).model_fields if key in given}
 
 

@@ -32,6 +32,9 @@ from simkit.source import Document, SourcePath, near
 
 ROOTS: Final = ("column", "env", "fake")
 _OF_TURNS: Final = ("turn", "turns")
+_PLACES: Final = (("app", "config"), ("app", "store"))
+_AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _PLACES}
+"""References that are filled in while the pipeline is at work, and where they may stand."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario in which nothing is filled in with the rest."""
@@ -64,9 +67,11 @@ class Filling:
         self._entries: tuple[str, ...] = ()
         self._heads: dict[str, Any] = {}
         """What is said of whoever is made up, but for their values."""
-        # What a graph is given of the user's message is filled in turn by turn.
+        # What a graph is given of the user's message is filled in turn by turn, and how it is
+        # called, session by session.
         self._root: dict[str, Any] = {
-            "column": {}, "env": _variables(data), "user": "${user}",
+            "column": {}, "env": _variables(data), "user": "${user}", "session": "${session}",
+            "project": "${project}",
             "fake": Fakes(self._words, Chance(self._seed).child("fake")),
         }  # fmt: skip
         cells = _cells(data, row)
@@ -225,8 +230,8 @@ class Filling:
             raise document.error((*at, *inside), str(problem)) from None
         for inside, reference in found:
             path = (*at, *inside)
-            is_of_user = reference == "user" and path[:2] != ("app", "input")
-            if reference not in root or is_of_user:
+            is_out_of_place = path[:2] not in _AT_WORK.get(reference, (path[:2],))
+            if reference not in root or is_out_of_place:
                 self._check(document, path, reference, root)
         resolved = template.resolve(root)
         return written_out(resolved) if self._entries else resolved

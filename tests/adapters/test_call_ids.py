@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from simkit.events import StateUpdated
 from simkit.messages import Message, ToolCall
 from tests.adapters.running import run_app
 from tests.adapters.scribes import Desk, user
@@ -272,3 +273,26 @@ def test_an_id_that_came_back_as_it_was_served_is_not_taken_for_another() -> Non
     )
 
     assert kept.id == said.id != other.id
+
+
+def test_what_the_pipeline_keeps_of_a_call_names_it_as_the_trace_does() -> None:
+    desk = Desk()
+    desk.turn("Look")
+    ours = desk.scribe.new_call_id()
+    served = desk.scribe.served_id(ours, "call_")
+    desk.scribe.wrote({"records": [{"id": served, "text": f"by {served}", "other": "call_7"}]})
+
+    (update,) = [one for one in desk.trace.events if isinstance(one, StateUpdated)]
+
+    assert update.update == {"records": [{"id": ours, "text": f"by {served}", "other": "call_7"}]}
+
+
+def test_ids_that_no_provider_makes_stay_as_the_pipeline_has_them() -> None:
+    desk = Desk()
+    desk.turn("Look")
+    desk.scribe.known(Message("assistant", "", calls=(ToolCall("1", "look", {}),)), desk.run())
+    desk.scribe.wrote({"page": "1"})
+
+    (update,) = [one for one in desk.trace.events if isinstance(one, StateUpdated)]
+
+    assert update.update == {"page": "1"}

@@ -53,3 +53,18 @@ def test_items_that_agree_in_a_key_changed_and_others_came_or_went() -> None:
         ItemEdit(one[1], None),
         ItemEdit(None, other[1]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ('{"id":"call12"}', f'{{"id":"call_{12:024}"}}', True),
+        ('{"id":"call12"}', f'{{"id":"toolu_{12:024}"}}', True),
+        ('{"id":"call12"}', f'{{"id":"call_{13:024}"}}', False),
+        ('{"id":"call12"}', '{"id":"call_12"}', False),
+    ],
+)
+def test_a_text_that_names_a_call_as_its_provider_does_names_the_same_call(
+    one: str, other: str, is_same: bool
+) -> None:
+    assert (plain(Message("system", one)) == plain(Message("system", other))) is is_same

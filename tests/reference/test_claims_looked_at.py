@@ -14,6 +14,8 @@ from tests.twins import ROOT, claims_in, lacks, on_twin, reason_left_out, scenar
 
 VACUOUS = "RUN-03"
 ROWS = {
+    "scenarios/agent_engine/engine_linear.pipeline.yaml": "2",
+    "scenarios/agent_engine/engine_tools.pipeline.yaml": "2",
     "scenarios/fitness_coach/langgraph.pipeline.yaml": "1",
     "scenarios/research_assistant/assistant.pipeline.yaml": "4",
     "scenarios/handoff_pattern/openai_agents.pipeline.yaml": "5",

@@ -19,6 +19,7 @@ from simkit.adapters.run_options import way_of
 from simkit.adapters.scribe import Scribe
 from simkit.errors import FunctionMissing, ScriptMisfit
 from simkit.ports import UserTurn
+from simkit.references import compile as compile_references
 from simkit.scenario.apps import App
 from simkit.source import near
 
@@ -40,6 +41,8 @@ class Calling:
         self._context = context
         self._threads: dict[str, str] = {}
         """Session to the thread that is its own."""
+        self._projects: dict[str, str] = {}
+        """Session to its project."""
         way = way_of(app, _WAYS, "a graph")
         self._method = "ainvoke" if app.options.call is None and needs_a_loop(graph) else way
         _check_output(graph, app.options.output)
@@ -59,18 +62,24 @@ class Calling:
     def prepare(self, session: str, scribe: Scribe) -> None:
         """Has the graph's state prepared for a session that has not begun."""
         if session not in self._threads:
+            self._projects[session] = scribe.project
             config = self._config(session)
             give(self._app, scribe, self._graph, session=session, config=config)
 
+    def _said(self, session: str) -> Mapping[str, Any]:
+        root = {"session": session, "project": self._projects[session]}
+        said: Mapping[str, Any] = compile_references(self._app.options.config).resolve(root)
+        return said
+
     def _config(self, session: str) -> dict[str, Any]:
-        config = {k: v for k, v in self._app.options.config.items() if k != "context"}
+        config = {k: v for k, v in self._said(session).items() if k != "context"}
         own = config.get("configurable") or {}
         config["configurable"] = {"thread_id": self._thread(session, own), **own}
         return config
 
     def call(self, given: Any, session: str) -> None:
         """Runs the graph until it is done, or asks; its stream is heard elsewhere."""
-        context = self._app.options.config.get("context", self._context)
+        context = self._said(session).get("context", self._context)
         options = {} if context is None else {"context": context}
         config = self._config(session)
         method = getattr(self._graph, self._method)

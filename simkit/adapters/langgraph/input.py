@@ -25,12 +25,12 @@ _INTERRUPT: Final = "__interrupt__"
 def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     """Returns what a graph is given; raises ScriptBroken where that is not plain to see.
 
-    A user's message that is a mapping is it. Else `app.input` says it; else the message joins
+    `app.input` says it. Else a user's message that is a mapping is it, and any other joins
     `messages`, or is the one text that the graph takes.
     """
-    if isinstance(turn.value, Mapping):
-        return dict(turn.value)
     said, wanted = turn.text if turn.value is None else turn.value, app.options.input
+    if wanted is None and isinstance(said, Mapping):
+        return dict(said)
     if isinstance(wanted, str):
         return found_as(wanted)(said)
     if wanted is not None:

@@ -27,6 +27,10 @@ class Moves:
         """Nodes to the agents that the scenario says they are."""
         self.routers: frozenset[str] = frozenset()
         """The agents of which it says that their commands are routes."""
+        self.inputs: Mapping[str, str] = {}
+        """Agent to the place of its run's input in what its node receives,"""
+        self.outputs: Mapping[str, str] = {}
+        """and to that of its output in what the node returns."""
         self._routes = Routes(scribe)
         self._tasks: dict[str, Task] = {}
         self._moved: list[tuple[str, Command[Any]]] = []
@@ -45,7 +49,10 @@ class Moves:
             path = path_of(namespace)
             if path:
                 root = self._root_at(path)
-                self._routes.chose(path[-1], labels, [self._agent_of(n, root) for n in nodes])
+                agents = [self._agent_of(node, root) for node in nodes]
+                self._routes.chose(path[-1], labels, agents)
+                if path[-1] in self._tasks:
+                    self._tasks[path[-1]].targets.update(agents)
 
     def moved(self, namespace: str, command: Command[Any]) -> None:
         """Control goes to other nodes, if they are other agents: a handoff, or a route.
@@ -69,6 +76,8 @@ class Moves:
             chosen: list[str] = []
             for node, given in targets_of(command):
                 agent = self._agent_of(node, root)
+                if task is not None:
+                    task.targets.add(agent)
                 if node == END or agent == run.agent or agent in asked:
                     continue
                 payload = given if given is not command.update else self._beside(given, root)

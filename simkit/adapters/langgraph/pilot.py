@@ -141,7 +141,7 @@ def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
     starts = [agents.get(one, one) for one in starts_of(graph)]
     return msgspec.structs.replace(
         facts, agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
-        channels=channels, observes=(*facts.observes, "state"),
+        channels={**channels, **work.watch.kept.facts()}, observes=(*facts.observes, "state"),
         edges=() if is_agent(graph) else tuple(edges),
         starts=() if is_agent(graph) else tuple(starts),
         conversation="messages" if "messages" in channels else "",
@@ -160,6 +160,7 @@ class LangGraphPilot:
         self._graph, self._app, self._cockpit = graph, app, cockpit
         self._work = _work_of(cockpit)
         self._work.look_at(graph)
+        self._work.watch.kept.said = app.options.store
         context = context_of(graph) if server is not None else None
         self._calling = Calling(graph, app, cockpit.caller, context)
         self._sessions: set[str] = set()
@@ -178,7 +179,9 @@ class LangGraphPilot:
     def fly(self, turn: UserTurn) -> Any:
         """Runs the graph with the user's message, or with the answer to what it asked."""
         watch = self._work.watch
-        self._calling.prepare(turn.session, self._cockpit.scribe)
+        with watch.kept.deaf():
+            self._calling.prepare(turn.session, self._cockpit.scribe)
+        watch.kept.look(self._graph, self._cockpit.caller)
         waiting = watch.asks.pop(turn.session, [])
         given = self._calling.given(turn, waiting, self._cockpit.scribe.turn)
         if turn.session in self._left:
@@ -232,6 +235,7 @@ class WrappedPilot(PlainPilot):
         super().__init__(subject, app, cockpit)
         self._work = _work_of(cockpit)
         self._work.held = self._graphs
+        self._work.watch.kept.said = app.options.store
 
     def fly(self, turn: UserTurn) -> Any:
         """Calls the function with the user's message, or with the answer to what a graph asked:
@@ -239,6 +243,8 @@ class WrappedPilot(PlainPilot):
         waiting = self._work.watch.asks.pop(turn.session, [])
         if turn.resumes and not waiting:
             raise asked_nothing(turn.session, self._app.pipeline, self._cockpit.scribe.turn)
+        for graph in self._graphs():
+            self._work.watch.kept.look(graph, self._cockpit.caller)
         said = turn.text if turn.value is None else turn.value
         return self._cockpit.caller.call(self._talk(turn), said)
 
@@ -247,7 +253,9 @@ class WrappedPilot(PlainPilot):
         graphs = self._graphs()
         if len(graphs) == 1:
             return _facts(graphs[0], self._work, facts)
-        return msgspec.structs.replace(facts, observes=(*facts.observes, "state"))
+        channels = {**facts.channels, **self._work.watch.kept.facts()}
+        observes = (*facts.observes, "state")
+        return msgspec.structs.replace(facts, channels=channels, observes=observes)
 
     def _graphs(self) -> list[Pregel]:
         module = vars(_module_of(self._subject))

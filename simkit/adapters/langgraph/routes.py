@@ -34,11 +34,17 @@ def starts_of(graph: Pregel) -> tuple[str, ...]:
     return tuple(sorted({to for source, to in _edges(graph) if source == START and to != END}))
 
 
-def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
+def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
+    """Yields the edges of a graph that are always gone."""
     builder = getattr(graph, "builder", None)
     yield from getattr(builder, "edges", ())
     for sources, to in getattr(builder, "waiting_edges", ()):
         yield from ((source, to) for source in sources)
+
+
+def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
+    yield from plain_edges_of(graph)
+    builder = getattr(graph, "builder", None)
     for source, node in getattr(builder, "nodes", {}).items():
         yield from ((source, to) for to in node.ends or ())
     for source, branches in getattr(builder, "branches", {}).items():

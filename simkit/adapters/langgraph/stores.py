@@ -1,17 +1,36 @@
-"""What goes into a graph's long-term store, and out of it."""
+"""What goes into a graph's long-term store, and out of it; and channels that are kept there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
+import msgspec
+from langgraph.pregel import Pregel
 from langgraph.store.base import GetOp, PutOp, SearchOp
 
 from simkit.adapters.activations import Run
+from simkit.adapters.entry import Caller
+from simkit.adapters.langgraph.names import graphs_in
 from simkit.adapters.langgraph.taps import current_listener
+from simkit.adapters.plain_values import is_equal
 from simkit.adapters.scribe import Scribe
+from simkit.events import ChannelFacts
+from simkit.messages import ABSENT
+from simkit.paths import lookup
+from simkit.reducers import DECLARED_RESET
+from simkit.references import compile as compile_references
+from simkit.scenario.apps import StoreChannel
 from simkit.transports.installing import Made, Row
 
 SCOPE: Final = "global"
+"""Of what no channel is said to hold."""
+ITEMS_MAX: Final = 100_000
+"""As many items of a namespace are read at most."""
+
+Namespace = tuple[str, ...]
 
 
 def rows_for(store: Any) -> list[Row]:
@@ -19,33 +38,157 @@ def rows_for(store: Any) -> list[Row]:
     return [(type(store), "batch", _heard), (type(store), "abatch", _heard_async)]
 
 
-def _told(store: Any, operations: Any) -> list[Any]:
-    listed, listener = list(operations), current_listener()
-    if listener is not None:
-        listener.stored(store, listed)
-    return listed
-
-
 def _heard(before: Made) -> Made:
     def batch(self: Any, ops: Any) -> Any:
-        return before(self, _told(self, ops))
+        listed, listener = list(ops), current_listener()
+        results = before(self, listed)
+        if listener is not None:
+            listener.stored(self, listed)
+        return results
 
     return batch
 
 
 def _heard_async(before: Made) -> Made:
     async def abatch(self: Any, ops: Any) -> Any:
-        return await before(self, _told(self, ops))
+        listed, listener = list(ops), current_listener()
+        results = await before(self, listed)
+        if listener is not None:
+            listener.stored(self, listed)
+        return results
 
     return abatch
 
 
-def tell(operation: Any, scribe: Scribe, run: Run | None) -> None:
-    """Writes down what an operation reads or writes."""
-    agent = run.agent if run is not None else ""
-    if isinstance(operation, PutOp):
-        scribe.stored(f"{'/'.join(operation.namespace)}/{operation.key}", SCOPE, agent, run)
-    elif isinstance(operation, GetOp):
-        scribe.read(f"{'/'.join(operation.namespace)}/{operation.key}", SCOPE, agent, run)
-    elif isinstance(operation, SearchOp):
-        scribe.read("/".join(operation.namespace_prefix), SCOPE, agent, run)
+class _Place(msgspec.Struct, frozen=True):
+    """Where a channel is for one session."""
+
+    channel: str
+    namespace: Namespace
+    said: StoreChannel
+
+    def holds(self, operation: Any) -> bool:
+        """Whether an operation is on it."""
+        if isinstance(operation, SearchOp):
+            return self.said.key is None and operation.namespace_prefix == self.namespace
+        is_its = operation.namespace == self.namespace
+        return is_its and self.said.key in (None, operation.key)
+
+
+class Stored:
+    """What a pipeline's stores hold, told as channels where the scenario says which is which."""
+
+    def __init__(self, scribe: Scribe) -> None:
+        self._scribe = scribe
+        self.said: Mapping[str, StoreChannel] = {}
+        self.is_deaf = False
+        """Whoever uses a store now is no part of the pipeline's work."""
+        self._held: dict[tuple[str, Namespace], dict[str, Any]] = {}
+        """Channel and namespace to what judges know of them, by key."""
+
+    def facts(self) -> dict[str, ChannelFacts]:
+        """Returns the channels as judges know them."""
+        return {
+            name: ChannelFacts("append" if one.key is None else "replace", one.scope)
+            for name, one in self.said.items()
+        }
+
+    @contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Lets stores be used unheard."""
+        before, self.is_deaf = self.is_deaf, True
+        try:
+            yield
+        finally:
+            self.is_deaf = before
+
+    def look(self, graph: Pregel, caller: Caller) -> None:
+        """Tells what a graph's store holds, where judges do not know it: a turn begins."""
+        stores = [one.store for one in graphs_in(graph) if one.store is not None]
+        if not stores or not self.said:
+            return
+        for place in self._places():
+            held = self._held.get((place.channel, place.namespace))
+            known = self._told(place, held) if held is not None else self._given(place)
+            with self.deaf():
+                items = _items_in(stores[0], place.namespace, caller, held or {})
+            found = {key: value for key, value in items if place.said.key in (None, key)}
+            self._held[place.channel, place.namespace] = found
+            now = self._told(place, found)
+            if not is_equal(now, known):
+                self._scribe.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
+
+    def tell(self, operation: Any, run: Run | None) -> None:
+        """Writes down what an operation has read or written."""
+        scribe, agent = self._scribe, run.agent if run is not None else ""
+        if self.is_deaf or not isinstance(operation, (PutOp, GetOp, SearchOp)):
+            return
+        place = next((one for one in self._places() if one.holds(operation)), None)
+        name, scope = _named(operation), SCOPE
+        if place is not None:
+            name, scope = place.channel, place.said.scope
+        if not isinstance(operation, PutOp):
+            scribe.read(name, scope, agent, run)
+            return
+        scribe.stored(name, scope, agent, run)
+        if place is not None:
+            update = self._put(place, operation.key, operation.value)
+            scribe.wrote({place.channel: update}, agent, run)
+
+    def _put(self, place: _Place, key: str, value: Any) -> Any:
+        """Returns the update that a write of one item is."""
+        held = self._held.setdefault((place.channel, place.namespace), {})
+        is_new = key not in held
+        if value is None:
+            held.pop(key, None)
+        else:
+            held[key] = value
+        if place.said.key is None and is_new and value is not None:
+            return [_value(place, value)]
+        now = self._told(place, held)
+        return now if place.said.key is not None and now is not None else {DECLARED_RESET: now}
+
+    def _told(self, place: _Place, held: Mapping[str, Any]) -> Any:
+        values = [_value(place, value) for value in held.values()]
+        if place.said.key is None:
+            return values
+        return values[0] if values else None
+
+    def _given(self, place: _Place) -> Any:
+        otherwise: Any = [] if place.said.key is None else None
+        return self._scribe.given.get(place.channel, otherwise)
+
+    def _places(self) -> Iterator[_Place]:
+        root = {"session": self._scribe.session, "project": self._scribe.project}
+        for name, one in self.said.items():
+            named = (str(compile_references(part).resolve(root)) for part in one.namespace)
+            yield _Place(name, tuple(named), one)
+
+
+def _named(operation: Any) -> str:
+    if isinstance(operation, SearchOp):
+        return "/".join(operation.namespace_prefix)
+    return f"{'/'.join(operation.namespace)}/{operation.key}"
+
+
+def _value(place: _Place, value: Any) -> Any:
+    if place.said.value is None:
+        return value
+    found = lookup(value, place.said.value)
+    return None if found is ABSENT else found
+
+
+def _items_in(
+    store: Any, namespace: Namespace, caller: Caller, known: Mapping[str, Any]
+) -> list[tuple[str, Any]]:
+    """Returns keys and values of exactly one namespace: first those that are known already, in
+    their order, then the oldest."""
+    found: Sequence[Any] = (
+        caller.call(partial(store.asearch, namespace, limit=ITEMS_MAX))
+        if type(store).__name__.startswith("Async")
+        else store.search(namespace, limit=ITEMS_MAX)
+    )
+    order = {key: place for place, key in enumerate(known)}
+    own = [one for one in found if tuple(one.namespace) == namespace]
+    own.sort(key=lambda one: (order.get(one.key, len(order)), one.created_at, one.key))
+    return [(one.key, one.value) for one in own]

@@ -73,7 +73,7 @@ class Listener(Spared, Stopped, Protocol):
         """Returns what comes of a tool's call, or an awaitable of it."""
 
     def stored(self, store: Any, operations: list[Any]) -> None:
-        """Operations on a long-term store are about to be carried out."""
+        """Operations on a long-term store were carried out."""
 
 
 _ears: Final = Ears[Listener]("simkit_graphs")

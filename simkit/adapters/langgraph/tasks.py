@@ -12,6 +12,8 @@ from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.names import reads_of
 from simkit.adapters.langgraph.state import State
 from simkit.adapters.plain_values import is_equal
+from simkit.messages import ABSENT
+from simkit.paths import lookup
 
 END: Final = "__end__"
 RETURNED: Final = "__return__"
@@ -21,7 +23,7 @@ RETURNED: Final = "__return__"
 class Root:
     """One call of a graph that no other graph runs."""
 
-    __slots__ = ("graph", "parts", "state", "states", "steps")
+    __slots__ = ("done", "graph", "parts", "state", "states", "steps")
 
     def __init__(self, graph: Pregel, state: State) -> None:
         self.graph, self.state = graph, state
@@ -29,6 +31,8 @@ class Root:
         """The states of the graphs at work, by who hears them and where they are."""
         self.steps: list[Run] = []
         """Activations that are over and after which nothing was saved yet."""
+        self.done: dict[tuple[str, ...], list[Task]] = {}
+        """Executions that are over, by the path of the graph whose nodes they are."""
         self.parts: dict[tuple[tuple[str, ...], str, str], Run] = {}
         """Activations of agents that are no node's: prebuilt ones that code calls, by the path of
         that code, their name, and the tool call that it carries out."""
@@ -39,7 +43,7 @@ class Task:
 
     __slots__ = (
         "agent", "before", "branch", "given", "graph", "group", "id", "is_own", "is_saved",
-        "is_sent", "node", "over", "parent", "path", "root", "run", "sent", "state",
+        "is_sent", "node", "over", "parent", "path", "root", "run", "sent", "state", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +68,18 @@ class Task:
         self.before: Task | None = None
         """The task that was started before it, beside it."""
         self.over = threading.Event()
+        self.targets: set[str] = set()
+        """The agents to which it leads, and which did not begin yet."""
+
+
+def led_to(task: Task) -> tuple[str, ...]:
+    """Returns the activations whose end led to a task that begins; each leads there once."""
+    found = []
+    for one in task.root.done.get(task.path, ()):
+        if task.agent in one.targets and one.run is not None:
+            one.targets.remove(task.agent)
+            found.append(one.run.id)
+    return tuple(found)
 
 
 def input_of(task: Task) -> tuple[tuple[str, ...], Any]:
@@ -91,6 +107,12 @@ def output_of(task: Task | None, result: Any, run: Run) -> Any:
         for name, value in result.items()
     )
     return result if says_more or run.final is None else None
+
+
+def held_at(path: str, **root: Any) -> Any:
+    """Returns what a rule's path leads to in what a node receives or returns; None for nothing."""
+    found = lookup(root, path)
+    return None if found is ABSENT else found
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:

@@ -25,9 +25,11 @@ from simkit.adapters.langgraph.names import (
     name_of,
     path_of,
 )
+from simkit.adapters.langgraph.routes import plain_edges_of
 from simkit.adapters.langgraph.state import State, States
+from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.taps import End, Hear, namespace_now
-from simkit.adapters.langgraph.tasks import Root, Task, input_of, output_of
+from simkit.adapters.langgraph.tasks import Root, Task, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, Held
 from simkit.adapters.pilots import Cockpit
@@ -46,6 +48,8 @@ class Watch(Moves):
         self.met: dict[str, None] = {}
         """The nodes that have worked."""
         self.states = States(scribe)
+        self.kept = Stored(scribe)
+        """The channels that are kept in stores."""
         self._starting: list[Task] = []
         """Tasks of one step whose start is not told yet."""
         self._pushed: dict[tuple[str, ...], Task] = {}
@@ -285,12 +289,15 @@ class Watch(Moves):
         for task in own:
             outer = task.branch
             sent = self._plain(task.sent)
+            if task.agent in self.inputs:
+                sent = held_at(self.inputs[task.agent], received=self._plain(task.given))
             task.state.open()
             channels, received = input_of(task)
             task.run = self._scribe.begin_run(
                 task.agent, sent, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent, call_id=self._carried_out() if task.parent else "",
-                is_node=True, state=task.state.id, channels=channels, received=received,
+                is_node=True, state=task.state.id, channels=(*channels, *self.kept.said),
+                received=received, after=led_to(task),
             )  # fmt: skip
             self._works_in[task.run.id] = task.state
             self.filters.began(task.run, task.path)
@@ -314,6 +321,9 @@ class Watch(Moves):
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
             self._over(run, payload["error"] is not None, task, result)
+            after = [to for node, to in plain_edges_of(task.graph) if node == task.node]
+            task.targets.update(self._agent_of(to, root) for to in after)
+            root.done.setdefault(path, []).append(task)
         if task.is_own and payload["error"] is None:
             self._routes.tell(task.id, run)
         if not path and run is not None:
@@ -327,6 +337,9 @@ class Watch(Moves):
             self._scribe.end_run(run, "failed")
         elif run.final is None and any(one.run == run.id for one in self._scribe.requested):
             self._scribe.end_run(run, "handed_off")
+        elif run.agent in self.outputs and task is not None:
+            said = held_at(self.outputs[run.agent], update=self._plain(output))
+            self._scribe.end_run(run, output=said)
         else:
             self._scribe.end_run(run, output=self._plain(output_of(task, output, run)))
 

@@ -13,7 +13,6 @@ from simkit.adapters.langgraph.callbacks import Callbacks
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
-from simkit.adapters.langgraph.stores import tell
 from simkit.adapters.langgraph.taps import End, Hear, installation, namespace_now
 from simkit.adapters.langgraph.tools import calling, used
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
@@ -61,9 +60,11 @@ class Work:
             tools.learn_new(handoff_tools_in(graph))
 
     def heed(self, rules: Mapping[str, AgentRule]) -> None:
-        """Learns which agents nodes are, and whose commands are routes."""
+        """Learns which agents nodes are, whose commands are routes, and what runs are given."""
         self.watch.named = {node: agent for agent, rule in rules.items() for node in rule.node}
         self.watch.routers = frozenset(agent for agent, rule in rules.items() if rule.routes)
+        self.watch.inputs = {agent: rule.input for agent, rule in rules.items() if rule.input}
+        self.watch.outputs = {agent: rule.output for agent, rule in rules.items() if rule.output}
 
     def nodes(self) -> Collection[str]:
         """Returns the names of the nodes of graphs that were seen, and of those that worked."""
@@ -102,11 +103,11 @@ class Work:
                 self._scribe.tool_answered(asked, None, problem)
 
     def stored(self, store: Any, operations: list[Any]) -> None:
-        """Operations on a long-term store are about to be carried out."""
+        """Operations on a long-term store were carried out."""
         with self._writing():
             run = self.run_now()
             for one in operations:
-                tell(one, self._scribe, run)
+                self.watch.kept.tell(one, run)
 
     # Models
 

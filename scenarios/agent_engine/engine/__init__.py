@@ -1,0 +1,1 @@
+"""An agent engine on LangGraph: nodes that pass on their output, tool calls and memory."""
