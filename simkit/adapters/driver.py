@@ -106,6 +106,14 @@ def gifts_of(script: Script, facts: e.PipelineFacts) -> Gifts:
     return Gifts(script.given, lambda name: scopes.get(name, "session"), script.given_project)
 
 
+def run_started(script: Script, driver: str, facts: e.PipelineFacts) -> e.RunStarted:
+    """Returns the first event of a run."""
+    return e.RunStarted(
+        0, scenario=script.scenario, seed=script.seed, start=script.start, driver=driver,
+        pipeline=facts,
+    )  # fmt: skip
+
+
 class CodeDriver:
     """Runs somebody's pipeline in its surroundings, turn by turn, and writes down what it does."""
 
@@ -181,12 +189,7 @@ class CodeDriver:
         if app.options.given is not None:
             scribe.gifts = gifts_of(script, facts)
         scribe.handoff_tools.know(facts.agents)
-        sink.emit(
-            e.RunStarted(
-                0, scenario=script.scenario, seed=script.seed, start=script.start,
-                driver=self.name, pipeline=facts,
-            )
-        )  # fmt: skip
+        sink.emit(run_started(script, self.name, facts))
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         self._toolbox = Toolbox(tools, use.stand_in)
         enter(self._toolbox.standing_by())

@@ -13,18 +13,13 @@ from typing import Any, Final
 
 from simkit import events as e
 from simkit.adapters.app_facts import facts_of, sectioned
-from simkit.adapters.attribution import Attribution
-from simkit.adapters.driver import Script, gifts_of
-from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.driver import Script
+from simkit.adapters.gate import Answerer
 from simkit.adapters.pointing import variables_for
-from simkit.adapters.reports import NEXT, REPLY, Reports, as_json, reply_in, turn_told
-from simkit.adapters.rules import handoff_tools_of
-from simkit.adapters.scribe import Scribe
-from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.reception import opened
+from simkit.adapters.reports import NEXT, REPLY, as_json, reply_in, turn_told
 from simkit.adapters.served import addressed
 from simkit.adapters.stubs import refuse_unreached
-from simkit.adapters.tool_use import ToolUse
-from simkit.context.tokens import counter_named
 from simkit.errors import (
     FunctionFailed,
     ModelError,
@@ -65,27 +60,12 @@ class ProgramDriver:
         """Begins a run; the program itself is started with the first turn."""
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
-        self._scribe = scribe = Scribe(
-            sink, self._clock, counter_named(facts.tokens), script.limits
-        )
-        scribe.handoff_tools = handoff_tools_of(app)
-        scribe.handoff_tools.know(facts.agents)
-        scribe.gifts = gifts_of(script, facts)
-        sink.emit(
-            e.RunStarted(
-                0, scenario=script.scenario, seed=script.seed, start=script.start,
-                driver=self.name, pipeline=facts,
-            )
+        heard = opened(
+            app, script, facts, sink, self._clock, driver=self.name, gives=True,
+            models=self._others, tools=self._others,
         )  # fmt: skip
-        answers = ScriptedAnswers(
-            scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
-            lambda run: self._reports.tells_end_of(run),
-        )  # fmt: skip
-        self._gate = ModelGate(
-            scribe, Attribution(app.agents), answers, self._others, lambda url: False, script.plan
-        )
-        self._use = ToolUse(scribe, self._gate, script.tools, self._others)
-        self._reports = Reports(scribe, self._use, script.tools.scripts)
+        self._scribe, self._gate = heard.scribe, heard.gate
+        self._use, self._reports = heard.use, heard.reports
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Gives the program the user's message, and answers it until it has replied."""

@@ -16,25 +16,20 @@ import msgspec
 
 from simkit import events as e
 from simkit.adapters.app_facts import facts_of
-from simkit.adapters.attribution import AGENT_HEADER, Attribution
-from simkit.adapters.driver import Script, gifts_of
-from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.attribution import AGENT_HEADER
+from simkit.adapters.driver import Script
+from simkit.adapters.gate import Answerer
+from simkit.adapters.reception import opened
 from simkit.adapters.reports import (
     NEXT,
     REPLY,
     ROOT,
     Reply,
-    Reports,
     as_json,
     reply_in,
     turn_told,
 )
-from simkit.adapters.rules import handoff_tools_of
-from simkit.adapters.scribe import Scribe
-from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.served_sessions import SessionMarks
-from simkit.adapters.tool_use import ToolUse
-from simkit.context.tokens import counter_named
 from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.failures import BROKEN_OFF
 from simkit.messages import Fails, JsonValue, Message, value_said
@@ -72,7 +67,7 @@ class ServedRun:
         ``ends_on_tools`` are the agents whose tool's result is their output: no later request
         holds what it returned.
         """
-        self._script, self._turns, self._others = script, turns, others
+        self._script, self._turns = script, turns
         self._clock = VirtualClock(script.start)
         facts = facts_of(app, script.limits)
         agents = {
@@ -82,27 +77,12 @@ class ServedRun:
             for name in ends_on_tools
         }
         facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
-        count = counter_named(facts.tokens)
-        self._scribe = scribe = Scribe(sink, self._clock, count, script.limits)
-        scribe.handoff_tools = handoff_tools_of(app)
-        if app.channels:
-            scribe.gifts = gifts_of(script, facts)
-        scribe.handoff_tools.know((*facts.agents, *script.agents()))
-        sink.emit(
-            e.RunStarted(
-                0, scenario=script.scenario, seed=script.seed, start=script.start,
-                driver=self.name, pipeline=facts,
-            )
+        heard = opened(
+            app, script, facts, sink, self._clock, driver=self.name,
+            gives=bool(app.channels), models=others, tools=None,
         )  # fmt: skip
-        answers = ScriptedAnswers(
-            scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
-            lambda run: self._reports.tells_end_of(run),
-        )  # fmt: skip
-        self._gate = ModelGate(
-            scribe, Attribution(app.agents), answers, others, lambda url: False, script.plan
-        )
-        self._use = ToolUse(scribe, self._gate, script.tools, None)
-        self._reports = Reports(scribe, self._use, script.tools.scripts)
+        self._scribe, self._gate, self._reports = heard.scribe, heard.gate, heard.reports
+        self._scribe.handoff_tools.know(script.agents())
         self._reply: Reply | None = None
         """How the program says that the turn ends."""
         self._is_led = False

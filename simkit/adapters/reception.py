@@ -1,0 +1,55 @@
+"""What hears a program in another process, whether simkit runs it or it is run by somebody else."""
+
+from __future__ import annotations
+
+import msgspec
+
+from simkit.adapters.attribution import Attribution
+from simkit.adapters.driver import Script, gifts_of, run_started
+from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.reports import Reports
+from simkit.adapters.rules import handoff_tools_of
+from simkit.adapters.scribe import Scribe
+from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.tool_use import ToolUse
+from simkit.context.tokens import counter_named
+from simkit.events import PipelineFacts
+from simkit.ports import Sink
+from simkit.runtime.clock import VirtualClock
+from simkit.scenario.apps import App
+
+
+class Reception(msgspec.Struct, frozen=True):
+    """Who answers a program's model calls, tools and reports, and writes them down."""
+
+    scribe: Scribe
+    gate: ModelGate
+    use: ToolUse
+    reports: Reports
+
+
+def opened(
+    app: App, script: Script, facts: PipelineFacts, sink: Sink, clock: VirtualClock, *,
+    driver: str, gives: bool, models: Answerer | None, tools: Answerer | None,
+) -> Reception:  # fmt: skip
+    """Returns what hears a program, with the run begun.
+
+    ``gives`` says whether sessions have what the scenario gives them as their state. Recorded traffic answers, as ``models``, agents that
+    a turn has no lines for, and, as ``tools``, their tools.
+    """
+    scribe = Scribe(sink, clock, counter_named(facts.tokens), script.limits)
+    scribe.handoff_tools = handoff_tools_of(app)
+    scribe.handoff_tools.know(facts.agents)
+    if gives:
+        scribe.gifts = gifts_of(script, facts)
+    sink.emit(run_started(script, driver, facts))
+    answers = ScriptedAnswers(
+        scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
+        lambda run: reports.tells_end_of(run),
+    )  # fmt: skip
+    gate = ModelGate(
+        scribe, Attribution(app.agents), answers, models, lambda url: False, script.plan
+    )
+    use = ToolUse(scribe, gate, script.tools, tools)
+    reports = Reports(scribe, use, script.tools.scripts)
+    return Reception(scribe, gate, use, reports)
