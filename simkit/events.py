@@ -105,6 +105,8 @@ class AgentStarted(Event, frozen=True, gc=False, tag="AgentStarted"):
     received: JsonValue = None
     """What it received beside its ``channels``: values that no channel holds so. What is no mapping
     is all that it received."""
+    goal: str = ""
+    """The goal that it works for: a supervisor's, or what a program says."""
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -33,6 +33,8 @@ class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     agent: str
     input: JsonValue = None
     """What it is given."""
+    goal: str = ""
+    """What it works for, where there are goals."""
 
 
 class Finished(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,7 +139,7 @@ class Reports:
         return self._scribe.open_run(agent) if agent else None
 
     def _started(self, told: Started) -> Mapping[str, Any]:
-        run = self._scribe.begin_run(told.agent, task=told.input)
+        run = self._scribe.begin_run(told.agent, task=told.input, goal=told.goal)
         self._told.add(run.id)
         return {"run": run.id}
 

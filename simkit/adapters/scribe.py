@@ -134,7 +134,7 @@ class Scribe(CallLog):
         self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
         outer: str = "", parent: str = "", channels: tuple[str, ...] | None = None,
         call_id: str = "", is_node: bool = False, state: str = "", received: JsonValue = None,
-        task: JsonValue = None, after: tuple[str, ...] = (),
+        task: JsonValue = None, after: tuple[str, ...] = (), goal: str = "",
     ) -> Run:  # fmt: skip
         """An agent goes to work; if a handoff to it was asked for, that is now made.
 
@@ -145,7 +145,7 @@ class Scribe(CallLog):
         the tool call that is carried out by running it: several of one message are a group too.
         A graph's node (``is_node``) counts for the limit of runs once it has asked a model.
         ``state`` names the graph's in which it works, ``received`` is what no channel holds;
-        ``after`` are the runs whose end led to it.
+        ``after`` are the runs whose end led to it, ``goal`` is what it works for.
         """
         self.limit("agent_runs_per_turn", self._agent_runs + 1)
         self._agent_runs += not is_node
@@ -176,6 +176,7 @@ class Scribe(CallLog):
                 handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
                 branch=run.id if group else branch, outer=outer, parent=parent,
                 call_id=call_id, state=state, received=run.seen.received,
+                goal=goal,
             )
         )  # fmt: skip
         return run

@@ -303,6 +303,7 @@ _NO_SECTIONS: Final = (
     *RESERVED,
     "shares",
     "input",
+    "goal",
     "output",
     "reply",
     "context",

@@ -150,6 +150,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
         "the settings of the context of nutrition have temperature 0"
     ),
     "what {run} received {condition}": "what nutrition received has notes that are empty",
+    "the goal of {run} {condition}": 'the goal of the first run of nutrition is "plan"',
     "the input of {run} {condition}": 'the input of the second run of nutrition is "Go on"',
     "the output of {run} {condition}": "the output of the router fits the schema RouterDecision",
     "what {run} wrote {condition}": "what the router wrote has router_decision that is a mapping",

@@ -30,6 +30,7 @@ NOUNS: Final = {
     "context.settings": "the settings of {context}",
     "runs.received": "what {run} received",
     "runs.input": "the input of {run}",
+    "runs.goal": "the goal of {run}",
     "runs.output": "the output of {run}",
     "runs.update": "what {run} wrote",
     "runs.reply": "the reply of {run}",

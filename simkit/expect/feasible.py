@@ -170,7 +170,7 @@ COLLECTED: Final[Mapping[tuple[str, ...], Callable[[View], Iterator[Any]]]] = {
     ("context", "settings"): lambda view: (
         call.context.settings or {} for call in view.calls.values()
     ),
-    **{("runs", name): _of_runs(name) for name in ("input", "output", "reply")},
+    **{("runs", name): _of_runs(name) for name in ("input", "goal", "output", "reply")},
 }
 
 

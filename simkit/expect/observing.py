@@ -11,6 +11,7 @@ from simkit.expect.scope import Path, Scope
 from simkit.expect.searching import names_section
 from simkit.scenario.claims import CONTEXT_CLAIMS, RunClaims
 from simkit.scenario.selecting import Selector
+from simkit.views import RunView
 from simkit.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
 CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs",
@@ -38,6 +39,7 @@ WORDS: Final[Mapping[str, str]] = {
     "logs": "log records",
     "tools": "whether a tool ran that was asked for last",
     "inputs": "what the code gave this run",
+    "goals": "for which goal this run works",
 }
 
 
@@ -77,9 +79,10 @@ def _has_unseen_tools(scope: Scope) -> bool:
     )
 
 
-def is_unknown_input(scope: Scope, name: str, value: Any) -> bool:
-    """Whether an input is null because nobody saw what the code gave its agent."""
-    return name == "input" and value is None and scope.pipeline.is_code
+def untold_of_run(scope: Scope, name: str, run: RunView) -> str:
+    """Returns what is null because nobody saw what the code gave its agent; else empty."""
+    need = {"input": "inputs", "goal": "goals"}.get(name, "")
+    return need if need and getattr(run, name) is None and scope.pipeline.is_code else ""
 
 
 def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
@@ -144,6 +147,8 @@ def _in_code(need: str, claim: str, agent: str) -> str:
         return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
     if need == "inputs":
         return "Claim what its model was sent, under `context`, or remove the claim."
+    if need == "goals":
+        return "Let a program tell it, `POST /simkit/started` with `goal`, or remove the claim."
     if need == "tools":
         return "Claim what the model asked for: `runs: {agent: {messages: [{calls: …}]}}`."
     if need == "logs":

@@ -19,7 +19,7 @@ from simkit.expect.choosing import (
 from simkit.expect.claims import Writer, differences, first_lines, listed, no_place
 from simkit.expect.findings import Finding
 from simkit.expect.misspelt import meant_agent
-from simkit.expect.observing import claims_of, is_unknown_input, not_observable, unobservable_in_run
+from simkit.expect.observing import claims_of, not_observable, unobservable_in_run, untold_of_run
 from simkit.expect.scope import Scope
 from simkit.matching.polarity import polarity_of
 from simkit.matching.values import Said
@@ -212,9 +212,10 @@ _STATUS: Final[Mapping[str, str]] = {
 
 def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
     run, name, group = claim.item, claim.name, claim.group
-    if is_unknown_input(claim.scope, name, run.input):
+    untold = untold_of_run(claim.scope, name, run)
+    if untold:
         what = f"runs.{claim.key}.{name}"
-        found = not_observable(claim.scope, writer, claim.path, what, "inputs", run.agent)
+        found = not_observable(claim.scope, writer, claim.path, what, untold, run.agent)
         return list(found)
     selector, polarity = selected(claim.key), polarity_of(claim.written)
     value = _value(run, name)
@@ -244,7 +245,7 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
 
 
 def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
-    if is_unknown_input(claim.scope, claim.name, run.input):
+    if untold_of_run(claim.scope, claim.name, run):
         return False
     return writer.holds(claim.written, _value(run, claim.name))
 

@@ -200,7 +200,7 @@ _VALUES: Final[Mapping[type, tuple[str, ...]]] = {
     e.HandoffRequested: ("type", "query", "payload"),
     e.HandoffRejected: ("reason",),
     e.RouteChosen: ("targets", "labels"),
-    e.AgentStarted: ("input",),
+    e.AgentStarted: ("input", "goal"),
     e.AgentFinished: ("status", "output"),
     e.TurnInterrupted: ("question",),
     e.LogRecorded: ("level", "logger", "message", "error"),

@@ -100,6 +100,7 @@ class Activation:
                 handoff.source if handoff else "", self.group, carries,
                 self.branch.run if self.branch is not None else "",
                 outer.run if self.group and outer is not None else "", given.after, given.task,
+                goal=given.goal,
             )
         )  # fmt: skip
         if given.told and not self.said:

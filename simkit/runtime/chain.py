@@ -42,7 +42,9 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
         if onward is None:
             turn.reply = activation.output
             return activation
-        start = Start(onward.target, onward, onward.depth, activation.branch)
+        start = Start(
+            onward.target, onward, onward.depth, activation.branch, goal=activation.given.goal
+        )
 
 
 def _timeout_of(handoff: Request | None) -> int | None:

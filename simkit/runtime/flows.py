@@ -125,7 +125,7 @@ class SupervisorFlow:
         """Runs all goals in order, or the one that the user's message names as its ``goal``."""
         last: Activation | None = None
         before = ""
-        for agent, task in self._plan(turn.input):
+        for goal, agent, task in self._plan(turn.input):
             start, root = Start(agent), turn.root()
             if last is not None:
                 ended: list[Activation] = []
@@ -133,16 +133,16 @@ class SupervisorFlow:
                 # Now that the handoff is made, the words see what its contract has written.
                 root = ended[-1].root_now()
             words = text_form(task.resolve(root))
-            last = yield from chain(turn, replace(start, input=words, task=words))
+            last = yield from chain(turn, replace(start, input=words, task=words, goal=goal))
             before = agent
 
-    def _plan(self, said: Any) -> Iterator[tuple[str, Template]]:
+    def _plan(self, said: Any) -> Iterator[tuple[str, str, Template]]:
         wanted = said.get("goal") if isinstance(said, Mapping) else None
         if wanted is not None and wanted not in list(self._goals):
             raise NoRoute(f"there is no goal {wanted!r}; goals: {', '.join(self._goals)}")
         for name, steps in self._goals.items():
             if wanted is None or name == wanted:
-                yield from steps
+                yield from ((name, agent, task) for agent, task in steps)
 
 
 def _next_step(agent: str, ended: list[Activation]) -> Callable[[Activation], list[Start]]:

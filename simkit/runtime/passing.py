@@ -29,6 +29,7 @@ class Source(Protocol):
     """The run that passes control."""
 
     turn: Turn
+    given: Start
     id: str
     depth: int
     branch: Branch | None
@@ -117,7 +118,7 @@ class Passing:
 
     def _delegate(self, request: Request, asked: ToolCall) -> Steps:
         source = self._source
-        start = Start(request.target, request, request.depth, source.branch)
+        start = Start(request.target, request, request.depth, source.branch, goal=source.given.goal)
         steps = source.turn.chain(source.turn, start)
         timeout = request.contract.timeout_ms if request.contract is not None else None
         if timeout is None:

@@ -37,6 +37,8 @@ class Start(msgspec.Struct, frozen=True):
     """What it is given; else the handoff's payload, or the user's message."""
     task: str = ""
     """The supervisor's words."""
+    goal: str = ""
+    """The supervisor's goal that it works for."""
     upstream: Mapping[str, Any] | None = None
     """What the runs on incoming edges left, by node."""
     after: tuple[str, ...] = ()

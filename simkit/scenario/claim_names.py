@@ -196,6 +196,7 @@ class ClaimNames:
         self._sections(key, at)
         self._state(run.received, (*at, "received"))
         self._values(run.received, (*at, "received"))
+        self._texts(run.goal, (*at, "goal"), "goal", self._known.goals)
         self._state(run.update, (*at, "update"))
         self._messages(run.messages, (*at, "messages"), {})
 

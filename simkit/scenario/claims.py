@@ -101,6 +101,8 @@ class RunClaims(Written):
     """The state it got."""
     input: MatcherValue = None
     """Its input."""
+    goal: MatcherValue = None
+    """The goal that it works for, by its id."""
     output: MatcherValue = None
     """Its output."""
     update: UpdateMatcher = None

@@ -46,6 +46,8 @@ class Known(msgspec.Struct, frozen=True):
     """The channels of items that may have scores."""
     said: frozenset[str] = frozenset()
     """The channels that hold messages."""
+    goals: Sequence[str] = ()
+    """A supervisor's goals."""
 
 
 def known_in(subject: Subject) -> Known:
@@ -53,7 +55,7 @@ def known_in(subject: Subject) -> Known:
     if isinstance(subject, App):
         return Known(
             ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
-            lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE,
+            lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE, goals=ANYTHING,
         )  # fmt: skip
     members = members_of(subject)
     definitions = dict.fromkeys(members.values())
@@ -76,6 +78,7 @@ def known_in(subject: Subject) -> Known:
         kinds.STATE._replace(fields=dict(_kinds_of_channels(subject))),
         frozenset(_recalled(subject)),
         spoken_channels(subject),
+        tuple(subject.flow.supervisor.goals) if subject.flow.supervisor is not None else (),
     )
 
 

@@ -113,7 +113,7 @@ class RunView:
     """One activation of an agent."""
 
     __slots__ = (
-        "agent", "at", "call_id", "calls", "finished", "finished_at", "group", "handoff",
+        "agent", "at", "call_id", "calls", "finished", "finished_at", "goal", "group", "handoff",
         "handoff_from", "id", "input", "message", "messages", "output", "received", "status",
         "turn", "update",
     )  # fmt: skip
@@ -124,6 +124,7 @@ class RunView:
         self.input, self.handoff, self.group = input, event.handoff, event.group
         self.handoff_from, self.call_id = event.handoff_from, event.call_id
         self.received = received
+        self.goal = event.goal or None
         self.output: Any = None
         self.update: dict[str, Any] = {}
         self.message: Message | None = None

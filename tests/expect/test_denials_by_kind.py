@@ -129,6 +129,7 @@ ROWS: dict[str, Row] = {
         "runs.desk.messages", {"role": "tool"}, OF_EXPERT, {"role": "tool", "tool": NO}
     ),
     "runs.input": Row("runs.desk.input", "Thanks", "How long?", NO, is_list=False),
+    "runs.goal": Row("runs.desk.goal", "turn 2", "turn 1", NO, is_list=False),
     "runs.output": Row("runs.desk.output", "Bye.", "One hour.", NO, is_list=False),
     "runs.reply": Row("runs.desk.reply", "Bye.", "One hour.", NO, is_list=False),
     "runs.update": Row(
@@ -211,12 +212,14 @@ def _ran() -> tuple[Any, Trace]:
 
 
 def _as_of_code(event: e.AnyEvent) -> Iterator[e.AnyEvent]:
-    """What only code has: settings and log records."""
+    """What only other pipelines have: settings, goals and log records."""
     if isinstance(event, e.RunStarted):
         facts = replace(event.pipeline, observes=(*event.pipeline.observes, "logs"))
         event = replace(event, pipeline=facts)
     if isinstance(event, e.ContextBuilt):
         event = replace(event, settings={"heat": 0.25 if event.agent == "desk" else 0.75})
+    if isinstance(event, e.AgentStarted):
+        event = replace(event, goal=f"turn {event.turn}")
     yield event
     if isinstance(event, e.TurnStarted):
         acting = {"session": event.session, "turn": event.turn}

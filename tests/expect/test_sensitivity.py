@@ -145,6 +145,7 @@ PLACES = {
     "turn 1: topic": Place(e.StateUpdated, 1, _writes),
     "user": Place(e.MessageAdded, 2, _says),
     "desk: input": Place(e.AgentStarted, 1, _says_that(input=NEW)),
+    "desk: goal": Place(e.AgentStarted, 1, _says_that(goal=NEW)),
     "desk: agent": Place(e.AgentStarted, 1, _says_that(agent="expert")),
     "desk: instructions": Place(e.ContextBuilt, 1, _made("instructions")),
     "desk: known": Place(e.ContextBuilt, 1, _made("known")),
@@ -268,6 +269,7 @@ CLAIMS = {
         "desk", "update", {"memo": "How far?"}, "handoff: memo; desk: agent"
     ),
     "runs.input": _run("desk", "input", "How long?", "desk: input; desk: agent"),
+    "runs.goal": _run("desk", "goal", {"$starts": "ans"}, "desk: goal; desk: agent"),
     "runs.output": _run("expert", "output", "One hour.", "expert: output; desk: agent"),
     "runs.update": _run("expert", "update", {"topic": "trains"}, "expert: topic; desk: agent"),
     "runs.reply": _run("expert", "reply", "One hour.", "expert: said; desk: agent"),
@@ -306,7 +308,7 @@ DENIALS = {
 
 @pytest.fixture(scope="module")
 def events() -> list[e.AnyEvent]:
-    """The events of a run, with what only code has: settings, a log record, an effect."""
+    """The events of a run, with what only other pipelines have: settings, goals, a log record, an effect."""
     ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
     found: list[e.AnyEvent] = []
     for event in run(ready).events:
@@ -315,6 +317,8 @@ def events() -> list[e.AnyEvent]:
             found.append(replace(event, pipeline=facts))
         elif isinstance(event, e.ContextBuilt):
             found.append(replace(event, settings={"temperature": 0}))
+        elif isinstance(event, e.AgentStarted):
+            found.append(replace(event, goal="answer"))
         else:
             found.append(event)
         if isinstance(event, e.AgentStarted) and event.run == "r2":

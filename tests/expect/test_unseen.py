@@ -99,6 +99,18 @@ def test_an_input_that_nobody_saw_is_not_null(matcher: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "matcher", ["null", "{$contains: lunch}", "{$not: {$contains: x}}", "{$any: true}"]
+)
+def test_a_goal_that_nobody_told_is_not_null(matcher: str) -> None:
+    found = told(MEALS, f"runs: {{nutrition: {{goal: {matcher}}}}}", edit=with_runs)
+
+    assert (
+        "runs.nutrition.goal is not observable by driver 'wire', which does not see for which goal this run works"
+        in found
+    )
+
+
 @pytest.mark.parametrize("matcher", ["[]", "{$len: 0}", "{$not: {$has: [{tool: log_meal}]}}"])
 def test_a_tool_that_was_asked_for_and_not_seen_was_not_left_uncalled(matcher: str) -> None:
     found = told(PIZZA, f"tool_calls: {matcher}", edit=with_runs)

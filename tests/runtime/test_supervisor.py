@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from simkit.errors import SourceError
 from simkit.events import AgentStarted
 from tests.building import Ran, run_yaml, shown
 from tests.runtime.graphs import order, problems
@@ -55,6 +56,43 @@ def test_all_goals_are_worked_off_in_the_order_of_the_file() -> None:
         ("report", "Report.", "Report."),
     ]
     assert one.turn().reply == "Told."
+
+
+def test_a_run_says_for_which_goal_it_works_in_handoffs_and_second_tries_too() -> None:
+    one = supervised(
+        "{json: {about: sales}}",
+        "fetch: {handoff: {to: report, query: Help}}, check: [Later., {json: 7}], report: [x, y]",
+        contracts=(
+            "[{from: fetch, to: report, mode: transfer}, "
+            "{from: check, to: report, type: t, payload: {type: number}, on_invalid: retry}]"
+        ),
+        pipeline=PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
+    )
+
+    assert problems(one) == []
+    assert [(started.agent, started.goal) for started in one.events(AgentStarted)] == [
+        ("fetch", "data"), ("report", "data"), ("check", "data"), ("check", "data"),
+        ("report", "words"),
+    ]  # fmt: skip
+
+
+def test_a_goal_that_is_none_of_the_supervisors_is_told_with_those_that_are() -> None:
+    with pytest.raises(SourceError, match=r"unknown goal `date`\n.*\n.*known: data, words"):
+        supervised("Hi", ALL, expect="{runs: {report: {goal: date}}}")
+
+
+def test_a_delegate_works_for_the_goal_of_who_asked_it() -> None:
+    one = supervised(
+        "{json: {about: sales}}",
+        "fetch: [{handoff: {to: report, query: Help}}, {json: {rows: 2}}], check: x, report: [x, y]",
+        contracts="[{from: fetch, to: report, mode: delegate}]",
+        pipeline=PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
+    )
+
+    assert problems(one) == []
+    assert [(started.agent, started.goal) for started in one.events(AgentStarted)] == [
+        ("fetch", "data"), ("report", "data"), ("check", "data"), ("report", "words"),
+    ]  # fmt: skip
 
 
 def test_step_names_the_step_before_it_also_across_goals() -> None:
