@@ -308,7 +308,7 @@ DENIALS = {
 
 @pytest.fixture(scope="module")
 def events() -> list[e.AnyEvent]:
-    """The events of a run, with what only other pipelines have: settings, goals, a log record, an effect."""
+    """The events of a run, with what only others have: settings, goals, a log record, an effect."""
     ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
     found: list[e.AnyEvent] = []
     for event in run(ready).events:

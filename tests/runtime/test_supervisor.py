@@ -84,7 +84,7 @@ def test_a_goal_that_is_none_of_the_supervisors_is_told_with_those_that_are() ->
 def test_a_delegate_works_for_the_goal_of_who_asked_it() -> None:
     one = supervised(
         "{json: {about: sales}}",
-        "fetch: [{handoff: {to: report, query: Help}}, {json: {rows: 2}}], check: x, report: [x, y]",
+        "fetch: [{handoff: {to: report, query: Q}}, {json: {rows: 2}}], check: x, report: [x, y]",
         contracts="[{from: fetch, to: report, mode: delegate}]",
         pipeline=PIPELINE.replace("{instructions: F.}", "{instructions: F., handoffs: [report]}"),
     )
