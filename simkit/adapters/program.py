@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +54,8 @@ class ProgramDriver:
         self._program: Program | None = None
         self._waiting: Request | None = None
         """The program's question for the next turn, which has not begun."""
+        self._given = 0
+        """The last turn that this process was given, by its number."""
         self._known: set[str] = set()
         """The sessions that have begun."""
 
@@ -102,18 +105,37 @@ class ProgramDriver:
         while True:
             asked, self._waiting = self._waiting or self._program.request(), None
             path = path_of(asked.http.url)
-            if asked.http.method == "POST" and path == NEXT:
+            is_post = asked.http.method == "POST"
+            if is_post and path != NEXT and not is_given:
+                raise self._out_of_turn(asked)
+            if is_post and path == NEXT:
                 if is_given:  # It had nothing to say, and wants to go on.
                     self._waiting = asked
                     return None
-                is_given = True
+                is_given, self._given = True, self._scribe.turn
                 asked.answer(turn_told(turn, self._scribe.turn, self._state_of(turn)))
-            elif asked.http.method == "POST" and path == REPLY:
+            elif is_post and path == REPLY:
                 return self._replied(asked)
             else:
                 asked.answer(self._decided(asked))
                 if self._gate.halted is not None:
+                    self._let_read()
                     raise self._gate.halted
+
+    def _out_of_turn(self, asked: Request) -> ReportInvalid:
+        """Returns what is wrong with a request between two turns, of which the program is told."""
+        over = self._given
+        why = f"turn {over} is over: its reply was told" if over else "no turn has begun"
+        what = f"POST {path_of(asked.http.url)}: {why}. A turn begins with POST {NEXT}."
+        asked.answer(refused(what))
+        self._let_read()
+        return ReportInvalid(what)
+
+    def _let_read(self) -> None:
+        """Waits until the program can have read what is wrong: it asks again, or has ended."""
+        assert self._program is not None
+        with suppress(ProgramFailed):
+            self._program.request(PATIENCE_S)
 
     def _decided(self, asked: Request) -> Any:
         """Returns what answers a request; where the run cannot go on, the gate knows why."""
@@ -138,14 +160,15 @@ class ProgramDriver:
             said = reply_in(asked.http)
         except ReportInvalid as problem:
             asked.answer(refused(str(problem)))
+            self._let_read()
             raise
         asked.answer(as_json(200, {}))
-        if not said.error:
+        failure, failed = said.failure(" ".join(self._app.program)), self._gate.last_failure
+        if failure is None:
             return said.reply
-        failed = self._gate.last_failure
-        if failed is not None:
+        if isinstance(failure, FunctionFailed) and failed is not None:
             raise ModelError(failed.message, failed.kind, failed.status)
-        raise FunctionFailed(f"`{' '.join(self._app.program)}` failed: {said.error}")
+        raise failure
 
     def _started(self) -> Program:
         app = self._app
@@ -164,13 +187,23 @@ class ProgramDriver:
         if self._program is not None:
             self._program.stop(by_itself=False)
             self._program = self._waiting = None
+            self._given = 0
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
-        """Ends the run; the program is told that there are no more turns."""
+        """Ends the run; what the program still says of the last turn is too late."""
+        if error is None and self._program is not None and self._waiting is None:
+            with suppress(ProgramFailed):
+                asked = self._program.request(PATIENCE_S)
+                if asked.http.method == "POST" and path_of(asked.http.url) != NEXT:
+                    late = self._out_of_turn(asked)
+                    error = e.ErrorFacts(late.type, str(late))
+                    self._leave()
+                else:
+                    self._waiting = asked
         self._gate.ended(error)
 
     def close(self) -> None:
-        """Ends the program, which may first end by itself."""
+        """Ends the program, which is told that there are no more turns, and may end by itself."""
         program, self._program = self._program, None
         if program is None:
             return

@@ -51,5 +51,5 @@ def opened(
         scribe, Attribution(app.agents), answers, models, lambda url: False, script.plan
     )
     use = ToolUse(scribe, gate, script.tools, tools)
-    reports = Reports(scribe, use, script.tools.scripts)
+    reports = Reports(scribe, use, script.tools.scripts, app.channels)
     return Reception(scribe, gate, use, reports)

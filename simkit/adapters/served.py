@@ -239,8 +239,9 @@ class ServedRun:
             error = e.ErrorFacts(fails.kind, fails.message, status=fails.status)
         self._failed = None
         said, self._reply = self._reply, None
-        if said is not None and said.error and error is None:
-            error = e.ErrorFacts("FunctionFailed", said.error)
+        failure = said.failure() if said is not None else None
+        if failure is not None and error is None:
+            error = e.ErrorFacts(failure.type, str(failure))
         elif said is not None and said.reply is not None:
             reply = said.reply
         # Who asks for no result carries its tools out itself, which was said.

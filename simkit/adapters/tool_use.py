@@ -70,13 +70,7 @@ class ToolUse:
         """
         self._gate.wait_turn()
         with self._gate.lock:
-            pending = [asked] if asked is not None else [*self._scribe.pending(tool)]
-            plain = canonical(self._received(tool, args, pending))
-            asked = asked or self._asked(tool, plain, pending)
-            if asked.is_answered:  # It is carried out again: each attempt has its own end.
-                asked = msgspec.structs.replace(asked, is_answered=False)
-            self.reached.add(tool)
-            self._scribe.tool_called(asked, plain)
+            asked, plain = self._begun(tool, args, asked)
             if self._tools.scripts(tool):
                 return self._scripted(asked, plain, returns)
         carried = _Carried(tool)
@@ -87,6 +81,27 @@ class ToolUse:
             self._failed(asked, problem)
             raise
         return self._observed(asked, result, carried)
+
+    def told(
+        self, tool: str, args: Mapping[str, Any], asked: Asked | None, result: Any, error: str
+    ) -> None:
+        """Writes down a call that was carried out elsewhere, whatever the scenario scripts."""
+        with self._gate.lock:
+            asked, _ = self._begun(tool, args, asked)
+            self._scribe.tool_answered(asked, canonical(result), error)
+
+    def _begun(
+        self, tool: str, args: Mapping[str, Any], asked: Asked | None
+    ) -> tuple[Asked, JsonValue]:
+        """Writes down that a tool is carried out; returns the call, and what it was given."""
+        pending = [asked] if asked is not None else [*self._scribe.pending(tool)]
+        plain = canonical(self._received(tool, args, pending))
+        asked = asked or self._asked(tool, plain, pending)
+        if asked.is_answered:  # It is carried out again: each attempt has its own end.
+            asked = msgspec.structs.replace(asked, is_answered=False)
+        self.reached.add(tool)
+        self._scribe.tool_called(asked, plain)
+        return asked, plain
 
     def stand_in(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any

@@ -32,9 +32,11 @@ def tell(kind, **body):
     return post(f"/simkit/{kind}", body)
 
 
-def ask(agent, *texts):
-    said = [{"role": "user", "content": text} for text in texts]
-    answer = post(f"/agents/{agent}/v1/chat/completions", {"model": "m", "messages": said})
+def ask(agent, *texts, tools=()):
+    body = {"model": "m", "messages": [{"role": "user", "content": text} for text in texts]}
+    if tools:
+        body["tools"] = [{"type": "function", "function": {"name": name}} for name in tools]
+    answer = post(f"/agents/{agent}/v1/chat/completions", body)
     return answer["choices"][0]["message"]
 
 
@@ -244,6 +246,258 @@ def test_a_program_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     )
 
     assert found(outcome) == []
+
+
+CLERK = 'tell("started", agent="clerk"); '
+MISTAKES = {
+    "no JSON": (
+        'send("/simkit/state", b"{oops")',
+        "POST /simkit/state: the body is no JSON: JSON is malformed: object keys must be strings "
+        "(byte 1). Its keys: update, agent.",
+    ),
+    "deep JSON": (
+        'send("/simkit/state", b"[" * 100_000)',
+        "POST /simkit/state: the body is no JSON: ",
+    ),
+    "no object": (
+        'post("/simkit/state", ["orders"])',
+        'POST /simkit/state: the body is ["orders"], and must be an object. '
+        "Its keys: update, agent.",
+    ),
+    "a key that is missing": (
+        'tell("handoff", to="boss")',
+        "POST /simkit/handoff: Object missing required field `from`. "
+        "Its keys: from, to, payload, type, query, refused.",
+    ),
+    "a key that is unknown": (
+        'tell("started", agent="clerk", gaol="sell")',
+        "POST /simkit/started: unknown key `gaol`. Did you mean `goal`? "
+        "Its keys: agent, input, goal.",
+    ),
+    "a value of another type": (
+        'tell("started", agent="clerk", goal=7)',
+        "POST /simkit/started: `goal` is 7. Expected `str`, got `int`. "
+        "Its keys: agent, input, goal.",
+    ),
+    "an empty name": (
+        'tell("tool", tool="")',
+        'POST /simkit/tool: `tool` is "". Expected `str` of length >= 1. '
+        "Its keys: tool, args, call_id.",
+    ),
+    "a channel that is not declared": (
+        'tell("state", update={"ordres": [1]})',
+        "POST /simkit/state: `update`: the pipeline's file declares no channel 'ordres'. "
+        "Did you mean `orders`? Channels: orders, count.",
+    ),
+    "a value that a channel cannot take": (
+        'tell("state", update={"count": "one"})',
+        "POST /simkit/state: `update.count`: reducer `add` takes a number, not 'one'",
+    ),
+    "the state of an agent that did not work": (
+        CLERK + 'tell("state", agent="clark", update={"count": 1})',
+        "POST /simkit/state: `agent`: 'clark' was not at work in this turn. "
+        "Did you mean `clerk`? Those that were: clerk.",
+    ),
+    "the end of an agent that has not begun": (
+        'tell("finished", agent="clerk")',
+        "POST /simkit/finished: `agent`: 'clerk' is not at work in this turn. At work: none.",
+    ),
+    "a second end": (
+        CLERK + 'tell("finished", agent="clerk"); tell("finished", agent="clerk")',
+        "POST /simkit/finished: `agent`: 'clerk' is not at work in this turn. At work: none.",
+    ),
+    "the end of another agent": (
+        CLERK + 'tell("finished", agent="clark")',
+        "POST /simkit/finished: `agent`: 'clark' is not at work in this turn. "
+        "Did you mean `clerk`? At work: clerk.",
+    ),
+    "a handoff from nobody": (
+        CLERK + 'tell("handoff", **{"from": "clark", "to": "boss"})',
+        "POST /simkit/handoff: `from`: 'clark' was not at work in this turn. "
+        "Did you mean `clerk`? Those that were: clerk.",
+    ),
+    "a call that no model made": (
+        'tell("tool", tool="find", call_id="call_9")',
+        "POST /simkit/tool: `call_id`: no model has asked for a tool under 'call_9'. "
+        "Leave it out where the program calls the tool by itself.",
+    ),
+    "another tool than was asked for": (
+        'call = ask("clerk", "hi", tools=["find"])["tool_calls"][0]; '
+        'tell("tool_result", tool="fnd", call_id=call["id"], result=1)',
+        "POST /simkit/tool_result: `tool`: under 'call_000000000000000000000001' a model "
+        "asked for 'find', not for 'fnd'",
+    ),
+    "a result and an error": (
+        'tell("tool_result", tool="find", result=1, error="gone")',
+        "POST /simkit/tool_result: a tool has either a `result` or an `error`, and this one has "
+        "both",
+    ),
+    "a reply and an error": (
+        'tell("reply", reply=1, error="gone")',
+        "POST /simkit/reply: a turn ends with a `reply` or an `error`, and this one has both",
+    ),
+    "an error without a type": (
+        'tell("reply", error={"message": "gone"})',
+        'POST /simkit/reply: `error` is {"message":"gone"}. ',
+    ),
+    "another method": (
+        'urllib.request.urlopen(os.environ["SIMKIT_URL"] + "/simkit/state")',
+        "GET /simkit/state is nothing that a program can tell. Did you mean POST /simkit/state?",
+    ),
+    "a report after the reply": (
+        'tell("reply", reply="ok"); tell("state", update={"count": 1})',
+        "POST /simkit/state: turn 1 is over: its reply was told. "
+        "A turn begins with POST /simkit/next.",
+    ),
+    "a second reply": (
+        'tell("reply", reply="ok"); tell("reply", reply="no")',
+        "POST /simkit/reply: turn 1 is over: its reply was told. "
+        "A turn begins with POST /simkit/next.",
+    ),
+    "a model call after the reply": (
+        'tell("reply", reply="ok"); ask("clerk", "hi")',
+        "POST /agents/clerk/v1/chat/completions: turn 1 is over: its reply was told. "
+        "A turn begins with POST /simkit/next.",
+    ),
+}
+"""What a program says wrongly, and what it and the user are told."""
+
+
+def mistaken(program: str, more_turns: str = "") -> tuple[list[str], str]:
+    """Returns what is found of a program's mistake, and what the program was told."""
+    outcome = run(
+        SEND + dedent(program),
+        f"- {{user: hi, replies: {{clerk: {{calls: [{{find: {{}}}}]}}}}}}{more_turns}",
+        "channels: {orders: {reducer: append, scope: turn}, count: {reducer: add}}\n",
+    )
+    what = [one.partition("\n")[0] for one in found(outcome) if "ReportInvalid" in one]
+    return what, Path("told").read_text()
+
+
+SEND = """
+def send(path, data):
+    headers = {"content-type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(os.environ["SIMKIT_URL"] + path, data, headers))
+
+"""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("more_turns", ["", "\n- {user: bye}"], ids=["last turn", "not the last"])
+def test_a_mistake_in_a_report_is_answered_and_found_once(mistake: str, more_turns: str) -> None:
+    code, says = MISTAKES[mistake]
+
+    what, told = mistaken(
+        f"""
+        for turn in turns():
+            try:
+                {code}
+            except urllib.error.HTTPError as problem:
+                print(problem.code, json.load(problem)["error"]["message"], file=open("told", "w"))
+                sys.exit(1)
+        """,
+        more_turns,
+    )
+
+    assert told.startswith(f"400 simkit: {says}")
+    assert len(what) == 1
+    assert says in what[0]
+
+
+def test_a_report_before_the_first_turn_is_out_of_order() -> None:
+    what, told = mistaken(
+        """
+        try:
+            tell("started", agent="clerk")
+        except urllib.error.HTTPError as problem:
+            print(json.load(problem)["error"]["message"], file=open("told", "w"))
+        """
+    )
+
+    says = "POST /simkit/started: no turn has begun. A turn begins with POST /simkit/next."
+    assert told == f"simkit: {says}\n"
+    assert says in what[0]
+
+
+def test_a_program_that_goes_on_after_a_mistake_is_stopped() -> None:
+    what, _ = mistaken(
+        """
+        open("told", "w").close()
+        for turn in turns():
+            try:
+                tell("state", updates={})
+            except urllib.error.HTTPError:
+                tell("reply", reply="as if nothing were")
+                open("told", "w").write("answered")
+        """
+    )
+
+    assert len(what) == 1
+    assert Path("told").read_text() == ""
+
+
+def test_what_a_program_says_that_its_tool_returned_is_written_down_whatever_is_scripted() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            ask("clerk", turn["user"])
+            tell("tool_result", tool="find", args={}, result="its own")
+        """,
+        """
+        - user: hi
+          replies: {clerk: ok}
+          tool_results: {find: scripted}
+          expect: {tool_calls: [{tool: find, result: its own}]}
+        """,
+    )
+
+    assert found(outcome) == [
+        "tool 'find' was called in turn 1 and did not ask for the result that the scenario has: "
+        "what it returned is its own."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "claim"),
+    [
+        ('"gone"', "{type: FunctionFailed, message: {$ends: 'failed: gone'}}"),
+        ('{"type": "OutOfStock", "message": "gone"}', "{type: OutOfStock, message: gone}"),
+        ('{"type": "OutOfStock"}', "OutOfStock"),
+    ],
+)
+def test_a_turn_ends_with_the_error_that_the_program_says(error: str, claim: str) -> None:
+    outcome = run(
+        f"""
+        for turn in turns():
+            tell("reply", error={error})
+        """,
+        f"- {{user: hi, expect: {{error: {claim}}}}}",
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_run_works_for_the_goal_that_the_program_says() -> None:
+    scenario = """
+        - user: hi
+          replies: {clerk: [one, two]}
+          expect: {runs: {"clerk[0]": {goal: sell}, "clerk[1]": {goal: GOAL}}}
+        """
+    program = """
+        for turn in turns():
+            for goal in ("sell", "send"):
+                tell("started", agent="clerk", goal=goal)
+                ask("clerk", goal)
+                tell("finished", agent="clerk")
+        """
+
+    assert found(run(program, scenario.replace("GOAL", "send"))) == []
+    assert found(run(program, scenario.replace("GOAL", "sell"))) == [
+        "runs.clerk[1].goal does not match"
+    ]
+    assert "is not observable by driver 'program', which does not see for which goal" in "".join(
+        found(run(program.replace(", goal=goal)", ")"), scenario.replace("GOAL", "send")))
+    )
 
 
 def test_a_report_that_nobody_reads_ends_the_turn_and_says_what_is_known() -> None:

@@ -77,6 +77,11 @@ class ScriptMismatch:
                 "`{returns: [...]}`."
             )
             path = (*path, left.answers[0])
+        elif any(one.tool == tool for one in turn.tools):
+            what = (
+                f"tool {tool!r} was called in turn {number} and did not ask for the result that "
+                "the scenario has: what it returned is its own."
+            )
         else:
             called = (one for before in view.turns for one in before.tools)
             meant = meant_tool(tool, view.calls.values(), called)
