@@ -135,7 +135,7 @@ class ProgramDriver:
         """Waits until the program can have read what is wrong: it asks again, or has ended."""
         assert self._program is not None
         with suppress(ProgramFailed):
-            self._program.request(PATIENCE_S)
+            self._program.request(PATIENCE_S).answer(refused("the turn has ended"))
 
     def _decided(self, asked: Request) -> Any:
         """Returns what answers a request; where the run cannot go on, the gate knows why."""

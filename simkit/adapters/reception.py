@@ -34,8 +34,9 @@ def opened(
 ) -> Reception:  # fmt: skip
     """Returns what hears a program, with the run begun.
 
-    ``gives`` says whether sessions have what the scenario gives them as their state. Recorded traffic answers, as ``models``, agents that
-    a turn has no lines for, and, as ``tools``, their tools.
+    ``gives`` says whether sessions have what the scenario gives them as their state. Recorded
+    traffic answers, as ``models``, agents that a turn has no lines for, and, as ``tools``, their
+    tools.
     """
     scribe = Scribe(sink, clock, counter_named(facts.tokens), script.limits)
     scribe.handoff_tools = handoff_tools_of(app)

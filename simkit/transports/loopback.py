@@ -53,8 +53,10 @@ class Loopback:
         self._connections.add(task)
         try:
             await _Connection(self._decided, reader, writer).run()
-        except (OSError, h11.ProtocolError, asyncio.CancelledError):
-            pass  # The client has gone, or everything is over.
+        except asyncio.CancelledError:
+            writer.transport.abort()  # All is over: nobody reads what is not sent yet.
+        except (OSError, h11.ProtocolError):
+            pass  # The client has gone.
         finally:
             self._connections.discard(task)
             writer.close()
