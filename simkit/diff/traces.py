@@ -208,7 +208,10 @@ def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any
     for event in updates:
         for name, raw in event.update.items() if not event.state else ():
             delta = plain(view.resolved(raw))
-            is_many = isinstance(delta, list) and _grows(view, name)
+            grows = _grows(view, name)
+            if delta is None and grows:
+                continue  # It is skipped: as if nothing were written.
+            is_many = isinstance(delta, list) and grows
             found.setdefault(name, []).extend(delta if is_many else [delta])
     return found
 

@@ -202,3 +202,19 @@ def test_the_cost_of_a_diff_grows_with_the_conversation_and_not_with_its_square(
         return sum(entry.callcount for entry in profile.getstats())
 
     assert calls(400) < 2.4 * calls(200)
+
+
+def test_nothing_that_is_appended_is_as_if_nobody_had_written() -> None:
+    pipeline = """
+channels: {notes: {reducer: append, scope: session}, last: {scope: session}}
+agents: {a: {instructions: Say., handoffs: [], writes: {WRITES}}}
+flow: {handoffs: {start: a}}
+"""
+    turns = "turns: [{user: Hello, replies: {a: {json: {}}}}]"
+    nothing, null, value = (
+        pipeline.replace("WRITES", writes)
+        for writes in ("", 'notes: "${run.output.note}"', 'notes: "${run.output}"')
+    )
+
+    assert diff((nothing, turns), (null, turns)).turns == ()
+    assert diff((nothing, turns), (value, turns)).turns != ()

@@ -15,6 +15,11 @@ from tests.twins import ROOT, claims_in, lacks, on_twin, reason_left_out, scenar
 VACUOUS = "RUN-03"
 ROWS = {
     "scenarios/agent_engine/engine_linear.pipeline.yaml": "2",
+    "scenarios/agent_engine/engine_accumulation.pipeline.yaml": "2",
+    "scenarios/agent_engine/engine_decision.pipeline.yaml": "2",
+    "scenarios/agent_engine/engine_gather.pipeline.yaml": "2",
+    "scenarios/agent_engine/engine_memory.pipeline.yaml": "2",
+    "scenarios/agent_engine/engine_refinement.pipeline.yaml": "2",
     "scenarios/agent_engine/engine_tools.pipeline.yaml": "2",
     "scenarios/fitness_coach/langgraph.pipeline.yaml": "1",
     "scenarios/research_assistant/assistant.pipeline.yaml": "4",

@@ -60,17 +60,24 @@ def _item(value: Mapping[str, Any]) -> Item:
     return Item(**value)  # type: ignore[typeddict-item]
 
 
-def recall(tiers: Mapping[Tier, Sequence[Item]], *, tags: Sequence[str] = (), tokens: int) -> str:
-    """Returns the newest items that have one of the tags, by their tiers, as many as fit."""
+def recall(
+    tiers: Mapping[Tier, Sequence[Item]], *, tags: Sequence[str] = (), tokens: int | None = None
+) -> str:
+    """Returns the newest items that have one of the tags, as many as fit, each below its tier."""
     shown: dict[Tier, list[str]] = {tier: [] for tier in tiers}
+    used = 0
     for tier, item in _newest_first(tiers):
         if tags and not set(tags) & set(item.get("tags", ())):
             continue
-        tokens -= tokens_of(item["text"])
-        if tokens < 0:
+        used += tokens_of(item["text"])
+        if tokens is not None and used > tokens:
             break
         shown[tier].append(f"- {item['text']}")
-    return "\n".join("\n".join([f"{tier}:", *lines]) for tier, lines in shown.items() if lines)
+    found = {tier: lines for tier, lines in shown.items() if lines}
+    headed = len(tiers) > 1
+    return "\n".join(
+        "\n".join([f"{tier}:", *lines] if headed else lines) for tier, lines in found.items()
+    )
 
 
 def _newest_first(tiers: Mapping[Tier, Sequence[Item]]) -> Iterator[tuple[Tier, Item]]:

@@ -19,8 +19,9 @@ def upstream_text(stages: Sequence[StageRecord]) -> str:
 
 
 def prompt(
-    instructions: str, given: Any, *, recall: str = "", upstream: Sequence[StageRecord] = ()
+    instructions: str, given: Any = None, *, recall: str = "", upstream: Sequence[StageRecord] = ()
 ) -> list[AnyMessage]:
     """Returns the messages, in order: what the agent is, what it knows, and what it is given."""
     told = (instructions, recall, upstream_text(upstream))
-    return [*(SystemMessage(text) for text in told if text), HumanMessage(compact(given))]
+    said: list[AnyMessage] = [SystemMessage(text) for text in told if text]
+    return said if given is None else [*said, HumanMessage(compact(given))]
