@@ -62,6 +62,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "History": "Options of history",
     "FilterSpec": "Filter with options",
     "AgentFilter": "Filter by agent",
+    "OlderThan": "Filter by age",
     "Window": "Window",
     "PreviousAgents": "Options of previous_agents",
     "Shared": "Options of shared",

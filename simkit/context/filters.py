@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
+from simkit.matching import compile_matcher
 from simkit.messages import HANDOFF_PREFIX, Message
-from simkit.pipeline.recipe import Filter, FilterSpec
+from simkit.pipeline.recipe import AgentFilter, Filter, OlderThan
 
 Filtered: TypeAlias = Message | None
 """The message, an edited one, or None if it is dropped."""
@@ -52,14 +53,35 @@ _NAMED: Final[dict[str, FilterFunction]] = {
 
 
 def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
-    """Returns a filter's name and function; a ``module:function`` is not one of these."""
-    if isinstance(spec, FilterSpec):
-        return "agents", _by_agent(spec)
-    return spec, _NAMED[spec]
+    """Returns a filter's name and function.
+
+    A ``module:function`` and ``older_than`` look at a whole history, and are none of these.
+    """
+    if isinstance(spec, str):
+        return spec, _NAMED[spec]
+    if spec.agents is not None:
+        return "agents", _by_agent(spec.agents)
+    return "drop", _by_matcher(spec.drop)
 
 
-def _by_agent(spec: FilterSpec) -> FilterFunction:
-    only, unwanted = spec.agents.only, spec.agents.not_ or ()
+def of_older(options: OlderThan) -> list[tuple[str, FilterFunction]]:
+    """Returns what is done to what is older: without filters of its own, all of it is dropped."""
+    if options.filters is None:
+        return [("older_than", lambda _message, _committed: None)]
+    return [filter_named(one) for one in options.filters]
+
+
+def _by_matcher(source: Any) -> FilterFunction:
+    matcher = compile_matcher(source)
+
+    def drop(message: Message, _committed: Container[str]) -> Filtered:
+        return None if matcher.holds(message) else message
+
+    return drop
+
+
+def _by_agent(options: AgentFilter) -> FilterFunction:
+    only, unwanted = options.only, options.not_ or ()
 
     def agents(message: Message, _committed: Container[str]) -> Filtered:
         if message.agent is None and message.role != "assistant":

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from simkit.context.filters import FilterFunction, filter_named
+from simkit.context.filters import FilterFunction, filter_named, of_older
 from simkit.context.tokens import Counter, tokens_of
 from simkit.errors import FunctionFailed
 from simkit.events import Cut, Shown
 from simkit.messages import Message
-from simkit.pipeline.recipe import Filter, History, Window
+from simkit.pipeline.recipe import Filter, FilterSpec, History, Span, Window
 
 Entries: TypeAlias = list[tuple[Message, int]]
 """Messages with their tokens."""
@@ -103,14 +103,19 @@ class HistoryReader:
     ) -> None:
         """``before`` are filters that travel with a handoff's contract; they come first."""
         self._filters: list[Named] = []
-        self._later: list[tuple[str, Callable[..., Any], list[Named]]] = []
+        self._later: list[tuple[_OfAll, list[Named]]] = []
         following = self._filters
         for spec in [*before, *options.filters]:
+            of_all: _OfAll | None = None
             if isinstance(spec, str) and ":" in spec:
-                following = []
-                self._later.append((spec, function(spec), following))
-            else:
+                of_all = _UsersFilter(spec, function(spec))
+            elif isinstance(spec, FilterSpec) and spec.older_than is not None:
+                of_all = _AgeFilter(spec.older_than, of_older(spec.older_than))
+            if of_all is None:
                 following.append(filter_named(spec))
+            else:
+                following = []
+                self._later.append((of_all, following))
         self._section, self._window, self._count = section, options.window, count
         self._summarises = options.summary is not None
 
@@ -139,8 +144,15 @@ class HistoryReader:
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
         tail = self._taken(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
-        for name, function, filters in self._later:
-            tail = _filtered_by_user(function, name, tail, tail_cuts, self._count)
+        for of_all, filters in self._later:
+            if isinstance(of_all, _UsersFilter):
+                tail = _filtered_by_user(of_all, tail, tail_cuts, self._count)
+            else:
+                place = _newest(of_all.span, Stream("", None), tail)
+                older = self._filtered(
+                    of_all.filters, tail[:place], committed, sizes, [], tail_cuts
+                )
+                tail = [*older, *tail[place:]]
             numbers = []
             tail = self._filtered(filters, tail, committed, sizes, numbers, tail_cuts)
         lo = self._start(stream, tail)
@@ -205,18 +217,39 @@ class HistoryReader:
 
     def _start(self, stream: Stream, tail: Entries) -> int:
         """The place in settled + tail at which the window begins."""
-        window = self._window
-        size = len(stream.messages) + len(tail)
-        if window is None:
-            return size if self._summarises else 0
-        lo = 0
-        if window.messages:
-            lo = max(lo, size - window.messages)
-        if window.rounds:
-            lo = max(lo, _round_start(stream, tail, window.rounds))
-        if window.tokens:
-            lo = max(lo, _token_start(stream, tail, window))
-        return lo
+        if self._window is None:
+            return len(stream.messages) + len(tail) if self._summarises else 0
+        return _newest(self._window, stream, tail)
+
+
+class _UsersFilter(NamedTuple):
+    """A function of the user's, which gets the whole history."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+class _AgeFilter(NamedTuple):
+    """What is done to what stands before the newest part; how far that goes changes each turn."""
+
+    span: Span
+    filters: list[Named]
+
+
+_OfAll: TypeAlias = _UsersFilter | _AgeFilter
+
+
+def _newest(span: Span | Window, stream: Stream, tail: Entries) -> int:
+    """The place in settled + tail at which the newest part begins."""
+    size = len(stream.messages) + len(tail)
+    lo = 0
+    if span.messages:
+        lo = max(lo, size - span.messages)
+    if span.rounds:
+        lo = max(lo, _round_start(stream, tail, span.rounds))
+    if span.tokens:
+        lo = max(lo, _token_start(stream, tail, span.tokens))
+    return lo
 
 
 def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
@@ -228,8 +261,7 @@ def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
     return stream.rounds[-missing] if missing <= len(stream.rounds) else 0
 
 
-def _token_start(stream: Stream, tail: Entries, window: Window) -> int:
-    budget = window.tokens or 0
+def _token_start(stream: Stream, tail: Entries, budget: int) -> int:
     size = len(stream.messages)
     used = 0
     for place in range(len(tail) - 1, -1, -1):
@@ -240,9 +272,10 @@ def _token_start(stream: Stream, tail: Entries, window: Window) -> int:
 
 
 def _filtered_by_user(
-    function: Callable[..., Any], name: str, tail: Entries, cuts: list[Cut], count: Counter
+    users: _UsersFilter, tail: Entries, cuts: list[Cut], count: Counter
 ) -> Entries:
     """Applies the user's filter: a function of the list of messages that returns those to keep."""
+    name, function = users
     given = [message for message, _ in tail]
     returned = _kept_by_user(function(list(given)), name, given)
     after: Entries = []

@@ -20,7 +20,7 @@ from simkit.pipeline.model import (
     SupervisorFlow,
 )
 from simkit.pipeline.models import DEFAULT
-from simkit.pipeline.recipe import RESERVED, AgentFilter, FilterSpec, Item, Recall, Recipe
+from simkit.pipeline.recipe import RESERVED, FilterSpec, Item, OlderThan, Recall, Recipe
 from simkit.pipeline.root_names import (
     HANDOFF_FIELDS,
     check_references,
@@ -281,11 +281,26 @@ class _Check:
 
     def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
         for place, one in enumerate(filters):
-            if isinstance(one, FilterSpec):
-                options: AgentFilter = one.agents
+            if isinstance(one, str):
+                continue
+            if one.agents is not None:
                 path = (*at, place, "agents")
-                self.all_known((*path, "only"), "agent", options.only, self.agents)
-                self.all_known((*path, "not"), "agent", options.not_, self.agents)
+                self.all_known((*path, "only"), "agent", one.agents.only, self.agents)
+                self.all_known((*path, "not"), "agent", one.agents.not_, self.agents)
+            if one.older_than is not None:
+                self._older_than((*at, place, "older_than"), one.older_than)
+
+    def _older_than(self, at: SourcePath, options: OlderThan) -> None:
+        """Refuses an age that nothing could have, or that is of no consequence."""
+        if not (options.rounds or options.messages or options.tokens):
+            raise self.document.error(
+                at,
+                "`older_than` says no age",
+                advice="Say how much is newer: `rounds: 2`, `messages: 10` or `tokens: 2000`.",
+            )
+        if options.filters == ():
+            raise self.document.error((*at, "filters"), "no filter is named: nothing is dropped")
+        self._filters((*at, "filters"), options.filters or ())
 
     # Contracts
 

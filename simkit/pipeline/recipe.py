@@ -18,6 +18,7 @@ from simkit.matching import kinds
 from simkit.shape import (
     AS_MATCHER,
     FUNCTION_SCHEMA,
+    Choice,
     Count,
     Flag,
     FunctionName,
@@ -28,6 +29,7 @@ from simkit.shape import (
     Written,
     is_function_name,
     matcher_of,
+    one_key,
     refuse,
 )
 
@@ -38,6 +40,7 @@ RESERVED: Final = (
 """Claims on a context that are no sections; so no section may have these names."""
 
 FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
+FILTERS_WITH_OPTIONS: Final = ("agents", "drop", "older_than")
 
 
 class Section(Written):
@@ -76,20 +79,57 @@ class AgentFilter(Written):
     """Messages of these agents are dropped."""
 
 
-class FilterSpec(Written):
-    """A filter with options."""
+class Span(Written):
+    """The newest part of a history, by the largest of what is given."""
+
+    rounds: Positive | None = None
+    """Rounds; one starts at a user message."""
+    messages: Positive | None = None
+    """Messages."""
+    tokens: Positive | None = None
+    """Tokens, by the pipeline's counter."""
+
+
+def _not_of_all(value: Any) -> Any:
+    """Refuses filters that cannot be asked about one message."""
+    for one in value if isinstance(value, (list, tuple)) else ():
+        if isinstance(one, str) and is_function_name(one):
+            raise refuse(
+                f"`{one}` gets a whole history, so that it cannot stand here",
+                advice="It may look at `message.turn` itself: write it beside `older_than`.",
+            )
+        if isinstance(one, dict) and "older_than" in one:
+            raise refuse("`older_than` cannot stand within `older_than`")
+    return value
+
+
+class OlderThan(Span):
+    """What stands before the newest part of a history, and what is filtered of it."""
+
+    filters: Annotated[tuple[Filter, ...] | None, BeforeValidator(_not_of_all)] = None
+    """Applied in order to what is older; without them, all of it is dropped."""
+
+
+class FilterSpec(Choice):
+    """A filter with options: exactly one of these."""
 
     noun: ClassVar[str] = "filter"
-    agents: AgentFilter
+    agents: AgentFilter | None = None
     """By the agent that said a message."""
+    drop: Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER] = None
+    """Messages that match, as in claims, are dropped."""
+    older_than: OlderThan | None = None
+    """Only messages before the newest part are filtered, or dropped."""
 
 
 def _filter(value: Any) -> Any:
     if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
         raise refuse(
-            f"unknown filter `{value}`", known=(*FILTERS, "agents"), word=value,
+            f"unknown filter `{value}`", known=(*FILTERS, *FILTERS_WITH_OPTIONS), word=value,
             advice="A filter of your own is written `module:function`.",
         )  # fmt: skip
+    if isinstance(value, dict):
+        one_key(value, "filter", FILTERS_WITH_OPTIONS)
     return value
 
 
@@ -101,6 +141,10 @@ Filter = Annotated[
     Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
     BeforeValidator(_filter),
 ]
+
+
+OlderThan.model_rebuild()
+FilterSpec.model_rebuild()
 
 
 class Window(Written):

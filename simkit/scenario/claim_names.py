@@ -11,7 +11,7 @@ from simkit.lint_catalogue import LINTS
 from simkit.matching.kinds import check_kind
 from simkit.messages import HANDOFF_PREFIX
 from simkit.paths import head_of
-from simkit.pipeline.recipe import FILTERS
+from simkit.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS
 from simkit.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
 from simkit.scenario.claims import CONTEXT_CLAIMS, ContextClaims, Expect, RunClaims
 from simkit.scenario.known import Known
@@ -280,7 +280,7 @@ class ClaimNames:
 def filters_of(known: Known) -> Sequence[str]:
     """Returns what may have dropped something from a history."""
     own = known.filters
-    return own if own is ANYTHING else (*FILTERS, "agents", "window", *own)
+    return own if own is ANYTHING else (*FILTERS, *FILTERS_WITH_OPTIONS, "window", *own)
 
 
 def _words_in(value: Any) -> Iterator[str]:

@@ -132,6 +132,35 @@ FILTERED = {
         ["user: One", "user: Two", "assistant/b: Second."],
         [(ALL[k], "message", "agents") for k in (1, 2, 3, 4, 5, 6, 8, 10)],
     ),
+    "[{drop: {agent: router}}, {drop: {content: {$regex: Looking}}}]": (
+        ["user: One", *ALL[3:8], "assistant/b: Second."],
+        [(ALL[k], "message", "drop") for k in (1, 2, 8, 10)],
+    ),
+    "[{older_than: {rounds: 1}}]": (ALL[7:], [(one, "message", "older_than") for one in ALL[:7]]),
+    "[{older_than: {messages: 6, filters: [tool_messages, tool_calls]}}]": (
+        ["user: One", ALL[1], "assistant/a: Looking.", *ALL[5:]],
+        [
+            (ALL[2], "tool_calls", "tool_calls"),
+            (ALL[3], "message", "tool_messages"),
+            (ALL[4], "tool_calls", "tool_calls"),
+            (ALL[4], "message", "tool_calls"),
+        ],
+    ),
+    # What is old is told of what the filters before it have left.
+    "[{agents: {only: [b]}}, {older_than: {messages: 2, filters: [{drop: {user: One}}]}}]": (
+        ["user: Two", "assistant/b: Second."],
+        [
+            ("user: One", "message", "drop"),
+            *((ALL[k], "message", "agents") for k in (1, 2, 3, 4, 5, 6, 8, 10)),
+        ],
+    ),
+    "[{older_than: {tokens: 8}}, intermediate_ai]": (
+        ["assistant/b: Second."],
+        [
+            *((one, "message", "older_than") for one in ALL[:8]),
+            (ALL[8], "message", "intermediate_ai"), (ALL[10], "message", "intermediate_ai"),
+        ],
+    ),
     "[{agents: {not: [router, a]}}]": (
         ["user: One", "user: Two", "assistant/b: Second."],
         [(ALL[k], "message", "agents") for k in (1, 2, 3, 4, 5, 6, 8, 10)],

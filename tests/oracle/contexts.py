@@ -238,12 +238,11 @@ class Contexts:
         dropped: list[Any] = []
         pairs = [(m, m) for m in whole]
         for one_filter in [*before, *options.get("filters", [])]:
-            pairs = list(self.filtered(one_filter, pairs, dropped))
-        empty = [m for m, shown in pairs if m is not shown and not (shown.calls or shown.content)]
-        dropped += [
-            (m, "message", next(by for n, _, by in reversed(dropped) if n is m)) for m in empty
-        ]
-        pairs = [pair for pair in pairs if pair[0] not in empty]
+            if "older_than" in one_filter:
+                pairs = self.aged(one_filter["older_than"], _filled(pairs, dropped), dropped)
+            else:
+                pairs = list(self.filtered(one_filter, pairs, dropped))
+        pairs = _filled(pairs, dropped)
         kept = _window(options.get("window", {}), pairs)
         dropped += [(m, "message", "window") for m, _ in pairs[: len(pairs) - len(kept)]]
         dropped.sort(key=lambda entry: entry[0].number)
@@ -279,11 +278,24 @@ class Contexts:
         """The conversation as it is."""
         return list(self.state()[self.conversation])
 
+    def aged(
+        self, age: Mapping[str, Any], pairs: list[tuple[Said, Said]], dropped: list[Any]
+    ) -> list[tuple[Said, Said]]:
+        """Returns a history of which only what a window would leave out is filtered."""
+        newer = _window({key: age[key] for key in age if key != "filters"}, pairs)
+        older = pairs[: len(pairs) - len(newer)]
+        if "filters" not in age:
+            dropped += [(message, "message", "older_than") for message, _ in older]
+            return newer
+        for one_filter in age["filters"]:
+            older = list(self.filtered(one_filter, older, dropped))
+        return [*_filled(older, dropped), *newer]
+
     def filtered(
         self, one_filter: Any, pairs: list[tuple[Said, Said]], dropped: list[Any]
     ) -> Iterable[tuple[Said, Said]]:
         """Yields what one filter leaves of a history: the message, and what is shown of it."""
-        by = one_filter if isinstance(one_filter, str) else "agents"
+        by = one_filter if isinstance(one_filter, str) else next(iter(one_filter))
         for message, shown in pairs:
             left: Said | None = shown
             if (by == "tool_messages" and shown.role == "tool") or (
@@ -297,6 +309,9 @@ class Contexts:
                     left = Said(shown.role, shown.content, shown.agent, calls)
             elif by == "intermediate_ai":
                 if shown.role == "assistant" and message not in self.committed:
+                    left = None
+            elif by == "drop":
+                if all(getattr(shown, key) == value for key, value in one_filter["drop"].items()):
                     left = None
             elif by == "agents" and shown.role != "user":
                 rule = one_filter["agents"]
@@ -343,6 +358,13 @@ def _section(entry: Any) -> tuple[str, Mapping[str, Any]]:
 def _fields(fields: Mapping[str, str], value: Any) -> dict[str, Any]:
     found = {label: at(value, path) for label, path in fields.items()}
     return {label: item for label, item in found.items() if item not in (NOT_THERE, None)}
+
+
+def _filled(pairs: list[tuple[Said, Said]], dropped: list[Any]) -> list[tuple[Said, Said]]:
+    """Returns a history without the messages of which filters have left nothing."""
+    empty = [m for m, shown in pairs if m is not shown and not (shown.calls or shown.content)]
+    dropped += [(m, "message", next(by for n, _, by in reversed(dropped) if n is m)) for m in empty]
+    return [pair for pair in pairs if pair[0] not in empty]
 
 
 def _window(window: Mapping[str, int], pairs: list[tuple[Said, Said]]) -> list[tuple[Said, Said]]:

@@ -10,6 +10,12 @@ FILTERS: list[Any] = [
     {"agents": {"only": ["ada", "ben"]}}, {"agents": {"not": ["ben"]}},
     {"agents": {"not": ["ada"]}},
 ]  # fmt: skip
+MATCHING: list[Any] = [
+    {"drop": {"role": "tool"}}, {"drop": {"role": "assistant", "agent": "ben"}},
+    {"older_than": {"rounds": 1}}, {"older_than": {"messages": 3}},
+    {"older_than": {"rounds": 1, "filters": ["tool_calls", {"drop": {"role": "tool"}}]}},
+    {"older_than": {"messages": 2, "filters": [{"agents": {"not": ["ben"]}}, "intermediate_ai"]}},
+]  # fmt: skip
 CHANNELS: dict[str, dict[str, Any]] = {
     "last": {"reducer": "replace"},
     "words": {"reducer": "append"},
@@ -156,6 +162,12 @@ class Recipes:
                 options["from"] = "log"
             if self.chance(0.7):
                 options["filters"] = self.random.sample(FILTERS, self.random.randint(1, 3))
+            # Drawn beside: all else that is drawn stays what it is.
+            beside = random.Random(repr(self.random.getstate()))
+            if beside.random() < 0.3:
+                filters = list(options.get("filters", []))
+                filters.insert(beside.randint(0, len(filters)), beside.choice(MATCHING))
+                options["filters"] = filters
             if self.chance(0.8 if self.summarises else 0.4):
                 unit = self.random.choice(["rounds", "messages", "tokens"])
                 size = self.random.randint(0, 4) * (8 if unit == "tokens" else 1)

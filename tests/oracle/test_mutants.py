@@ -50,6 +50,14 @@ def agents_filter_drops_the_user(patch: Patch) -> None:
     patch.setattr(filters, "_by_agent", by_agent)
 
 
+def nothing_is_old(patch: Patch) -> None:
+    patch.setattr(history, "of_older", lambda _options: [("older_than", keeps_all)])
+
+
+def nothing_matches(patch: Patch) -> None:
+    patch.setattr(filters, "_by_matcher", lambda _source: keeps_all)
+
+
 def window_is_one_wider(patch: Patch) -> None:
     start = history.HistoryReader._start
     patch.setattr(history.HistoryReader, "_start", lambda *of: max(0, start(*of) - 1))
@@ -216,6 +224,8 @@ MUTANTS: Mapping[str, Mutant] = {
     "intermediate_ai": filter_mutant("intermediate_ai"),
     "handoffs": filter_mutant("handoffs"),
     "agents": agents_filter_drops_the_user,
+    "drop": nothing_matches,
+    "age": nothing_is_old,
     "window": window_is_one_wider,
     "rounds": round_starts_anywhere,
     "tokens": tokens_are_not_counted,
