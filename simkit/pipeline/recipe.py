@@ -107,7 +107,8 @@ class OlderThan(Span):
     """What stands before the newest part of a history, and what is filtered of it."""
 
     filters: Annotated[tuple[Filter, ...] | None, BeforeValidator(_not_of_all)] = None
-    """Applied in order to what is older; without them, all of it is dropped."""
+    """Applied in order to what is older, with no function of your own among them; without any, all
+    of it is dropped."""
 
 
 class FilterSpec(Choice):
