@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import _thread
 import contextvars
+import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -83,6 +85,9 @@ def _start(before: Made) -> Made:
             with turns.starting(self):
                 before(self)
             return
+        if _serves_connections(self):
+            before(self)
+            return
         rank = turns.submitted()
         turns.starts(rank, self)
         context, run = contextvars.copy_context(), _in_turn(turns, rank, self.run)
@@ -94,6 +99,17 @@ def _start(before: Made) -> Made:
             raise
 
     return start
+
+
+def _serves_connections(thread: threading.Thread) -> bool:
+    """Whether a thread is a server's: its loop, or one that is given a connection to serve.
+
+    It takes no turns. Who asks it reads from the network meanwhile, which is no rest, so that a
+    thread that waited for others to come to rest would never answer.
+    """
+    target, given = getattr(thread, "_target", None), getattr(thread, "_args", ())
+    is_servers = isinstance(getattr(target, "__self__", None), socketserver.BaseServer)
+    return is_servers or any(isinstance(one, socket.socket) for one in given)
 
 
 def _start_raw(before: Made) -> Made:
