@@ -260,13 +260,13 @@ MISTAKES_HEAD = "| instead of | write | and you are told |"
 MISTAKE = re.compile(r"^\| `(.+?)` \| (?:`(.+?)`|—) \| (.+) \|$")
 
 
-def mistakes() -> list[tuple[str, str, str, str]]:
+def mistakes(page: Path, suffix: str) -> list[tuple[str, str, str, str]]:
     """Returns file, what stands in it, what is written instead, and what that is answered with."""
     found = []
     file, inside = "", False
-    for line in (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8").splitlines():
+    for line in page.read_text(encoding="utf-8").splitlines():
         named = FILE_NAME.match(f"{line}\n")
-        if named and named[1].endswith(".scenario.yaml"):
+        if named and named[1].endswith(suffix):
             file = named[1]
         if inside and line.startswith("| "):
             row = MISTAKE.match(line)
@@ -278,8 +278,9 @@ def mistakes() -> list[tuple[str, str, str, str]]:
 
 @pytest.mark.slow
 def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path: Path) -> None:
-    write_files(ROOT / "docs" / "pipelines.md", tmp_path)
-    rows = mistakes()
+    page = ROOT / "docs" / "pipelines.md"
+    write_files(page, tmp_path)
+    rows = mistakes(page, ".scenario.yaml")
     for place, (file, right, wrong, _) in enumerate(rows):
         text = (tmp_path / file).read_text(encoding="utf-8")
         assert text.count(right) == 1, f"{right!r} is in {file} {text.count(right)} times"
@@ -292,6 +293,32 @@ def test_every_mistake_of_the_page_on_pipelines_is_answered_as_it_says(tmp_path:
     answers = {int(place): " ".join(text.split()) for place, text in zip(told, told, strict=True)}
     missing = [row for place, row in enumerate(rows) if row[3] not in answers[place]]
 
+    assert missing == []
+
+
+@pytest.mark.slow
+def test_every_mistake_of_a_program_is_answered_as_the_page_on_serving_says(
+    tmp_path: Path,
+) -> None:
+    page = ROOT / "docs" / "serving.md"
+    rows = mistakes(page, "desk.py")
+    for place, (file, right, wrong, _) in enumerate(rows):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        write_files(page, folder)
+        text = (folder / file).read_text(encoding="utf-8")
+        assert text.count(right) == 1, f"{right!r} is in {file} {text.count(right)} times"
+        (folder / file).write_text(text.replace(right, wrong), encoding="utf-8")
+
+    printed = [
+        simkit("simkit replay desk.scenario.yaml", tmp_path / str(n)).stdout
+        for n in range(len(rows))
+    ]
+    missing = [
+        row for row, text in zip(rows, printed, strict=True) if row[3] not in " ".join(text.split())
+    ]
+
+    assert rows
     assert missing == []
 
 

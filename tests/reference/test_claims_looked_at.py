@@ -25,6 +25,8 @@ ROWS = {
     "scenarios/research_assistant/assistant.pipeline.yaml": "4",
     "scenarios/handoff_pattern/openai_agents.pipeline.yaml": "5",
     "scenarios/supervisor_context/node.pipeline.yaml": "3",
+    "scenarios/supervisor_context/node_goals.pipeline.yaml": "3",
+    "scenarios/supervisor_context/node_validation.pipeline.yaml": "3",
 }
 """The system of each twin."""
 
