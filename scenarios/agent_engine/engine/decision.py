@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 
 from engine.agents import Agent
-from engine.memory import PROJECT, Memory, Where, recall
+from engine.memory import PROJECT, Memory, Tier, Where, recall
 from engine.prompts import prompt
 from engine.records import StageRecord
 from engine.tools import create_doc, look_up, update_doc
@@ -51,14 +51,18 @@ def label_in(decision: Any) -> str:
 class Nodes:
     """What all nodes of the workflow do."""
 
-    def __init__(self, agent: Agent, name: str) -> None:
+    def __init__(
+        self, agent: Agent, name: str, *, knows: Tier = PROJECT, tags: Sequence[str] = ()
+    ) -> None:
         self._agent, self._name = agent, name
+        self._knows, self._tags = knows, tags
 
-    def _work(
+    def work(
         self, runtime: Runtime[Where], given: Any, upstream: Sequence[StageRecord]
     ) -> StageRecord:
+        """Returns what the node's agent puts out, who is told what its project knows."""
         memory = Memory(runtime.store, runtime.context["project"])
-        known = recall({PROJECT: memory.items(PROJECT)})
+        known = recall({self._knows: memory.items(self._knows)}, tags=self._tags)
         agent = self._agent
         output, calls = agent.work(
             prompt(agent.instructions, given, recall=known, upstream=upstream)
@@ -70,7 +74,7 @@ class Decision(Nodes):
     """Chooses a branch by the words of its agent."""
 
     def __call__(self, state: Task, runtime: Runtime[Where]) -> Task:
-        stage = self._work(runtime, {"request": state["request"]}, ())
+        stage = self.work(runtime, {"request": state["request"]}, ())
         choice = Choice(node=self._name, label=label_in(stage["output"]))
         stage["decision"] = {**choice}
         return {"current_output": stage["output"], "choice": choice, "stages": [stage]}
@@ -80,7 +84,7 @@ class Branch(Nodes):
     """Works on what led to it."""
 
     def __call__(self, state: Task, runtime: Runtime[Where]) -> Task:
-        stage = self._work(runtime, state["current_output"], state["stages"][-1:])
+        stage = self.work(runtime, state["current_output"], state["stages"][-1:])
         stage["decision"] = {**state["choice"]}
         return {"stages": [stage], "branches": {self._name: stage["output"]}}
 
@@ -89,7 +93,7 @@ class Answer(Nodes):
     """Answers instead of a branch."""
 
     def __call__(self, state: Task, runtime: Runtime[Where]) -> Task:
-        stage = self._work(runtime, state["current_output"], state["stages"][-1:])
+        stage = self.work(runtime, state["current_output"], state["stages"][-1:])
         return {"answer": stage["output"]}
 
 
@@ -98,7 +102,7 @@ class Merge(Nodes):
 
     def __call__(self, state: Task, runtime: Runtime[Where]) -> Task:
         gone = [one for one in state["stages"] if one["node"] in state["branches"]]
-        stage = self._work(runtime, state["branches"], gone)
+        stage = self.work(runtime, state["branches"], gone)
         return {"answer": stage["output"]}
 
 

@@ -1,4 +1,4 @@
-"""What ends a task."""
+"""What ends a task, or a call."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class InvalidInput(ValueError):
 
 class NoRoute(RuntimeError):
     """A decision leads nowhere."""
+
+
+class UnfitResult(ValueError):
+    """A tool returns what it does not promise."""

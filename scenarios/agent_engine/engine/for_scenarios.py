@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from engine.memory import GLOBAL, PROJECT, Memory
+from engine.memory import Memory
 
 
 def begin(graph: Any, state: dict[str, Any], config: dict[str, Any], project: str) -> None:
     """Keeps what a scenario gives in the graph's store."""
     memory = Memory(graph.store, project)
-    for tier in (PROJECT, GLOBAL):
-        for item in state.get(tier, []):
+    for tier, items in state.items():
+        for item in items:
             memory.keep(tier, item)
 
 

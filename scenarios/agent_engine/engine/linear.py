@@ -10,6 +10,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
+from langgraph.types import RetryPolicy
+from openai import APIConnectionError
 
 from engine.agents import Agent
 from engine.errors import InvalidInput
@@ -20,6 +22,8 @@ from engine.tools import read_file, search_codebase
 from engine.values import written
 
 RECALLED_TOKENS = 400
+AGAIN = RetryPolicy(max_attempts=2, retry_on=APIConnectionError)
+"""A node begins anew where the client has given up to reach its model."""
 
 
 class Request(TypedDict):
@@ -99,9 +103,12 @@ def build() -> CompiledStateGraph[Any, Any, Any, Any]:
     reader, analyzer = Agent("", [read_file]), Agent("Say what these files do.")
     graph = StateGraph(Task, context_schema=Where)
     graph.add_node("start", start, input_schema=Request)
-    graph.add_node("search_files", node("search_files", searcher))
-    graph.add_node("read_content", node("read_content", reader, files_to_read))
-    graph.add_node("generate_analysis", node("generate_analysis", analyzer))
+    for name, work in (
+        ("search_files", node("search_files", searcher)),
+        ("read_content", node("read_content", reader, files_to_read)),
+        ("generate_analysis", node("generate_analysis", analyzer)),
+    ):
+        graph.add_node(name, work, retry_policy=AGAIN)
     graph.add_node("exit", exit_)
     graph.add_edge(START, "start")
     graph.add_edge("start", "search_files")

@@ -8,6 +8,8 @@ from typing import Any, Final, TypedDict
 
 from langgraph.store.base import BaseStore
 
+from engine.values import compact
+
 Tier = str
 TASK: Final = "task_items"
 """Of the task that runs: it is part of the graph's state, and over with the task."""
@@ -25,7 +27,7 @@ class Where(TypedDict):
 class Item(TypedDict, total=False):
     """Something that is worth knowing later."""
 
-    text: str
+    text: Any
     agent: str
     tags: list[str]
     at: str
@@ -69,10 +71,11 @@ def recall(
     for tier, item in _newest_first(tiers):
         if tags and not set(tags) & set(item.get("tags", ())):
             continue
-        used += tokens_of(item["text"])
+        text = compact(item["text"])
+        used += tokens_of(text)
         if tokens is not None and used > tokens:
             break
-        shown[tier].append(f"- {item['text']}")
+        shown[tier].append(f"- {text}")
     found = {tier: lines for tier, lines in shown.items() if lines}
     headed = len(tiers) > 1
     return "\n".join(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, get_type_hints
 
 from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from pydantic import TypeAdapter, ValidationError
 
+from engine.errors import UnfitResult
 from engine.values import compact
 
 
@@ -46,7 +49,7 @@ def recorded(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]
     try:
         if tool is None:
             raise LookupError(f"there is no tool {call['name']!r}")
-        result = tool.invoke(call["args"])
+        result = checked(tool, tool.invoke(call["args"]))
     except Exception as problem:
         error = words_of(problem)
     record = ToolCallRecord(
@@ -58,6 +61,18 @@ def recorded(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]
         tool_call_id=call["id"], name=call["name"], artifact=record,
         status="success" if error is None else "error",
     )  # fmt: skip
+
+
+def checked(tool: BaseTool, result: Any) -> Any:
+    """Returns a tool's result; raises UnfitResult for one that is not what the tool promises."""
+    promised = get_type_hints(getattr(tool, "func", None) or tool._run).get("return", Any)
+    try:
+        TypeAdapter(promised).validate_python(result, strict=True)
+    except ValidationError as problem:
+        raise UnfitResult(
+            f"the result of tool {tool.name!r} is unfit: {problem.errors()[0]['msg']}"
+        ) from problem
+    return result
 
 
 def words_of(problem: Exception) -> str:
