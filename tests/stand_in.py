@@ -82,8 +82,8 @@ def record_from_stand_in(prepared: Prepared, now: str) -> None:
 def _closing(answer: Decision) -> Decision:
     """Ends the connection with an answer.
 
-    A client that a library keeps for all scenarios, as the OpenAI Agents SDK does, would come back
-    to it when the event loop that it belongs to is over.
+    A client that a library keeps for all scenarios, as the OpenAI Agents SDK does, would leave it
+    open when the event loop that it belongs to is over, which is a ResourceWarning.
     """
     if not isinstance(answer, HttpResponse):
         return answer

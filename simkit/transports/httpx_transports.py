@@ -6,9 +6,11 @@ is answered where it would have reached the network.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any, Final, NoReturn
+from weakref import WeakKeyDictionary
 
 from simkit.transports.gate import (
     Forward,
@@ -42,6 +44,8 @@ class _Patch:
 
     def __init__(self, library: ModuleType) -> None:
         self.library = library
+        self.loops: WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = WeakKeyDictionary()
+        """The event loop in which a transport sent something last."""
         self.answered, self.answered_async = _streams(library)
         self.tapped, self.tapped_async = _tapped_streams(library)
 
@@ -80,6 +84,7 @@ class _Patch:
             decision = await taken_in_loop(gate, sent)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered_async)
+            self.leave_loops_that_are_over(transport)
             try:
                 with forwarding():
                     response = await before(transport, request)
@@ -92,6 +97,20 @@ class _Patch:
             return response
 
         return handle_async_request
+
+    def leave_loops_that_are_over(self, transport: Any) -> None:
+        """Forgets the connections of a client that was kept longer than its event loop.
+
+        Each scenario has a loop of its own, where the user's code has one for all its life; a
+        connection of a loop that is closed can neither be used nor closed.
+        """
+        now = asyncio.get_running_loop()
+        before, self.loops[transport] = self.loops.get(transport), now
+        if before is None or before is now or not before.is_closed():
+            return
+        held = getattr(getattr(transport, "_pool", None), "_connections", None)
+        if isinstance(held, list):
+            held.clear()
 
     def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Made) -> Any:
         """Returns the answer as the library's own response; raises its own error for none."""

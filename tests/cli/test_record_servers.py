@@ -100,6 +100,43 @@ SCENARIO = """
       - {user: Again, expect: {reply: You said Again}}
 """
 
+KEPT = """
+
+    import LIBRARY
+
+    client = LIBRARY.AsyncClient()
+
+
+    async def ask_kept(text):
+        if not ports:
+            ports.append(threading_server())
+        said = [{"role": "system", "content": "You answer."}, {"role": "user", "content": text}]
+        response = await client.post(
+            f"http://127.0.0.1:{ports[0]}/v1/chat/completions",
+            json={"model": "m", "messages": said},
+        )
+        return response.json()["choices"][0]["message"]["content"]
+"""
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+def test_a_client_that_is_kept_over_scenarios_is_recorded_in_each(
+    library: str, tmp_path: Path
+) -> None:
+    """Each scenario has an event loop; a connection of one that is over serves no other."""
+    pytest.importorskip(library)
+    (tmp_path / "pyproject.toml").touch()
+    app = textwrap.dedent(APP + KEPT).replace("LIBRARY", library)
+    (tmp_path / "desk.py").write_text(app.replace("SERVER()", "0"), encoding="utf-8")
+    one = textwrap.dedent(SCENARIO).replace("desk:ask", "desk:ask_kept")
+    other = one.replace("the desk answers", "it answers again").replace("Hello", "Good day")
+    (tmp_path / "desk.scenario.yaml").write_text(f"{one}---{other}", encoding="utf-8")
+
+    done = call(tmp_path, "record", "desk.scenario.yaml", "-q")
+
+    assert done.out.startswith("2 scenarios: 2 held"), done.out + done.err
+    assert call(tmp_path, "replay", "desk.scenario.yaml", "-q").code == 0
+
 
 @pytest.mark.parametrize("server", ["threading_server", "by_hand"])
 def test_a_server_of_threads_in_the_same_process_is_recorded_at_once(
