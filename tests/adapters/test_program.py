@@ -457,6 +457,61 @@ def test_what_a_program_says_that_its_tool_returned_is_written_down_whatever_is_
     ]
 
 
+def test_every_key_of_a_report_is_in_the_trace() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            tell("started", agent="clerk")
+            one, two = ask("clerk", turn["user"], tools=["find"])["tool_calls"]
+            tell("tool_result", tool="find", call_id=two["id"], args={"order": 2}, error="gone")
+            tell("tool_result", tool="find", call_id=one["id"], args={"order": 1}, result="here")
+            tell("state", agent="clerk", update={"orders": [1]})
+            words = {"type": "late", "query": "Where is it?"}
+            tell("handoff", **{"from": "clerk", "to": "boss"}, payload=1, **words)
+            tell("finished", agent="clerk", failed=True)
+            tell("started", agent="boss")
+            try:
+                ask("boss", turn["user"])
+            except urllib.error.HTTPError as problem:
+                tell("reply", reply=f"status {problem.code}")
+        """,
+        """
+        - user: hi
+          replies: {clerk: {calls: [{find: {order: 1}}, {find: {order: 2}}]}}
+          faults: [{agent: boss, error: rate_limit}]
+          expect:
+            reply: status 429
+            runs: {clerk: {update: {orders: [1]}}}
+            handoffs: [{from: clerk, to: boss, type: late, query: Where is it?, payload: 1}]
+            tool_calls:
+              - {agent: clerk, args: {order: 1}, result: here, asked: {order: 1}}
+              - {agent: clerk, args: {order: 2}, error: gone, asked: {order: 2}}
+            events: {$has: [{kind: AgentFinished, agent: clerk, status: failed}]}
+        """,
+        "channels: {orders: {reducer: append, scope: turn}}\n",
+    )
+
+    assert found(outcome) == []
+
+
+def test_a_handoff_that_a_model_asked_for_is_refused_and_not_asked_for_again() -> None:
+    outcome = run(
+        """
+        for turn in turns():
+            ask("clerk", turn["user"], tools=["transfer_to_boss"])
+            tell("handoff", **{"from": "clerk", "to": "boss"}, refused="the boss is out")
+            tell("reply", reply="Nobody is there.")
+        """,
+        """
+        - user: the boss, please
+          replies: {clerk: {handoff: {to: boss}}}
+          expect: {handoffs: [{from: clerk, to: boss, outcome: rejected, reason: the boss is out}]}
+        """,
+    )
+
+    assert found(outcome) == []
+
+
 @pytest.mark.parametrize(
     ("error", "claim"),
     [
