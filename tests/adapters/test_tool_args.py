@@ -222,6 +222,8 @@ def test_results_that_no_call_had_are_found_with_their_place(tmp_path: Path) -> 
         "tool 'pay' has 1 unused result in turn 1: [1]. It was called 1 time, and each result "
         "answers one call; one result that is a list is `{returns: [...]}`.",
     )]  # fmt: skip
-    assert [(one.id, one.what) for one in other.judgement.findings] == [
-        ("RUN-01", "tool 'pay' was not called in turn 1, but has a result.")
-    ]
+    assert [(one.id, one.what) for one in other.judgement.findings] == [(
+        "RUN-01",
+        "tool 'pay' was called in turn 1 and did not ask for the result that the scenario has: "
+        "what it returned is its own.",
+    )]  # fmt: skip
