@@ -101,7 +101,7 @@ class RunClaims(Written):
     """The state it got."""
     input: MatcherValue = None
     """Its input."""
-    goal: MatcherValue = None
+    goal: Annotated[Any, matcher_of(kinds.GOAL), AS_MATCHER] = None
     """The goal that it works for, by its id."""
     output: MatcherValue = None
     """Its output."""

@@ -94,6 +94,7 @@ _RUNS: Final[dict[str, list[Any]]] = {
     "output": [],
     "update": _MAPPING,
     "reply": [],
+    "goal": [["x"], {"a": "x"}, {"$gt": 1}, {"$has": "x"}, {"$not": ["x"]}],
     "messages": _MESSAGES,
 }
 _CLAIMS: Final[dict[str, list[Any]]] = {
@@ -130,6 +131,15 @@ _WHEN: Final = [
     {"agent": ["x"]}, {"$not": {"history": "x"}}, {"history": {"$not": {"$has": [["x"]]}}},
 ]  # fmt: skip
 
+_FILTERS: Final = [
+    "contracts.0.history.0",
+    *(
+        f"{whose}.{section}.history.filters.0"
+        for whose in ("agents.*", "defaults")
+        for section in ("context.0", "context.0.0")
+    ),
+]
+
 PLACES: Final[dict[str, dict[str, list[Any]]]] = {
     "scenario": {
         **{f"turns.0.expect.{name}": nevers for name, nevers in _CLAIMS.items()},
@@ -140,6 +150,7 @@ PLACES: Final[dict[str, dict[str, list[Any]]]] = {
     },
     "pipeline": {
         "agents.*.requires.0": _MESSAGE,
+        **{f"{place}.drop": _MESSAGE for place in _FILTERS},
         "contracts.0.rules.0": [*_RECORD, {"to": ["x"]}, {"type": {"$gt": 1}}],
         **{
             f"{whose}.{place}.when": _ROOT

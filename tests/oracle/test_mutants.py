@@ -13,7 +13,7 @@ from simkit.runtime import reading
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.sessions import Sessions
+from simkit.runtime.gifts import Gifts
 from simkit.runtime.state import State
 from simkit.runtime.taking import open_turn, work
 from simkit.runtime.tool_use import ToolUse
@@ -199,13 +199,13 @@ def a_failed_turn_is_forgotten(patch: Patch) -> None:
 
 
 def all_projects_are_given(patch: Patch) -> None:
-    given = Sessions._given_for
+    given = Gifts.for_session
 
-    def to_all(self: Sessions, project: str) -> Any:
-        self._given_project = project
+    def to_all(self: Gifts, project: str) -> Any:
+        self._project = project
         return given(self, project)
 
-    patch.setattr(Sessions, "_given_for", to_all)
+    patch.setattr(Gifts, "for_session", to_all)
 
 
 def projects_share(patch: Patch) -> None:
