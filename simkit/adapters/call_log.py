@@ -32,6 +32,16 @@ class CallLog(Pen):
         self._session = Session()
         self._handoffs = 0
 
+    @property
+    def given(self) -> Mapping[str, JsonValue]:
+        """What the session began with."""
+        return self._session.given
+
+    @property
+    def project(self) -> str:
+        """The session's project."""
+        return self._session.project
+
     # Ids
 
     def call_id(self, foreign: str) -> str:

@@ -26,8 +26,9 @@ from simkit.adapters.entry import (
     is_factory,
     made_by,
 )
-from simkit.adapters.failures import failure_of, name_of
+from simkit.adapters.failures import failure_of, name_of, raised_by
 from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.giving import gifts_of
 from simkit.adapters.instruments import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.own_modules import OwnModules
@@ -64,7 +65,6 @@ from simkit.models.faults import FaultPlan
 from simkit.pipeline.model import Limits
 from simkit.ports import Sink, Tools, TurnModel, UserTurn
 from simkit.runtime.clock import VirtualClock
-from simkit.runtime.gifts import Gifts
 from simkit.scenario.apps import App
 from simkit.transports.belonging import Owner, owned_by
 from simkit.transports.gate import passing_through
@@ -98,12 +98,6 @@ class Script(msgspec.Struct, frozen=True):
     """Whether the scenario claims log records."""
     given_project: str | None = None
     """The project that has what is given to one; else the first turn's."""
-
-
-def gifts_of(script: Script, facts: e.PipelineFacts) -> Gifts:
-    """Returns what sessions are given, by how long the pipeline's channels last."""
-    scopes = {name: channel.scope for name, channel in facts.channels.items()}
-    return Gifts(script.given, lambda name: scopes.get(name, "session"), script.given_project)
 
 
 def run_started(script: Script, driver: str, facts: e.PipelineFacts) -> e.RunStarted:
@@ -187,7 +181,7 @@ class CodeDriver:
             refuse_nodes(app)
         scribe.conversation = facts.conversation
         if app.options.given is not None:
-            scribe.gifts = gifts_of(script, facts)
+            scribe.gifts = gifts_of(script.given, facts, script.given_project)
         scribe.handoff_tools.know(facts.agents)
         sink.emit(run_started(script, self.name, facts))
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
@@ -333,7 +327,7 @@ class CodeDriver:
         except (Exception, SystemExit, CancelledError) as problem:
             if gate.halted is not None:
                 raise gate.halted from None
-            named, raised = app.options.errors, _raised(problem)
+            named, raised = app.options.errors, raised_by(problem)
             if isinstance(problem, SimkitError) and not name_of(raised, named):
                 raise
             raise failure_of(raised, gate.last_failure, app.entry, named) from problem
@@ -421,12 +415,6 @@ class CodeDriver:
             finally:
                 self._owner.is_over = True
                 self._stack.close()
-
-
-def _raised(problem: BaseException) -> BaseException:
-    """Returns what the code or its framework itself raised."""
-    is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
-    return problem.__cause__ or problem if is_told else problem
 
 
 class _Waiting:

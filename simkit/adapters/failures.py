@@ -31,6 +31,12 @@ def failure_of(
     )
 
 
+def raised_by(problem: BaseException) -> BaseException:
+    """Returns what the code or its framework itself raised."""
+    is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
+    return problem.__cause__ or problem if is_told else problem
+
+
 def name_of(problem: BaseException, named: Mapping[str, str]) -> str:
     """Returns what an exception is called, by its class or the nearest above it; else nothing."""
     names = {entry: name for name, entry in named.items()}

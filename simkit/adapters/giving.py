@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from simkit.adapters.entry import found_as
 from simkit.adapters.scribe import Scribe
+from simkit.events import PipelineFacts
+from simkit.messages import JsonValue
+from simkit.runtime.gifts import Gifts
 from simkit.scenario.apps import App
 from simkit.trace import copied
+
+
+def gifts_of(
+    given: Mapping[str, JsonValue], facts: PipelineFacts, project: str | None = None
+) -> Gifts:
+    """Returns what sessions are given, by how long the pipeline's channels last."""
+    scopes = {name: channel.scope for name, channel in facts.channels.items()}
+    return Gifts(given, lambda name: scopes.get(name, "session"), project)
 
 
 def give(app: App, scribe: Scribe, thing: Any, **more: Any) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.driver import Script, gifts_of, run_started
+from simkit.adapters.driver import Script, run_started
 from simkit.adapters.gate import Answerer, ModelGate
+from simkit.adapters.giving import gifts_of
 from simkit.adapters.reports import Reports
 from simkit.adapters.rules import handoff_tools_of
 from simkit.adapters.scribe import Scribe
@@ -42,7 +43,7 @@ def opened(
     scribe.handoff_tools = handoff_tools_of(app)
     scribe.handoff_tools.know(facts.agents)
     if gives:
-        scribe.gifts = gifts_of(script, facts)
+        scribe.gifts = gifts_of(script.given, facts, script.given_project)
     sink.emit(run_started(script, driver, facts))
     answers = ScriptedAnswers(
         scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),

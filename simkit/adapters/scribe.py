@@ -84,16 +84,6 @@ class Scribe(CallLog):
         else:
             self.log(Message("user", text, data=value))
 
-    @property
-    def given(self) -> Mapping[str, JsonValue]:
-        """What the session began with."""
-        return self._session.given
-
-    @property
-    def project(self) -> str:
-        """The session's project."""
-        return self._session.project
-
     def _give(self) -> None:
         """Tells what a session begins with; what was said before it is part of its log."""
         if not self.given:

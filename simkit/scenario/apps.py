@@ -56,7 +56,10 @@ _STORE_CHANNEL = {
         {
             "type": "object", "required": ["namespace"], "additionalProperties": False,
             "properties": {
-                "namespace": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                "namespace": {
+                    "type": "array", "items": {"type": "string"}, "minItems": 1,
+                    "description": "Where its items are.",
+                },
                 "key": {"type": "string", "description": "The one item that is the channel."},
                 "value": {"type": "string", "description": "Where in what is stored it is."},
             },

@@ -90,6 +90,15 @@ def test_a_run_names_the_runs_whose_edges_lead_to_it() -> None:
     }
 
 
+def test_a_loop_leads_to_each_of_its_runs_once() -> None:
+    ran = held("langgraph_engine:build_loop", f"{STEPS_APP}turns: [{{user: round}}]")
+
+    runs = [one for one in ran.trace.events if isinstance(one, e.AgentStarted)]
+    assert [(one.agent, one.after) for one in runs] == [
+        ("turn", ()), ("back", ("r1",)), ("turn", ("r2",)), ("back", ("r3",)), ("turn", ("r4",)),
+    ]  # fmt: skip
+
+
 def test_an_edge_that_was_not_gone_leads_nowhere() -> None:
     ran = held(STEPS, f"{STEPS_APP}turns: [{{user: left}}]")
 
@@ -192,6 +201,9 @@ turns:
 """,
     )
 
+    # Putting it into the store is nobody's work.
+    wrote = [one.agent for one in ran.trace.events if isinstance(one, e.StoreWritten)]
+    assert wrote == ["remember"] * 6
     assert [values(ran, turn)["names"] for turn in range(3)] == [
         ["Zoe", "Ada"], ["Zoe", "Ada", "Bob"], ["Cleo"],
     ]  # fmt: skip

@@ -60,6 +60,19 @@ def build_steps() -> Any:
 steps = build_steps()
 
 
+def build_loop() -> Any:
+    """turn and back, three times round."""
+    graph = StateGraph(Steps)
+    graph.add_node("turn", lambda state: {"found": ["turned"]})
+    graph.add_node("back", lambda state: {})
+    graph.add_edge(START, "turn")
+    graph.add_conditional_edges(
+        "turn", lambda state: "back" if len(state["found"]) < 3 else END, ["back", END]
+    )
+    graph.add_edge("back", "turn")
+    return graph.compile()
+
+
 class Where(TypedDict):
     project: str
 

@@ -12,7 +12,7 @@ from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import agents_in, has_tools, path_of
-from simkit.adapters.langgraph.routes import Routes
+from simkit.adapters.langgraph.routes import Routes, plain_edges_of
 from simkit.adapters.langgraph.tasks import END, Root, Task
 from simkit.adapters.pilots import Cockpit
 
@@ -36,6 +36,7 @@ class Moves:
         self._moved: list[tuple[str, Command[Any]]] = []
         """Commands that were seen, and where: they pass through several graphs."""
         self._known: dict[int, Mapping[str, str]] = {}
+        self._plain_targets: dict[int, Mapping[str, list[str]]] = {}
 
     def returned(self, namespace: str, value: Any) -> None:
         """A node's code is done: what it returns may say where control goes."""
@@ -52,7 +53,7 @@ class Moves:
                 agents = [self._agent_of(node, root) for node in nodes]
                 self._routes.chose(path[-1], labels, agents)
                 if path[-1] in self._tasks:
-                    self._tasks[path[-1]].targets.update(agents)
+                    self._tasks[path[-1]].targets.update(agent for agent in agents if agent != END)
 
     def moved(self, namespace: str, command: Command[Any]) -> None:
         """Control goes to other nodes, if they are other agents: a handoff, or a route.
@@ -76,7 +77,7 @@ class Moves:
             chosen: list[str] = []
             for node, given in targets_of(command):
                 agent = self._agent_of(node, root)
-                if task is not None:
+                if task is not None and node != END:
                     task.targets.add(agent)
                 if node == END or agent == run.agent or agent in asked:
                     continue
@@ -115,6 +116,14 @@ class Moves:
         if id(graph) not in self._known:
             self._known[id(graph)] = agents_in(graph)
         return self._known[id(graph)]
+
+    def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
+        """Returns where the edges of a graph lead that are always gone, by their nodes."""
+        if id(graph) not in self._plain_targets:
+            found = self._plain_targets[id(graph)] = {}
+            for node, to in plain_edges_of(graph):
+                found.setdefault(node, []).append(to)
+        return self._plain_targets[id(graph)]
 
     def _beside(self, given: Any, root: Root | None) -> Any:
         """Returns what is passed on beside the conversation."""

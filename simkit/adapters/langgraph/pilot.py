@@ -213,6 +213,7 @@ class LangGraphPilot:
         self._graph = graph
         self._work.look_at(graph)
         self._calling.take_over(graph)
+        self._work.watch.kept.restart()
         self._left = set(self._sessions)
 
     def run_now(self) -> None:

@@ -35,7 +35,11 @@ def starts_of(graph: Pregel) -> tuple[str, ...]:
 
 
 def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
-    """Yields the edges of a graph that are always gone."""
+    """Yields the edges from node to node that are always gone."""
+    yield from (edge for edge in _plain_edges(graph) if not set(edge) & set(_ENDS))
+
+
+def _plain_edges(graph: Pregel | None) -> Iterator[tuple[str, str]]:
     builder = getattr(graph, "builder", None)
     yield from getattr(builder, "edges", ())
     for sources, to in getattr(builder, "waiting_edges", ()):
@@ -43,7 +47,7 @@ def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
 
 
 def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
-    yield from plain_edges_of(graph)
+    yield from _plain_edges(graph)
     builder = getattr(graph, "builder", None)
     for source, node in getattr(builder, "nodes", {}).items():
         yield from ((source, to) for to in node.ends or ())

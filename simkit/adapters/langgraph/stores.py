@@ -85,6 +85,8 @@ class Stored:
         """Whoever uses a store now is no part of the pipeline's work."""
         self._held: dict[tuple[str, Namespace], dict[str, Any]] = {}
         """Channel and namespace to what judges know of them, by key."""
+        self._looked: set[str] = set()
+        """The sessions that have begun since the graph was built."""
 
     def facts(self) -> dict[str, ChannelFacts]:
         """Returns the channels as judges know them."""
@@ -103,10 +105,14 @@ class Stored:
             self.is_deaf = before
 
     def look(self, graph: Pregel, caller: Caller) -> None:
-        """Tells what a graph's store holds, where judges do not know it: a turn begins."""
+        """Tells what a graph's store holds, where judges do not know it: a session begins.
+
+        From then on, what becomes of a store is heard.
+        """
         stores = [one.store for one in graphs_in(graph) if one.store is not None]
-        if not stores or not self.said:
+        if not stores or not self.said or self._scribe.session in self._looked:
             return
+        self._looked.add(self._scribe.session)
         for place in self._places():
             held = self._held.get((place.channel, place.namespace))
             known = self._told(place, held) if held is not None else self._given(place)
@@ -117,6 +123,10 @@ class Stored:
             now = self._told(place, found)
             if not is_equal(now, known):
                 self._scribe.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
+
+    def restart(self) -> None:
+        """The graph is built anew: what its store holds then is what outlived its process."""
+        self._looked.clear()
 
     def tell(self, operation: Any, run: Run | None) -> None:
         """Writes down what an operation has read or written."""

@@ -74,12 +74,12 @@ class Task:
 
 def led_to(task: Task) -> tuple[str, ...]:
     """Returns the activations whose end led to a task that begins; each leads there once."""
-    found = []
-    for one in task.root.done.get(task.path, ()):
-        if task.agent in one.targets and one.run is not None:
-            one.targets.remove(task.agent)
-            found.append(one.run.id)
-    return tuple(found)
+    done = task.root.done.get(task.path, [])
+    found = [one for one in done if task.agent in one.targets]
+    for one in found:
+        one.targets.remove(task.agent)
+    done[:] = [one for one in done if one.targets]
+    return tuple(one.run.id for one in found if one.run is not None)
 
 
 def input_of(task: Task) -> tuple[tuple[str, ...], Any]:

@@ -25,7 +25,6 @@ from simkit.adapters.langgraph.names import (
     name_of,
     path_of,
 )
-from simkit.adapters.langgraph.routes import plain_edges_of
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.taps import End, Hear, namespace_now
@@ -321,9 +320,10 @@ class Watch(Moves):
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
             self._over(run, payload["error"] is not None, task, result)
-            after = [to for node, to in plain_edges_of(task.graph) if node == task.node]
+            after = self._plain_targets_of(task.graph).get(task.node, ())
             task.targets.update(self._agent_of(to, root) for to in after)
-            root.done.setdefault(path, []).append(task)
+            if task.targets:
+                root.done.setdefault(path, []).append(task)
         if task.is_own and payload["error"] is None:
             self._routes.tell(task.id, run)
         if not path and run is not None:
