@@ -201,9 +201,9 @@ turns:
 """,
     )
 
-    # Putting it into the store is nobody's work.
-    wrote = [one.agent for one in ran.trace.events if isinstance(one, e.StoreWritten)]
-    assert wrote == ["remember"] * 6
+    # Putting it into the store is nobody's work, and nor is looking what is there.
+    used = [one.agent for one in ran.trace.events if isinstance(one, (e.StoreRead, e.StoreWritten))]
+    assert used == ["remember"] * 9
     assert [values(ran, turn)["names"] for turn in range(3)] == [
         ["Zoe", "Ada"], ["Zoe", "Ada", "Bob"], ["Cleo"],
     ]  # fmt: skip
