@@ -10,9 +10,13 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
+from langgraph.store.base import GetOp
+
 from simkit import events as e
+from simkit.adapters.langgraph.stores import Stored
 from simkit.errors import SourceError
 from tests.adapters.running import held, run_app
+from tests.adapters.scribes import Desk
 from tests.building import Ran
 
 STEPS = "langgraph_engine:steps"
@@ -217,6 +221,19 @@ def test_what_the_store_holds_before_a_turn_is_told_though_nobody_gives_it() -> 
     assert first.update == {"names": {"$set": [{"name": "Old"}]}}
     assert values(ran, 0)["names"] == ["Old", "Ada"]
     assert [one.agent for one in ran.trace.events if isinstance(one, e.StoreRead)] == ["remember"]
+
+
+def test_who_looks_what_a_store_holds_is_not_heard() -> None:
+    desk = Desk()
+    desk.turn("Look")
+    kept = Stored(desk.scribe)
+
+    with kept.deaf():
+        kept.tell(GetOp(("names",), "Ada"), None)
+    kept.tell(GetOp(("names",), "Bob"), None)
+
+    read = [one.channel for one in desk.trace.events if isinstance(one, e.StoreRead)]
+    assert read == ["names/Bob"]
 
 
 def test_a_reference_of_a_graphs_call_stands_nowhere_else() -> None:
