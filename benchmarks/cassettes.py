@@ -10,9 +10,9 @@ from typing import Any
 
 from benchmarks.conversations import TEXT
 from benchmarks.measuring import medians
-from simkit.cassettes import Cassette, Interaction, Keying, Player, encoded, load
-from simkit.redact import Redactor
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Cassette, Interaction, Keying, Player, encoded, load
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
 
 SIZES = (10, 5_000)
 LOADED = 1_000

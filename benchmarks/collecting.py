@@ -13,7 +13,7 @@ import yaml
 from benchmarks.items import costs, table
 from benchmarks.measuring import medians
 from benchmarks.suites import suites
-from simkit.scenario.files import items_in
+from simkit.spec.scenario.files import items_in
 
 COUNT = 1_000
 NOWHERE = "http://127.0.0.1:9/chat"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from simkit.pipeline.model import Pipeline
-from simkit.scenario.files import Item, Prepared
-from simkit.scenario.model import Scenario
-from simkit.shape import validated
-from simkit.source import load_text
+from simkit.language.yaml import load_text
+from simkit.spec.fields import validated
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.files import Item, Prepared
+from simkit.spec.scenario.model import Scenario
 
 TEXT = "the quick brown fox jumps over the lazy dog " * 4
 

@@ -24,22 +24,22 @@ import msgspec
 from benchmarks.conversations import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
-from simkit import events as e
 from simkit.adapters.app_facts import COUNTER
 from simkit.adapters.entry import Caller, home_of, is_factory
-from simkit.adapters.instruments import Instrumented
-from simkit.adapters.pilots import Cockpit, pilot_for
+from simkit.adapters.framework_driver import AdapterContext, pilot_for
+from simkit.adapters.instrumentation import Instrumented
+from simkit.adapters.module_lookup import entry_of
 from simkit.adapters.plain import PlainPilot
-from simkit.adapters.scribe import Scribe
-from simkit.adapters.whereabouts import entry_of
-from simkit.context.tokens import counter_named
-from simkit.errors import RunHalted, SimkitError
-from simkit.pipeline.model import Limits
-from simkit.ports import UserTurn
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import RunHalted, SimkitError
 from simkit.runtime.clock import VirtualClock
-from simkit.scenario.apps import App
-from simkit.scenario.files import Library, items_in
-from simkit.session import simulate
+from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.ports import UserTurn
+from simkit.session.simulate import simulate
+from simkit.spec.pipeline.model import Limits
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, items_in
+from simkit.trace import events as e
 
 APPS: Final = Path(__file__).parent / "apps"
 SIZES: Final = {"few": 10, "many": 1_000}
@@ -129,22 +129,24 @@ class _Nowhere:
 
 def _tapped(app: App, texts: Sequence[str]) -> None:
     """Runs a pipeline with its adapter alone."""
-    scribe = Scribe(_Nowhere(), VirtualClock(START), counter_named(COUNTER), Limits())
+    recorder = TraceRecorder(_Nowhere(), VirtualClock(START), counter_named(COUNTER), Limits())
     caller = Caller()
-    cockpit = Cockpit(scribe, caller, lambda tool, args, real, *known, **more: real(), _halted)
+    adapter_context = AdapterContext(
+        recorder, caller, lambda tool, args, real, *known, **more: real(), _halted
+    )
     entry = entry_of(app)
     if is_factory(entry):
         entry = entry()
-    flown = pilot_for(entry, app, cockpit) or PlainPilot(entry, app, cockpit)
-    pilot = Instrumented(flown, cockpit, home_of(app.entry), app.agents)
-    pilot.facts(e.PipelineFacts(name=app.pipeline, agents={}))
+    flown = pilot_for(entry, app, adapter_context) or PlainPilot(entry, app, adapter_context)
+    driver = Instrumented(flown, adapter_context, home_of(app.entry), app.agents)
+    driver.facts(e.PipelineFacts(name=app.pipeline, agents={}))
     try:
         for number, text in enumerate(texts, 1):
-            scribe.begin_turn(number, "s1", "p1", text)
-            pilot.fly(UserTurn(text))
-            scribe.end_turn(None, None, ())
+            recorder.begin_turn(number, "s1", "p1", text)
+            driver.run_turn(UserTurn(text))
+            recorder.end_turn(None, None, ())
     finally:
-        pilot.close()
+        driver.close()
         caller.close()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.conversations import TEXT, conversation
 from benchmarks.measuring import medians
 from simkit.adapters.plain_values import Snapshots
-from simkit.session import simulate
+from simkit.session.simulate import simulate
 
 SIZES = (1_000, 10_000)
 LOOKED_AT = (200, 800)

@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypedDict
 
 from benchmarks.conversations import TEXT, conversation
 from benchmarks.measuring import medians
-from simkit.scenario.files import Prepared
-from simkit.session import simulate
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Prepared
 
 
 def rows(rounds: int) -> list[list[object]]:

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from benchmarks.conversations import TEXT
 from benchmarks.measuring import medians
-from simkit.cassettes import Cassette, Interaction, Keying, Player, encoded, load
-from simkit.redact import Redactor
-from simkit.scenario.files import Library, Prepared, items_in
-from simkit.session import simulate
-from simkit.transports.gate import Decision, passing_through
-from simkit.transports.interception import intercepting
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Cassette, Interaction, Keying, Player, encoded, load
+from simkit.capture.http.interception import intercepting
+from simkit.capture.http.request_router import Decision, passing_through
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library, Prepared, items_in
 
 APPS: Final = Path(__file__).parent / "apps"
 CALLS: Final = 40

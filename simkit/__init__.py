@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simkit.errors import SimkitError, SourceError
-    from simkit.marks import agent, handoff, state
-    from simkit.messages import Handoff, Message
-    from simkit.scenario.files import Prepared
-    from simkit.session import Outcome, simulate
-    from simkit.simulation import Simulation, fakes
-    from simkit.trace import Trace, read_trace
-    from simkit.views import view_of
+    from simkit.adapters.annotations import agent, handoff, state
+    from simkit.core.errors import SimkitError, SourceError
+    from simkit.core.messages import Handoff, Message
+    from simkit.session.simulate import Outcome, simulate
+    from simkit.session.simulation import Simulation, fakes
+    from simkit.spec.scenario.files import Prepared
+    from simkit.trace.store import Trace, read_trace
+    from simkit.trace.views import view_of
 
     __version__: str
 
@@ -49,27 +49,27 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Handoff": "simkit.messages",
-    "Message": "simkit.messages",
-    "Outcome": "simkit.session",
-    "SimkitError": "simkit.errors",
-    "Simulation": "simkit.simulation",
-    "SourceError": "simkit.errors",
-    "Trace": "simkit.trace",
-    "agent": "simkit.marks",
-    "fakes": "simkit.simulation",
-    "handoff": "simkit.marks",
-    "read_trace": "simkit.trace",
-    "simulate": "simkit.session",
-    "state": "simkit.marks",
-    "view_of": "simkit.views",
+    "Handoff": "simkit.core.messages",
+    "Message": "simkit.core.messages",
+    "Outcome": "simkit.session.simulate",
+    "SimkitError": "simkit.core.errors",
+    "Simulation": "simkit.session.simulation",
+    "SourceError": "simkit.core.errors",
+    "Trace": "simkit.trace.store",
+    "agent": "simkit.adapters.annotations",
+    "fakes": "simkit.session.simulation",
+    "handoff": "simkit.adapters.annotations",
+    "read_trace": "simkit.trace.store",
+    "simulate": "simkit.session.simulate",
+    "state": "simkit.adapters.annotations",
+    "view_of": "simkit.trace.views",
 }
 
 
 def load(path: str | Path) -> list[Prepared]:
     """Returns the scenarios of a file or folder, ready to run; raises SourceError."""
-    from simkit.scenario.files import Library
-    from simkit.scenario.items import items_in, scenario_files
+    from simkit.spec.scenario.files import Library
+    from simkit.spec.scenario.items import items_in, scenario_files
 
     library = Library()
     return [library.prepared(item) for file in scenario_files(path) for item in items_in(file)]

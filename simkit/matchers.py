@@ -6,7 +6,7 @@
 
     assert run.context("coach")[1] == message(user=contains("refund"))
 
-Each function is one operator of ``simkit.matching``, under the operator's own name where Python
+Each function is one operator of ``simkit.language.matching``, under the operator's own name where Python
 leaves it free. What it returns equals every value of which the matcher holds. Once compared, it
 shows the value itself where that matched, and the matcher only where it did not.
 """
@@ -20,12 +20,12 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from simkit.errors import MatcherError
-from simkit.matching import Matcher, check
-from simkit.matching.mappings import MESSAGE_FIELDS
-from simkit.messages import ROLE_ALIASES, Message
-from simkit.source import near, path_text
-from simkit.words import short
+from simkit.core.errors import MatcherError
+from simkit.core.messages import ROLE_ALIASES, Message
+from simkit.core.text import short
+from simkit.language.matching import Matcher, check
+from simkit.language.matching.mappings import MESSAGE_FIELDS
+from simkit.language.yaml import near, path_text
 
 __all__ = [
     "Expected", "absent", "all_of", "anything", "approx", "contains", "each", "either", "ends",

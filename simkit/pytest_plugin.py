@@ -21,13 +21,13 @@ import pytest
 # Whoever has simkit installed pays for this module in every run of pytest, so that what it needs
 # of simkit is imported where the first scenario needs it.
 if TYPE_CHECKING:
-    from simkit.redact import Redactor
+    from simkit.core.redact import Redactor
+    from simkit.language.yaml import DocumentCache
     from simkit.report.results import Result
-    from simkit.scenario.files import Library, Prepared
-    from simkit.scenario.items import Item
-    from simkit.session import Outcome
-    from simkit.simulation.fixture import Simulations
-    from simkit.source import Shelf
+    from simkit.session.simulate import Outcome
+    from simkit.session.simulation.fixture import Simulations
+    from simkit.spec.scenario.files import Library, Prepared
+    from simkit.spec.scenario.items import Item
 
 SUFFIX: Final = ".scenario.yaml"
 UPDATES: Final = "simkit update"
@@ -45,7 +45,7 @@ OWN_MARKS: Final = frozenset(
 )
 """Marks that mean something to pytest, and so can be no tags."""
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
-_SHELF: Final[pytest.StashKey[Shelf]] = pytest.StashKey()
+_SHELF: Final[pytest.StashKey[DocumentCache]] = pytest.StashKey()
 _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 
 
@@ -89,13 +89,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Stopping(config), "simkit-stopping")
     base: str = config.getoption("--simkit-base")
     if base or os.environ.get("GITHUB_ACTIONS") == "true":
-        from simkit.pytest_workflow import Workflow
+        from simkit.testing.pytest_workflow import Workflow
 
         config.pluginmanager.register(Workflow(base, config), "simkit-workflow")
     if config.getoption("--simkit-update") is None:
         return
-    from simkit.accepting.files import refuse_in_ci
-    from simkit.errors import SimkitError
+    from simkit.core.errors import SimkitError
+    from simkit.update.files import refuse_in_ci
 
     if config.getoption("--simkit-seed") is not None:
         raise pytest.UsageError(
@@ -140,7 +140,7 @@ class _Stopping:
     def _listen(self) -> None:
         if self._listens:
             return
-        from simkit.stopping import terminable
+        from simkit.core.stopping import terminable
 
         self._listens = True
         stack = contextlib.ExitStack()
@@ -150,7 +150,7 @@ class _Stopping:
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remembers what ended it."""
         if self._listens:
-            from simkit.errors import Terminated
+            from simkit.core.errors import Terminated
 
             self._was_told = isinstance(excinfo.value, Terminated)
 
@@ -158,7 +158,7 @@ class _Stopping:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Gives the session the exit code that shells give for SIGTERM."""
         if self._was_told:
-            from simkit.stopping import TERMINATED
+            from simkit.core.stopping import TERMINATED
 
             session.exitstatus = TERMINATED
 
@@ -173,7 +173,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 @pytest.fixture
 def sim(request: pytest.FixtureRequest) -> Simulations:
     """Begins conversations with a pipeline: ``sim("support.pipeline.yaml").say("Hello")``."""
-    from simkit.simulation.fixture import Simulations
+    from simkit.session.simulation.fixture import Simulations
 
     return Simulations(request)
 
@@ -188,14 +188,14 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Counts the warnings of all scenarios; what they say stands in the items' reports."""
     counts = list(_properties(terminalreporter, WARNINGS))
     if counts:
-        from simkit.output import clean
-        from simkit.words import counted
+        from simkit.core.output import clean
+        from simkit.core.text import counted
 
         warnings, scenarios = counted(sum(counts), "warning"), counted(len(counts), "scenario")
         terminalreporter.write_line(clean(f"simkit: {warnings} in {scenarios}; -rA shows them"))
     over = list(_properties(terminalreporter, PASSED_OVER))
     if over:
-        from simkit.words import counted
+        from simkit.core.text import counted
 
         claims, scenarios = counted(sum(over), "claim"), counted(len(over), "scenario")
         line = f"simkit: {claims} in {scenarios} not looked at; -rA shows them"
@@ -264,7 +264,7 @@ def _missing_package(problem: BaseException, module_text: str = "") -> str:
     """Returns which package simkit lacks, if that is why an item or a module failed."""
     if not isinstance(problem, ModuleNotFoundError | pytest.Collector.CollectError):
         return ""
-    from simkit.requirements import missing_in_test
+    from simkit.core.requirements import missing_in_test
 
     return missing_in_test(problem, module_text)
 
@@ -279,9 +279,9 @@ def _proposals(terminalreporter: Any) -> Iterator[Any]:
 
 def _update(terminalreporter: Any) -> None:
     """Writes what all items propose, wherever they ran."""
-    from simkit.accepting import accepted_lines, decoded
-    from simkit.errors import SimkitError
-    from simkit.output import clean
+    from simkit.core.errors import SimkitError
+    from simkit.core.output import clean
+    from simkit.update import accepted_lines, decoded
 
     terminalreporter.section("simkit update")
     try:
@@ -295,9 +295,9 @@ class ScenarioFile(pytest.File):
     """One file of scenarios."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        from simkit.errors import SimkitError
-        from simkit.output import clean
-        from simkit.scenario.items import items_in
+        from simkit.core.errors import SimkitError
+        from simkit.core.output import clean
+        from simkit.spec.scenario.items import items_in
 
         try:
             for scenario in items_in(_relative(self.path), _shelf(self.config)):
@@ -321,14 +321,14 @@ class ScenarioItem(pytest.Item):
         if scenario.skip is not None:
             self.add_marker(pytest.mark.skip(reason=_clean(scenario.skip)))
         elif scenario.needs and not self.config.getoption("--simkit-needs-met"):
-            from simkit.scenario.needs import unmet
+            from simkit.spec.scenario.needs import unmet
 
             if reason := unmet(scenario.needs):
                 self.add_marker(pytest.mark.skip(reason=reason))
 
     def _mark(self, tag: str) -> None:
         """Adds a tag as a mark that ``--strict-markers`` knows."""
-        from simkit.errors import SourceError
+        from simkit.core.errors import SourceError
 
         if tag in OWN_MARKS or not tag or tag.startswith("_"):
             raise SourceError(
@@ -344,17 +344,17 @@ class ScenarioItem(pytest.Item):
         self.add_marker(tag)
 
     def runtest(self) -> None:
-        from simkit.garbage import collected_later
+        from simkit.core.gc_pause import gc_paused
 
-        with collected_later():
+        with gc_paused():
             self._run()
 
     def _run(self) -> None:
-        from simkit.errors import SimkitError
-        from simkit.expect.judge import strictly
-        from simkit.output import clean, without_secrets
+        from simkit.checks.judge import strictly
+        from simkit.core.errors import SimkitError
+        from simkit.core.output import clean, without_secrets
         from simkit.report.outcomes import not_run, result_of
-        from simkit.session import simulate
+        from simkit.session.simulate import simulate
 
         try:
             prepared = _library(self.config).prepared(self.scenario)
@@ -396,7 +396,7 @@ class ScenarioItem(pytest.Item):
             return
         if mode == "fix" and prepared.scenario.xfail is not None:
             return
-        from simkit.accepting import additions, encoded, fixes
+        from simkit.update import additions, encoded, fixes
 
         trace = outcome.trace
         proposal = (
@@ -411,13 +411,13 @@ class ScenarioItem(pytest.Item):
         for name in ("seed", "digest", "tokens"):
             self.user_properties.append((f"simkit.{name}", getattr(result, name)))
         if self.config.getoption("--simkit-base"):
-            from simkit.pytest_workflow import with_trace
+            from simkit.testing.pytest_workflow import with_trace
 
             self.result = with_trace(result, outcome.trace, self.config)
 
     def _report(self, outcome: Outcome) -> None:
         """Puts into the report what fails nothing, but must not go unseen."""
-        from simkit.output import clean
+        from simkit.core.output import clean
 
         judgement = outcome.judgement
         if judgement.warnings:
@@ -459,8 +459,8 @@ def _without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
     """Return the outcome as it may stand in reports that are kept, JUnit's for one."""
     import msgspec
 
-    from simkit.output import without_secrets
-    from simkit.trace import redacted
+    from simkit.core.output import without_secrets
+    from simkit.trace.store import redacted
 
     return msgspec.structs.replace(
         outcome,
@@ -470,14 +470,14 @@ def _without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:
 
 
 def _clean(text: str) -> str:
-    from simkit.output import clean
+    from simkit.core.output import clean
 
     return clean(text)
 
 
 def _library(config: pytest.Config) -> Library:
     """Returns the one library of this run, so that every file is read once."""
-    from simkit.scenario.files import Library
+    from simkit.spec.scenario.files import Library
 
     library = config.stash.get(_LIBRARY, None)
     if library is None:
@@ -485,13 +485,13 @@ def _library(config: pytest.Config) -> Library:
     return library
 
 
-def _shelf(config: pytest.Config) -> Shelf:
+def _shelf(config: pytest.Config) -> DocumentCache:
     """Returns what collecting has read, which items need again."""
-    from simkit.source import Shelf
+    from simkit.language.yaml import DocumentCache
 
     shelf = config.stash.get(_SHELF, None)
     if shelf is None:
-        shelf = config.stash[_SHELF] = Shelf()
+        shelf = config.stash[_SHELF] = DocumentCache()
     return shelf
 
 

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from simkit.errors import SourceError
-from simkit.events import AnyEvent, RunFinished
-from simkit.expect.judge import Judgement
-from simkit.messages import Message
-from simkit.scenario.files import Item, Library, Prepared
-from simkit.session import run, simulate
-from simkit.source import load_text
-from simkit.trace import Trace
-from simkit.views import CallView, ContextView, RunView, TurnView, View, view_of
+from simkit.checks.judge import Judgement
+from simkit.core.errors import SourceError
+from simkit.core.messages import Message
+from simkit.language.yaml import load_text
+from simkit.session.simulate import run, simulate
+from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.trace.events import AnyEvent, RunFinished
+from simkit.trace.store import Trace
+from simkit.trace.views import CallView, ContextView, RunView, TurnView, View, view_of
 
 FILE = "test.scenario.yaml"
 AnEvent = TypeVar("AnEvent", bound=AnyEvent)

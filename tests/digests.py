@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from simkit.scenario.files import Library, items_in, scenario_files
-from simkit.session import run
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, items_in, scenario_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 

@@ -1,4 +1,4 @@
-"""docs/events.md, made from the types of `simkit/events.py`."""
+"""docs/events.md, made from the types of `simkit/trace/events.py`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "simkit" / "events.py"
+SOURCE = Path(__file__).resolve().parent.parent / "simkit" / "trace" / "events.py"
 HEAD = """# Events
 
 A trace is a list of events: `simkit replay --show events` prints them, and claims under `events:`
 name their fields. A text that is empty is absent in claims. This page is made from the types in
-`simkit/events.py`; `SIMKIT_WRITE_GOLDEN=1 python -m pytest tests/test_events_page.py` writes it.
+`simkit/trace/events.py`; `SIMKIT_WRITE_GOLDEN=1 python -m pytest tests/test_events_page.py` writes it.
 """
 
 

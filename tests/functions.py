@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from simkit.messages import Handoff, Message
+from simkit.core.messages import Handoff, Message
 
 Root = Mapping[str, Any]
 

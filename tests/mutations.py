@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import yaml
 
-from simkit.events import TurnFinished
-from simkit.expect.findings import Finding
-from simkit.paths import parse
-from simkit.scenario.files import Item, Library, items_in
-from simkit.session import Outcome, simulate
-from simkit.source import Document, load
+from simkit.checks.findings import Finding
+from simkit.language.paths import parse
+from simkit.language.yaml import Document, load
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.files import Item, Library, items_in
+from simkit.trace.events import TurnFinished
 
 SCENARIOS: Final = Path(__file__).resolve().parent.parent / "scenarios"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from simkit.messages import Fails, Message, ToolCall, Usage
-from simkit.transports.gate import Decision
-from simkit.wire.http import HttpRequest
-from simkit.wire.protocols import protocol_of
-from simkit.wire.values import Asked, Said
+from simkit.capture.http.request_router import Decision
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import protocol_of
+from simkit.providers.values import Asked, Said
 from tests.recording import Provider
 
 KEY = "sk-test-0123456789abcdef"

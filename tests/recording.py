@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import items_in
-from simkit.transports.gate import Decision
-from simkit.transports.loopback import listening
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.http.loopback import listening
+from simkit.capture.http.request_router import Decision
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
 
 APP = '''\
 """A desk of two agents on plain HTTP."""

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from simkit.errors import SourceError
-from simkit.events import KINDS
-from simkit.failures import FAILURES
-from simkit.lint_catalogue import LINTS
-from simkit.matching import OPERATORS
-from simkit.scenario.claim_names import EVENT_KEYS
-from simkit.scenario.files import Library, items_in
+from simkit.core.errors import SourceError
+from simkit.language.matching import OPERATORS
+from simkit.providers.failures import FAILURES
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.claim_names import EVENT_KEYS
+from simkit.spec.scenario.files import Library, items_in
+from simkit.trace.events import KINDS
 
 FILE: Final = "t.scenario.yaml"
 TESTS: Final = Path(__file__).resolve().parent

@@ -18,14 +18,14 @@ from typing import Final
 import msgspec
 
 from simkit.adapters.pointing import variables_for
-from simkit.execution.recorded import Recording, cassette_path
-from simkit.execution.serving import served
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import items_in
-from simkit.session import record
-from simkit.trace import Trace
-from simkit.transports.gate import Decision
-from simkit.wire.http import HttpResponse
+from simkit.capture.http.request_router import Decision
+from simkit.providers.http import HttpResponse
+from simkit.session.execution.recorded import Recording, cassette_path
+from simkit.session.execution.serving import served
+from simkit.session.simulate import record
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
+from simkit.trace.store import Trace
 from tests.recording import provider
 
 ROOT: Final = Path(__file__).resolve().parent.parent

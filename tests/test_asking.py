@@ -28,7 +28,7 @@ from simkit.matchers import (
     partial,
     regex,
 )
-from simkit.simulation import SeenContext, TurnOutcome
+from simkit.session.simulation import SeenContext, TurnOutcome
 
 PIPELINE = """\
 version: 1

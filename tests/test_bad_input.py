@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.scenario.files import Item, Library, items_in
-from simkit.source import Document, SourcePath
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.scenario.files import Item, Library, items_in
 from tests.refusals import FILE, Case, parametrized, refusal, refusal_of, table
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from simkit.chance import Chance
+from simkit.core.rng import Chance
 
 
 def draws(chance: Chance) -> list[float]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.messages import Message
+from simkit.core.errors import SourceError
+from simkit.core.messages import Message
 from tests.building import run_yaml
 
 HERE = "tests.test_conformance"

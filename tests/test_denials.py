@@ -12,12 +12,12 @@ from pytest_bdd.parser import FeatureParser
 
 from simkit import Simulation
 from simkit.bdd.places import Places
-from simkit.bdd.telling import Story
+from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
-from simkit.expect.findings import Finding
+from simkit.checks.findings import Finding
 from simkit.matchers import contains, partial
-from simkit.scenario.files import Library
-from simkit.simulation import TurnOutcome
+from simkit.session.simulation import TurnOutcome
+from simkit.spec.scenario.files import Library
 
 PIPELINE = """\
 version: 1

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from simkit.scenario.files import scenario_files
+from simkit.spec.scenario.files import scenario_files
 from tests.digests import ROOT, digests
 
 DEPENDENCIES = "import faker, msgspec, pydantic, yaml"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from simkit.lint_catalogue import LINTS
+from simkit.spec.lint_catalogue import LINTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -16,9 +16,9 @@ from yaml.error import Mark
 from yaml.nodes import ScalarNode
 
 import simkit
-from simkit import errors
-from simkit.cassettes.dialects import Misfit
-from simkit.errors import (
+from simkit.capture.cassettes.dialects import Misfit
+from simkit.core import errors
+from simkit.core.errors import (
     FakeInvalid,
     FrameworkFailed,
     FunctionMissing,
@@ -32,8 +32,8 @@ from simkit.errors import (
     SimkitError,
     SourceError,
 )
-from simkit.pipeline.written_messages import MessageInvalid
-from simkit.source.nodes import Fault
+from simkit.language.yaml.nodes import Fault
+from simkit.spec.pipeline.written_messages import MessageInvalid
 
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
 ARGS: dict[type[Exception], tuple[Any, ...]] = {

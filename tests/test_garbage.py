@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from simkit.garbage import collected_later, collected_meanwhile
+from simkit.core.gc_pause import collected_meanwhile, gc_paused
 from tests.adapters.running import run_app
 from tests.building import run_yaml
 
@@ -32,7 +32,7 @@ def _collector_as_before() -> Iterator[None]:
 def test_the_collector_waits_until_the_work_is_done() -> None:
     gc.enable()
 
-    with collected_later():
+    with gc_paused():
         inside = gc.isenabled()
 
     assert (inside, gc.isenabled()) == (False, True)
@@ -41,7 +41,7 @@ def test_the_collector_waits_until_the_work_is_done() -> None:
 def test_the_collector_comes_back_after_an_error() -> None:
     gc.enable()
 
-    with pytest.raises(ValueError, match="broken"), collected_later():
+    with pytest.raises(ValueError, match="broken"), gc_paused():
         raise ValueError("broken")
 
     assert gc.isenabled()
@@ -50,7 +50,7 @@ def test_the_collector_comes_back_after_an_error() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
 
-    with collected_later(), collected_later(), collected_meanwhile():
+    with gc_paused(), gc_paused(), collected_meanwhile():
         inside = gc.isenabled()
 
     assert (inside, gc.isenabled()) == (False, False)
@@ -59,9 +59,9 @@ def test_a_collector_that_was_off_stays_off() -> None:
 def test_the_collector_works_while_user_code_does_however_often_it_was_paused() -> None:
     gc.enable()
 
-    with collected_later(), collected_later():
+    with gc_paused(), gc_paused():
         before = gc.isenabled()
-        with collected_meanwhile(), collected_meanwhile(), collected_later():
+        with collected_meanwhile(), collected_meanwhile(), gc_paused():
             inside = gc.isenabled()
         after = gc.isenabled()
 
@@ -71,7 +71,7 @@ def test_the_collector_works_while_user_code_does_however_often_it_was_paused() 
 def test_what_user_code_itself_switches_off_stays_off() -> None:
     gc.enable()
 
-    with collected_later():
+    with gc_paused():
         with collected_meanwhile():
             gc.disable()
         between = gc.isenabled()
@@ -92,7 +92,7 @@ def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_anothe
     thread = threading.Thread(target=user_code)
     thread.start()
     entered.wait(10)
-    with collected_later():
+    with gc_paused():
         over.set()
         thread.join()
         after = gc.isenabled()
@@ -233,7 +233,7 @@ def setup() -> Iterator[None]:
 def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> None:
     gc.enable()
 
-    with collected_later():
+    with gc_paused():
         ran = run_app(
             f"{HERE}:Desk", f"app: {{setup: '{HERE}:setup'}}\nturns: [{{user: Hi}}, {{user: Ho}}]"
         )
@@ -243,7 +243,7 @@ def test_the_collector_is_on_wherever_a_pipeline_that_is_code_is_called() -> Non
     assert [place for place, found in SEEN.items() if not all(found)] == []
 
 
-@pytest.mark.parametrize("make", [collected_later, collected_meanwhile])
+@pytest.mark.parametrize("make", [gc_paused, collected_meanwhile])
 def test_one_context_manager_may_be_entered_many_times(make: Callable[[], Any]) -> None:
     gc.enable()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import TraceError
-from simkit.github_actions import BYTES_MAX, add_summary, traces_in, workflow_commands
+from simkit.core.errors import TraceError
+from simkit.report.github_actions import BYTES_MAX, add_summary, traces_in, workflow_commands
 from simkit.report.results import Result
 
 BROKEN = Result("a.scenario.yaml", "a.scenario.yaml", 3, "", "broken", error="no key hunter22-xx")

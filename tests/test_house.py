@@ -136,7 +136,7 @@ def test_import_contracts_hold() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "broken"),
     [
-        ("errors.py", "import simkit.messages", "Imports go down the layers only BROKEN"),
+        ("errors.py", "import simkit.core.messages", "Imports go down the layers only BROKEN"),
         ("unplaced.py", "", "Imports go down the layers only BROKEN"),
         ("matching.py", "import random", "or framework BROKEN"),
         ("expect/__init__.py", "import simkit.runtime", "does not reach who made it BROKEN"),

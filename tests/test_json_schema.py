@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.errors import MatcherError
-from simkit.json_schema import check_schema, compile_schema, schema_errors
+from simkit.core.errors import MatcherError
+from simkit.language.json_schema import check_schema, compile_schema, schema_errors
 
 
 @pytest.mark.parametrize(

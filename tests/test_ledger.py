@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from simkit.ledger import Entry, Ledger, slug
+from simkit.report.last_run import Entry, Ledger, slug
 
 
 def ledger(folder: Path) -> Ledger:

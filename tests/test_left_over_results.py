@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.execution.recorded import Recording
-from simkit.expect.judge import Judgement
-from simkit.session import record, simulate
-from simkit.simulation import Simulation
+from simkit.checks.judge import Judgement
+from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import record, simulate
+from simkit.session.simulation import Simulation
 from tests.adapters.running import run_app
 from tests.building import run_yaml
 from tests.plugins import OTHERS_OFF

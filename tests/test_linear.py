@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from simkit.expect.judge import judge
+from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
-from simkit.scenario.files import Prepared
-from simkit.session import run, simulate
-from simkit.trace import decoded
+from simkit.session.simulate import run, simulate
+from simkit.spec.scenario.files import Prepared
+from simkit.trace.store import decoded
 from tests.building import prepared
 
 GROWTH_MAX = 1.10

@@ -10,9 +10,9 @@ import pytest
 
 from simkit import Simulation
 from simkit.bdd.places import Places
-from simkit.bdd.telling import Story
+from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
-from simkit.scenario.files import Library
+from simkit.spec.scenario.files import Library
 from tests.test_linear import GROWTH_MAX, counted
 
 SIZES = (50, 100, 200)

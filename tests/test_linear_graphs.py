@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from simkit.expect.judge import judge
+from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
-from simkit.session import run, simulate
-from simkit.trace import decoded
-from simkit.views import view_of
+from simkit.session.simulate import run, simulate
+from simkit.trace.store import decoded
+from simkit.trace.views import view_of
 from tests.building import prepared
 from tests.test_linear import GROWTH_MAX, counted
 

@@ -10,7 +10,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit.session import simulate
+from simkit.session.simulate import simulate
 from tests.adapters.running import prepared
 
 CODE = """

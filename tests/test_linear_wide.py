@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.scenario.files import Item, Library, Prepared
-from simkit.session import run
-from simkit.shape import require
-from simkit.source import Document, load_text
+from simkit.language.yaml import Document, load_text
+from simkit.session.simulate import run
+from simkit.spec.fields import require
+from simkit.spec.scenario.files import Item, Library, Prepared
 from tests.test_linear import counted
 
 FILE = "wide.scenario.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.session import run, simulate
+from simkit.session.simulate import run, simulate
 from tests.building import prepared
 from tests.test_linear import counted
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cassettes import Keying, load, save
-from simkit.cassettes.values import Interaction
-from simkit.ledger import Entry, Ledger
-from simkit.redact import Redactor
-from simkit.wire.http import HttpResponse
+from simkit.capture.cassettes import Keying, load, save
+from simkit.capture.cassettes.values import Interaction
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpResponse
+from simkit.report.last_run import Entry, Ledger
 from tests.cassettes.requests import chat
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from simkit import matchers
+from simkit.core.messages import Message, ToolCall
+from simkit.language.matching import OPERATORS
 from simkit.matchers import (
     absent,
     all_of,
@@ -39,8 +41,6 @@ from simkit.matchers import (
     unordered,
     valid,
 )
-from simkit.matching import OPERATORS
-from simkit.messages import Message, ToolCall
 
 ASKED = Message("user", "I want a refund", id="m1", turn=1, section="history")
 EACH: list[tuple[Any, Any, Any]] = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.paths import parse
+from simkit.core.errors import SourceError
+from simkit.language.paths import parse
 from tests.mutations import (
     Mutation,
     applied,

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit import output
 from simkit.cli import COMMANDS, main
-from simkit.output import clean, command, echo, echo_json, mark, redacted, styled, visible
-from simkit.redact import Redactor
-from simkit.trace import read_trace
+from simkit.core import output
+from simkit.core.output import clean, command, echo, echo_json, mark, redacted, styled, visible
+from simkit.core.redact import Redactor
+from simkit.trace.store import read_trace
 from tests.planted import SHAPED, key
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -131,28 +131,31 @@ STREAMS: Final = re.compile(
 )
 CLEANED: Final = frozenset(("clean", "_clean", "command", "_again", "styled", "mark"))
 WRITERS: Final = {
-    ("accepting/files.py", "open"): "the user's own file, changed where the user asked for it",
-    ("bdd/telling.py", "warnings.warn"): "fixed words",
-    ("cassettes/saving.py", "temporary.open"): "a cassette, checked to hold no secret",
-    ("cassettes/saving.py", "os.open"): "a folder, only to be synced",
+    ("update/files.py", "open"): "the user's own file, changed where the user asked for it",
+    ("bdd/story.py", "warnings.warn"): "fixed words",
+    ("capture/cassettes/saving.py", "temporary.open"): "a cassette, checked to hold no secret",
+    ("capture/cassettes/saving.py", "os.open"): "a folder, only to be synced",
     ("cli/__init__.py", "open"): "in place of a stream that is closed",
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("cli/new_files.py", "draft.write_text"): "a new file of the user's, without secrets",
     ("cli/schema.py", "Path(file).write_text"): "the schema, which holds nothing of a user",
     ("cli/second_run.py", "os.fdopen"): "events for the process that asked, which is simkit",
-    ("execution/elsewhere.py", "os.open"): "events between simkit's own processes",
-    ("execution/elsewhere.py", "os.fdopen"): "the same",
+    ("session/execution/subprocess_worker.py", "os.open"): "events between simkit's own processes",
+    ("session/execution/subprocess_worker.py", "os.fdopen"): "the same",
     ("adapters/google_adk/quiet.py", "logging.getLogger"): "no text",
     ("adapters/google_adk/quiet.py", "logging.NullHandler"): "no text",
     ("testing/conformance.py", "pytest.skip"): "fixed words",
-    ("github_actions.py", "open"): "the summary; its text is cleaned",
-    ("ledger.py", "temporary.write_bytes"): "traces and the list of a run, redacted",
-    ("locks.py", "os.open"): "a folder, or its lock",
-    ("output.py", "stream.write"): "the door itself",
+    ("report/github_actions.py", "open"): "the summary; its text is cleaned",
+    ("report/last_run.py", "temporary.write_bytes"): "traces and the list of a run, redacted",
+    ("core/locks.py", "os.open"): "a folder, or its lock",
+    ("core/output.py", "stream.write"): "the door itself",
     ("runtime/sqlite_file.py", "whole.write_bytes"): "a store's copy, read at once",
     ("testing/conformance.py", "file.write_text"): "the suite's own scenarios, for a test",
     ("testing/conformance.py", "(tmp_path / 'traces' / f'{name}.jsonl').write_bytes"): "the same",
-    ("pytest_workflow.py", "terminalreporter.write_line"): "annotations, cleaned where made",
+    (
+        "testing/pytest_workflow.py",
+        "terminalreporter.write_line",
+    ): "annotations, cleaned where made",
 }
 """Module and call, and why it need not go through the door."""
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import ReferenceInvalid
-from simkit.messages import ABSENT, Dropped, Message, ToolCall
-from simkit.paths import as_text, follow, head_of, lookup, parse
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
+from simkit.language.paths import as_text, follow, head_of, lookup, parse
 
 CALL = ToolCall("call1", "log_meal", {"food": "pizza"})
 MESSAGE = Message("assistant", "Logged.", agent="nutrition", calls=(CALL,), data={"a.b": [1, 2]})

@@ -312,7 +312,7 @@ def test_a_file_is_read_once_for_all_its_items(pytester: pytest.Pytester) -> Non
     write(pytester, a=SEVERAL, b=SEVERAL)
     pytester.makeconftest(
         """
-        import simkit.source.documents as documents
+        import simkit.language.yaml.documents as documents
 
         reads = []
         read = documents.read

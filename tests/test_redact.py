@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.redact import Redactor, secrets_written_in
-from simkit.redact.shapes import PERSONAL, SHAPES
+from simkit.core.redact import Redactor, secrets_written_in
+from simkit.core.redact.shapes import PERSONAL, SHAPES
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
 
 SECRET = 'hunter2/é"x-99'

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.messages import Message
-from simkit.reducers import (
+from simkit.core.messages import Message
+from simkit.trace.reducers import (
     Appended,
     add,
     append,
@@ -40,7 +40,7 @@ def test_appended_lists_behave_as_plain_lists_however_they_fork(
     copied_max: int, steps: list[tuple[int, list[int], int]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simkit.reducers._COPIED_MAX", copied_max)
+        patch.setattr("simkit.trace.reducers._COPIED_MAX", copied_max)
         check_forks(steps)
 
 

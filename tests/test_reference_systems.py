@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simkit.events import ContextBuilt
-from simkit.paths import parse
-from simkit.session import Outcome, simulate
-from simkit.source import load
+from simkit.language.paths import parse
+from simkit.language.yaml import load
+from simkit.session.simulate import Outcome, simulate
+from simkit.trace.events import ContextBuilt
 from tests.mutations import (
     Mutation,
     is_written,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import ReferenceInvalid
-from simkit.messages import Message
-from simkit.references import compile, references_in
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.messages import Message
+from simkit.language.references import compile, references_in
 
 MESSAGE = Message("assistant", "Logged.", "m2", "nutrition")
 ROOT: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from simkit.requirements import missing_in_test, missing_package, was_asked_by_simkit
+from simkit.core.requirements import missing_in_test, missing_package, was_asked_by_simkit
 
 ROOT = Path(__file__).parents[1]
 REPLAY = "simkit replay -q "

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit import execution
-from simkit.events import AnyEvent, CheckpointRestored, RunFinished, UncontrolledEffect
-from simkit.scenario.files import Prepared
-from simkit.session import Conversation, run, simulate
+from simkit.session import execution
+from simkit.session.simulate import Conversation, run, simulate
+from simkit.spec.scenario.files import Prepared
+from simkit.trace.events import AnyEvent, CheckpointRestored, RunFinished, UncontrolledEffect
 from tests.building import prepared
 
 PIPELINE = """
@@ -165,7 +165,7 @@ def test_runs_are_compared_once_and_at_the_end(monkeypatch: pytest.MonkeyPatch) 
         compared.append(scenario)
         return execution.unbroken(scenario)
 
-    monkeypatch.setattr("simkit.session.unbroken", noting)
+    monkeypatch.setattr("simkit.session.simulate.unbroken", noting)
     turns = [TURNS[0], restarted(TURNS[4]), TURNS[4]]
     with Conversation(of(*turns)) as conversation:
         for end in range(1, len(turns) + 1):

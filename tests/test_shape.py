@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.scenario.model import XFail
-from simkit.shape import validated
-from simkit.source import load_text
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
+from simkit.spec.fields import validated
+from simkit.spec.scenario.model import XFail
 
 
 @pytest.mark.parametrize(

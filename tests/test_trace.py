@@ -15,11 +15,11 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from simkit.errors import TraceError
-from simkit.events import RunFinished, RunStarted, StateUpdated, ToolReturned
-from simkit.messages import Message
-from simkit.reducers import Appended
-from simkit.trace import Trace, canonical, copied, decoded, read_trace
+from simkit.core.errors import TraceError
+from simkit.core.messages import Message
+from simkit.trace.events import RunFinished, RunStarted, StateUpdated, ToolReturned
+from simkit.trace.reducers import Appended
+from simkit.trace.store import Trace, canonical, copied, decoded, read_trace
 
 
 @dataclass

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from simkit.validation_catalogue import CODES, FINDINGS, PREFIX, REFUSALS
+from simkit.spec.validation_catalogue import CODES, FINDINGS, PREFIX, REFUSALS
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,7 +28,7 @@ def test_names_are_one_each_and_refusals_are_errors() -> None:
 
 
 def test_each_finding_is_yielded_by_a_check_and_shown_by_a_test() -> None:
-    checks = _texts(ROOT / "simkit" / "validation", "*.py")
+    checks = _texts(ROOT / "simkit" / "spec" / "validation", "*.py")
     tests = _texts(ROOT / "tests" / "validation", "*.*")
 
     assert [code for code in FINDINGS if f'Flaw("{code}"' not in checks] == []

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit.events import ContextBuilt, Event, Made
-from simkit.messages import Dropped, Message, message_field
-from simkit.scenario.files import Library, items_in, scenario_files
-from simkit.session import run
-from simkit.trace import Trace, decoded
-from simkit.views import CallView, ContextView, RunView, TurnView, View, view_of
+from simkit.core.messages import Dropped, Message, message_field
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, items_in, scenario_files
+from simkit.trace.events import ContextBuilt, Event, Made
+from simkit.trace.store import Trace, decoded
+from simkit.trace.views import CallView, ContextView, RunView, TurnView, View, view_of
 from tests.building import dropped, run_yaml, shown, trace_yaml
 
 ROOT = Path(__file__).resolve().parent.parent

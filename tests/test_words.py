@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from simkit.words import counted, short, short_both
+from simkit.core.text import counted, short, short_both
 
 
 def test_counts_agree_with_their_nouns() -> None:

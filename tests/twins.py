@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.cli.other_pipelines import named_for, on_pipeline, other_pipeline, pipeline_in
-from simkit.diff import TraceDiff, trace_diff, without
-from simkit.errors import SimkitError
-from simkit.scenario.apps import App
-from simkit.scenario.files import Library
-from simkit.scenario.implementing import check_left_out, scenarios_of
-from simkit.scenario.items import Item, items_in
-from simkit.scenario.needs import unmet
-from simkit.session import Outcome, simulate
-from simkit.source import load
-from simkit.views import view_of
+from simkit.core.errors import SimkitError
+from simkit.language.yaml import load
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.implementing import check_left_out, scenarios_of
+from simkit.spec.scenario.items import Item, items_in
+from simkit.spec.scenario.needs import unmet
+from simkit.trace.diff import TraceDiff, trace_diff, without
+from simkit.trace.views import view_of
 from tests.mutations import Edit, applied
 
 ROOT: Final = Path(__file__).resolve().parent.parent

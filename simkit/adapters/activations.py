@@ -1,4 +1,4 @@
-"""What a scribe hands out: activations of agents, and the tool calls that models asked for."""
+"""What a recorder hands out: activations of agents, and the tool calls that models asked for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simkit.events import Cut
-from simkit.messages import JsonValue, Message, ToolCall
+from simkit.core.messages import JsonValue, Message, ToolCall
+from simkit.trace.events import Cut
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -4,44 +4,44 @@ Whatever is named here stays; everything else below ``simkit.adapters`` is simki
 """
 
 from simkit.adapters.activations import Asked, Run
-from simkit.adapters.ears import Ears
+from simkit.adapters.context_listeners import ContextListeners
 from simkit.adapters.entry import found_as
-from simkit.adapters.in_step import keep_in_step
-from simkit.adapters.instruments import Instrument
-from simkit.adapters.pilots import Cockpit, Pilot, Restartable, UseTool
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, Restartable, UseTool
+from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
-from simkit.adapters.scribe import Scribe
+from simkit.adapters.serial_executor import keep_in_step
 from simkit.adapters.sync_loops import Loops
-from simkit.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
-from simkit.events import AgentFacts, ChannelFacts, PipelineFacts
-from simkit.messages import Message, ToolCall, Usage
-from simkit.models.returned import returned_by
-from simkit.ports import UserTurn
-from simkit.scenario.apps import App
-from simkit.transports.installing import Installation
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.installing import Installation
+from simkit.core.errors import FrameworkFailed, PipelineError, ScriptBroken, Unsupported
+from simkit.core.messages import Message, ToolCall, Usage
+from simkit.runtime.models.returned import returned_by
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace.events import AgentFacts, ChannelFacts, PipelineFacts
 
 __all__ = [
+    "AdapterContext",
     "AgentFacts",
     "App",
     "Asked",
     "ChannelFacts",
-    "Cockpit",
-    "Ears",
+    "ContextListeners",
+    "FrameworkDriver",
     "FrameworkFailed",
     "Installation",
-    "Instrument",
+    "Instrumentation",
     "Loops",
     "Message",
     "NotPlain",
-    "Pilot",
     "PipelineError",
     "PipelineFacts",
     "Restartable",
     "Run",
-    "Scribe",
     "ScriptBroken",
     "Snapshots",
     "ToolCall",
+    "TraceRecorder",
     "Unsupported",
     "Usage",
     "UseTool",

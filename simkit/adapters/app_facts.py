@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from simkit import events as e
-from simkit.pipeline.model import Limits
-from simkit.scenario.apps import App
-from simkit.trace import canonical
+from simkit.spec.pipeline.model import Limits
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 COUNTER: Final = "chars/4"
 

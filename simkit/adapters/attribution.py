@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.errors import CallUnattributed
-from simkit.matching import Matcher, compile_matcher
-from simkit.scenario.apps import AgentRule
-from simkit.scenario.writing import flow
-from simkit.wire.http import HttpRequest, header
-from simkit.wire.values import Asked
-from simkit.words import PASSING
+from simkit.core.errors import CallUnattributed
+from simkit.core.text import PASSING
+from simkit.language.matching import Matcher, compile_matcher
+from simkit.providers.http import HttpRequest, header
+from simkit.providers.values import Asked
+from simkit.spec.scenario.apps import AgentRule
+from simkit.spec.scenario.writing import flow
 
 AGENT_HEADER: Final = "x-simkit-agent"
 """Names the agent where code can say no more than a header."""

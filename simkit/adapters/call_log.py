@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simkit import events as e
 from simkit.adapters.activations import Asked, Run
+from simkit.adapters.event_writer import EventWriter
 from simkit.adapters.handoff_calls import told_by
 from simkit.adapters.handoff_tools import HandoffTools
-from simkit.adapters.pen import Pen
 from simkit.adapters.sessions import Session
-from simkit.context.tokens import Counter
-from simkit.messages import JsonValue, ToolCall
-from simkit.pipeline.model import Limits
-from simkit.ports import Sink
+from simkit.core.messages import JsonValue, ToolCall
 from simkit.runtime.clock import VirtualClock
-from simkit.trace import canonical
+from simkit.runtime.context.tokens import Counter
+from simkit.runtime.ports import Sink
+from simkit.spec.pipeline.model import Limits
+from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 
-class CallLog(Pen):
+class CallLog(EventWriter):
     """Writes down who called which tool, and who passes control to whom."""
 
     def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:

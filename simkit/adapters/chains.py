@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from simkit.messages import Message
-from simkit.wire.chains import chained, is_conversation
-from simkit.wire.http import HttpResponse
-from simkit.wire.values import Asked, Protocol
+from simkit.core.messages import Message
+from simkit.providers.chains import chained, is_conversation
+from simkit.providers.http import HttpResponse
+from simkit.providers.values import Asked, Protocol
 
 
 class Chains:

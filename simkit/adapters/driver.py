@@ -1,4 +1,4 @@
-"""The driver for pipelines that are code: its surroundings, its gate, and a pilot at the helm."""
+"""The driver for pipelines that are code: its surroundings, its gate, and a driver at the helm."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit import events as e
 from simkit.adapters import thread_turns
 from simkit.adapters.activations import Run
+from simkit.adapters.annotations import current_mark, heard_by
 from simkit.adapters.app_facts import COUNTER, facts_of, sectioned
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.entry import (
@@ -26,29 +26,33 @@ from simkit.adapters.entry import (
     is_factory,
     made_by,
 )
+from simkit.adapters.environment import surroundings
 from simkit.adapters.failures import failure_of, name_of, raised_by
-from simkit.adapters.gate import Answerer, ModelGate
-from simkit.adapters.giving import gifts_of
-from simkit.adapters.instruments import Instrumented
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, pilot_for
+from simkit.adapters.initial_state import gifts_of
+from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
+from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
+from simkit.adapters.module_lookup import check_folders, check_imported, entry_of
 from simkit.adapters.own_modules import OwnModules
-from simkit.adapters.pilots import Cockpit, Pilot, pilot_for
 from simkit.adapters.plain import PlainPilot
 from simkit.adapters.pools import carrying_contexts, taking_turns
 from simkit.adapters.renaming import RenamingSink
 from simkit.adapters.rules import check_agents, check_nodes, handoff_tools_of, refuse_nodes
-from simkit.adapters.scribe import Scribe
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.stubs import refuse_unreachable, refuse_unreached, unnamed
-from simkit.adapters.surroundings import surroundings
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
-from simkit.adapters.whereabouts import check_folders, check_imported, entry_of
-from simkit.chance import Chance
-from simkit.context.tokens import counter_named
-from simkit.controlled import World
-from simkit.errors import (
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.belonging import Owner, owned_by
+from simkit.capture.http.guards import guarded
+from simkit.capture.http.hosts import AllowedHosts
+from simkit.capture.http.interception import intercepting
+from simkit.capture.http.processes import Children, children_of_run, watching_processes
+from simkit.capture.http.request_router import passing_through
+from simkit.core.determinism import World
+from simkit.core.errors import (
     CallUnattributed,
     FrameworkFailed,
     FunctionFailed,
@@ -58,22 +62,18 @@ from simkit.errors import (
     SimkitError,
     Unsupported,
 )
-from simkit.garbage import collected_meanwhile
-from simkit.marks import current_mark, heard_by
-from simkit.messages import JsonValue
-from simkit.models.faults import FaultPlan
-from simkit.pipeline.model import Limits
-from simkit.ports import Sink, Tools, TurnModel, UserTurn
+from simkit.core.gc_pause import collected_meanwhile
+from simkit.core.messages import JsonValue
+from simkit.core.rng import Chance
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import protocol_of
 from simkit.runtime.clock import VirtualClock
-from simkit.scenario.apps import App
-from simkit.transports.belonging import Owner, owned_by
-from simkit.transports.gate import passing_through
-from simkit.transports.guards import guarded
-from simkit.transports.hosts import AllowedHosts
-from simkit.transports.interception import intercepting
-from simkit.transports.processes import Children, children_of_run, watching_processes
-from simkit.wire.http import HttpRequest
-from simkit.wire.protocols import protocol_of
+from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.models.faults import FaultPlan
+from simkit.runtime.ports import Sink, Tools, TurnModel, UserTurn
+from simkit.spec.pipeline.model import Limits
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -149,8 +149,10 @@ class CodeDriver:
         app, script = self._app, self._script
         attribution = Attribution(app.agents)
         sink = self._names = RenamingSink(sink, attribution.has_matchers)
-        self._scribe = scribe = Scribe(sink, self._clock, counter_named(COUNTER), script.limits)
-        scribe.handoff_tools = handoff_tools_of(app)
+        self._recorder = recorder = TraceRecorder(
+            sink, self._clock, counter_named(COUNTER), script.limits
+        )
+        recorder.handoff_tools = handoff_tools_of(app)
         enter = self._stack.enter_context
         keeps_keys = self._others is not None and self._others.is_live
         check_folders(app)
@@ -162,50 +164,52 @@ class CodeDriver:
             self._stack.callback(self._children.close)
         enter(surroundings(app, found_as, keeps_keys))
         self._answers = answers = ScriptedAnswers(
-            scribe, script.model, self._has_lines, self._is_marked
+            recorder, script.model, self._has_lines, self._is_marked
         )
-        self._gate = ModelGate(
-            scribe, attribution, answers, self._others, self._is_allowed,
-            script.plan, lambda: self._pilot.run_now(), self._caller.give_up, self._wait_turn,
-            self._names.rename, lambda: self._pilot.run_around(), _Waiting(self),
+        self._gate = ModelInterceptor(
+            recorder, attribution, answers, self._others, self._is_allowed,
+            script.plan, lambda: self._driver.run_now(), self._caller.give_up, self._wait_turn,
+            self._names.rename, lambda: self._driver.run_around(), _Waiting(self),
         )  # fmt: skip
-        self._use = use = ToolUse(scribe, self._gate, script.tools, self._others)
-        self._pilot = self._built(Cockpit(scribe, self._caller, use, self._gate.halt))
-        self._stack.callback(self._pilot.close)
-        self.name = self._pilot.name
-        facts = sectioned(self._pilot.facts(facts_of(app, script.limits)), app)
+        self._use = use = ToolUse(recorder, self._gate, script.tools, self._others)
+        self._driver = self._built(AdapterContext(recorder, self._caller, use, self._gate.halt))
+        self._stack.callback(self._driver.close)
+        self.name = self._driver.name
+        facts = sectioned(self._driver.facts(facts_of(app, script.limits)), app)
         self._takes_logs = script.logs or app.options.logs
         if self._takes_logs:
             facts = msgspec.structs.replace(facts, observes=(*facts.observes, "logs"))
-        if self._pilot.nodes() is None:
+        if self._driver.nodes() is None:
             refuse_nodes(app)
-        scribe.conversation = facts.conversation
+        recorder.conversation = facts.conversation
         if app.options.given is not None:
-            scribe.gifts = gifts_of(script.given, facts, script.given_project)
-        scribe.handoff_tools.know(facts.agents)
+            recorder.gifts = gifts_of(script.given, facts, script.given_project)
+        recorder.handoff_tools.know(facts.agents)
         sink.emit(run_started(script, self.name, facts))
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         self._toolbox = Toolbox(tools, use.stand_in)
         enter(self._toolbox.standing_by())
 
-    def _built(self, cockpit: Cockpit) -> Instrumented:
+    def _built(self, adapter_context: AdapterContext) -> Instrumented:
         """Imports and builds the pipeline, which must reach nothing yet."""
         try:
             with passing_through(self._gate, self._app.allow_hosts):
-                pilot, home = self._pilot_of(cockpit), home_of(self._app.entry)
-                return Instrumented(pilot, cockpit, home, self._app.agents)
+                driver, home = self._pilot_of(adapter_context), home_of(self._app.entry)
+                return Instrumented(driver, adapter_context, home, self._app.agents)
         except RunHalted as halted:
             raise halted.cause from None
 
-    def _pilot_of(self, cockpit: Cockpit) -> Pilot:
+    def _pilot_of(self, adapter_context: AdapterContext) -> FrameworkDriver:
         """Returns who flies the pipeline's object, or what its factory makes."""
         app = self._app
         entry = entry_of(app)
-        found = pilot_for(entry, app, cockpit)
+        found = pilot_for(entry, app, adapter_context)
         if found is not None or not is_factory(entry):
-            return found or PlainPilot(entry, app, cockpit)
+            return found or PlainPilot(entry, app, adapter_context)
         made = made_by(app.entry, entry, self._caller.call)
-        return pilot_for(made, app, cockpit) or PlainPilot(entry, app, cockpit, made)
+        return pilot_for(made, app, adapter_context) or PlainPilot(
+            entry, app, adapter_context, made
+        )
 
     def _has_lines(self, agent: str) -> bool:
         return self._script.has_lines(self._place, agent)
@@ -216,18 +220,18 @@ class CodeDriver:
 
     def _is_marked(self, run: Run) -> bool:
         mark = current_mark()
-        return self._pilot.ends_runs() or (mark is not None and mark.run is run)
+        return self._driver.ends_runs() or (mark is not None and mark.run is run)
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Calls the pipeline with the user's message."""
         try:
             return self._take(turn)
         finally:
-            self._names.flush(self._pilot.observed())
+            self._names.flush(self._driver.observed())
 
     def _take(self, turn: UserTurn) -> e.ErrorFacts | None:
-        script, scribe = self._script, self._scribe
-        place = self._place = scribe.turn
+        script, recorder = self._script, self._recorder
+        place = self._place = recorder.turn
         self._turns_of[turn.session] += 1
         self._world.begin_turn(
             f"{turn.session}/{self._turns_of[turn.session]}",
@@ -235,8 +239,8 @@ class CodeDriver:
             of_session=turn.session,
         )
         self._clock.advance_to(turn.not_before)
-        scribe.handoff_tools.know(script.agents())
-        scribe.begin_turn(
+        recorder.handoff_tools.know(script.agents())
+        recorder.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
         self._gate.halted = None  # What ended an earlier turn was claimed, or there is none now.
@@ -245,24 +249,24 @@ class CodeDriver:
         script.tools.begin_turn(place)
         reply, error = None, None
         stubs = tuple(unnamed(script.stubs(place), self._app))
-        if not self._pilot.stands_in():
-            refuse_unreachable(stubs, self._app, scribe.turn)
+        if not self._driver.stands_in():
+            refuse_unreachable(stubs, self._app, recorder.turn)
         try:
             with collected_meanwhile():
                 try:
                     reply = self._called(turn)
                 finally:
                     self._tell_left_threads()
-            refuse_unreached(stubs, self._app, scribe, self._use.reached)
+            refuse_unreached(stubs, self._app, recorder, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
                 problem.type, self._told(problem), status=getattr(problem, "status", 0) or 0
             )
-        if error is None and reply is None and not scribe.waits_for:
-            last = next((run.final for run in reversed(scribe.runs) if run.final), None)
+        if error is None and reply is None and not recorder.waits_for:
+            last = next((run.final for run in reversed(recorder.runs) if run.final), None)
             reply = last.content if last is not None else None
-        scribe.end_turn(reply, error, script.model.unused(), script.tools.unused())
-        self._met.update((run.agent, None) for run in scribe.runs)
+        recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
+        self._met.update((run.agent, None) for run in recorder.runs)
         return error
 
     def _told(self, problem: PipelineError) -> str:
@@ -273,11 +277,11 @@ class CodeDriver:
 
     def check_rules(self) -> None:
         """Raises ScriptMisfit for what the scenario says of the code and had no part in the run."""
-        app, pilot = self._app, self._pilot
+        app, driver = self._app, self._driver
         check_imported(app)
-        check_nodes(app, pilot.nodes() or (), pilot.knows_all_nodes())
+        check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
         if app.pipeline == app.entry:  # Else they are of a file, for many scenarios.
-            check_agents(app, pilot.agents(), self._met)
+            check_agents(app, driver.agents(), self._met)
 
     def restart(self) -> None:
         """Builds the pipeline anew from what outlives a process; raises ScriptMisfit."""
@@ -289,13 +293,13 @@ class CodeDriver:
                 passing_through(self._gate, self._app.allow_hosts),
                 self._turns.led(),  # What is built anew may wait for what was there before.
             ):
-                self._pilot.restart()
+                self._driver.restart()
         except RunHalted as halted:
             raise halted.cause from None
         except Unsupported as problem:
             raise ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {problem}",
-                ("turns", self._scribe.turn, "restart"),
+                ("turns", self._recorder.turn, "restart"),
             ) from problem
 
     def _called(self, turn: UserTurn) -> Any:
@@ -321,7 +325,7 @@ class CodeDriver:
                 children_of_run(self._children),
                 taking_turns(self._turns),
             ):
-                reply = self._pilot.fly(turn)
+                reply = self._driver.run_turn(turn)
         except RunHalted as halted:
             raise halted.cause from None
         except (Exception, SystemExit, CancelledError) as problem:
@@ -352,10 +356,10 @@ class CodeDriver:
 
     def _uncontrolled(self, effect: str, where: str) -> None:
         with self._gate.lock:
-            run = self._pilot.run_around()  # Of whoever asks: nobody's, where that is not known.
-            self._scribe.sink.emit(
+            run = self._driver.run_around()  # Of whoever asks: nobody's, where that is not known.
+            self._recorder.sink.emit(
                 e.UncontrolledEffect(
-                    *self._scribe.at(run.agent if run is not None else "", run), effect, where
+                    *self._recorder.at(run.agent if run is not None else "", run), effect, where
                 )
             )
 
@@ -386,7 +390,7 @@ class CodeDriver:
             )
 
     def _logged(self, entry: LogEntry) -> None:
-        self._scribe.log_recorded(*entry, self._pilot.run_around())
+        self._recorder.log_recorded(*entry, self._driver.run_around())
 
     def _slept(self, seconds: float) -> None:
         if self._turns.is_over:  # A thread that outlives its scenario sleeps as it always did.

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.errors import FunctionMissing, RunHalted, SimkitError
+from simkit.capture.http.places import raised_at
+from simkit.core.errors import FunctionMissing, RunHalted, SimkitError
+from simkit.core.text import exception_text, short
+from simkit.language.yaml import near
 from simkit.runtime.functions import object_named
-from simkit.scenario.modules import it_has, names_in
-from simkit.source import near
-from simkit.transports.places import raised_at
-from simkit.words import exception_text, short
+from simkit.spec.scenario.modules import it_has, names_in
 
 METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
 """What an object may call the method that takes the user's message."""

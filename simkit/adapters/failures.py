@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from simkit.adapters.entry import CLIENTS, home_of
-from simkit.errors import FrameworkFailed, FunctionFailed, ModelError, PipelineError
-from simkit.messages import Fails
-from simkit.transports.places import raised_at
-from simkit.words import exception_text
+from simkit.capture.http.places import raised_at
+from simkit.core.errors import FrameworkFailed, FunctionFailed, ModelError, PipelineError
+from simkit.core.messages import Fails
+from simkit.core.text import exception_text
 
 
 def failure_of(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from simkit.adapters.streams import print_of
-from simkit.events import Cut
-from simkit.messages import Message
+from simkit.core.messages import Message
+from simkit.trace.events import Cut
 
 
 def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[Cut]:

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.activations import Run
-from simkit.events import HandoffRequested
-from simkit.json_schema import place_text, schema_errors
-from simkit.messages import Handoff, JsonValue
+from simkit.core.messages import Handoff, JsonValue
+from simkit.language.json_schema import place_text, schema_errors
+from simkit.trace.events import HandoffRequested
 
 MISFITS_MAX: Final = 3
 """How many refused fields are named."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 from simkit.adapters.handoff_calls import agents_named
-from simkit.messages import HANDOFF_PREFIX, JsonValue
-from simkit.wire.values import Offer
+from simkit.core.messages import HANDOFF_PREFIX, JsonValue
+from simkit.providers.values import Offer
 
 PREFIXES: Final = (HANDOFF_PREFIX, "handoff_to_", "to_")
 """How the names of tools begin that mostly pass control to the agent named behind."""

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from simkit import events as e
 from simkit.adapters.handoff_tools import PREFIXES
-from simkit.messages import Message, call_of
+from simkit.core.messages import Message, call_of
+from simkit.trace import events as e
 
 _replaced = msgspec.structs.replace
 

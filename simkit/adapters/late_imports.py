@@ -18,13 +18,13 @@ from threading import RLock, local
 from types import ModuleType
 from typing import Any, Final
 
-from simkit.adapters.ears import Ears
-from simkit.transports.places import is_library
+from simkit.adapters.context_listeners import ContextListeners
+from simkit.capture.http.places import is_library
 
 Imported = Callable[[str], None]
 """Is called with the name of a package that is about to be imported."""
 
-_ears: Final = Ears[Imported]("simkit_late_imports")
+_ears: Final = ContextListeners[Imported]("simkit_late_imports")
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def watching_imports(packages: Collection[str], imported: Imported) -> Iterator[
     By the time it returns, the package may be imported; the code that asked gets the same module.
     A package of the user's own that has a framework's name is left alone.
     """
-    with _finder.watching(packages), _ears.lent_to(imported):
+    with _finder.watching(packages), _ears.activate(imported):
         yield
 
 

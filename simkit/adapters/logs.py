@@ -16,9 +16,9 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Final, NamedTuple, TypeAlias
 
-from simkit.transports.installing import Installation, Made
-from simkit.transports.places import user_frame
-from simkit.words import exception_text
+from simkit.capture.http.installing import Installation, Made
+from simkit.capture.http.places import user_frame
+from simkit.core.text import exception_text
 
 Listener: TypeAlias = Callable[["LogEntry"], None]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.attribution import system_of
-from simkit.wire.values import Asked
+from simkit.providers.values import Asked
 
 NOBODY: Final = "assistant"
 """An agent without instructions."""

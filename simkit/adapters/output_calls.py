@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simkit.json_schema import schema_errors
-from simkit.messages import JsonValue
-from simkit.wire.values import Asked, Offer
+from simkit.core.messages import JsonValue
+from simkit.language.json_schema import schema_errors
+from simkit.providers.values import Asked, Offer
 
 
 def output_tool(asked: Asked, value: JsonValue, tools: Sequence[str]) -> Offer | None:

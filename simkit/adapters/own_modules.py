@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from simkit.adapters.entry import home_of
-from simkit.controlled.libraries import is_library
-from simkit.scenario.apps import App
+from simkit.core.determinism.libraries import is_library
+from simkit.spec.scenario.apps import App
 
 _NEVER: Final = frozenset(("__main__", "conftest"))
 """Modules that whoever runs scenarios has begun with."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.adapters.entry import Talk, build
-from simkit.adapters.giving import give, object_behind
-from simkit.adapters.pilots import Cockpit, Pilot
-from simkit.ports import UserTurn
-from simkit.scenario.apps import App
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
+from simkit.adapters.initial_state import give, object_behind
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
 
 
-class PlainPilot(Pilot):
+class PlainPilot(FrameworkDriver):
     """Flies a function of the user's message.
 
     What it cannot see: nodes, sections, and state that the code does not tell (`simkit.state`).
@@ -19,20 +19,22 @@ class PlainPilot(Pilot):
 
     name = "python"
 
-    def __init__(self, subject: Any, app: App, cockpit: Cockpit, made: Any = None) -> None:
+    def __init__(
+        self, subject: Any, app: App, adapter_context: AdapterContext, made: Any = None
+    ) -> None:
         """``made`` is what the factory ``subject`` has made already: the first session's."""
-        self._subject, self._app, self._cockpit = subject, app, cockpit
+        self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._made = made
         self._talks: dict[str, Talk] = {}
 
-    def fly(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: UserTurn) -> Any:
         """Calls the function with the user's message."""
         if turn.resumes:
-            raise self._cockpit.asks_nothing(
+            raise self._adapter_context.asks_nothing(
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
         said = turn.text if turn.value is None else turn.value
-        return self._cockpit.caller.call(self._talk(turn), said)
+        return self._adapter_context.caller.call(self._talk(turn), said)
 
     def _talk(self, turn: UserTurn) -> Talk:
         session = turn.session
@@ -41,8 +43,8 @@ class PlainPilot(Pilot):
             made, self._made = None if turn.turns_before else self._made, None
             self._talks[session] = build(
                 self._app.entry, self._subject, self._app.options.call, session, made,
-                self._cockpit.caller.call,
+                self._adapter_context.caller.call,
             )  # fmt: skip
             behind = object_behind(self._talks[session])
-            give(self._app, self._cockpit.scribe, behind, session=session)
+            give(self._app, self._adapter_context.recorder, behind, session=session)
         return self._talks[session]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.adapters.plain_values import NotPlain, plain
-from simkit.messages import JsonValue
+from simkit.core.messages import JsonValue
 
 
 def plain_or_text(value: Any) -> JsonValue:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.messages import JsonValue
-from simkit.trace import canonical
+from simkit.core.messages import JsonValue
+from simkit.trace.store import canonical
 
 DEPTH_MAX: Final = 12
 """Values nested deeper are no state: a graph of objects that may lead back to itself."""

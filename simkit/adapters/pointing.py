@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from simkit.adapters.surroundings import DUMMY_KEY
-from simkit.wire.protocols import PROTOCOLS
+from simkit.adapters.environment import DUMMY_KEY
+from simkit.providers.protocols import PROTOCOLS
 
 QUIET: Final = {"OPENAI_AGENTS_DISABLE_TRACING": "1"}
 """What keeps clients from reporting to their provider by another way than the model's."""

@@ -2,7 +2,7 @@
 submits it, and has its turn.
 
 A worker keeps the context of whoever started it. So what it does for others later would belong to
-that agent, or to no scenario at all (`simkit.transports.gate`).
+that agent, or to no scenario at all (`simkit.capture.http.request_router`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from queue import SimpleQueue
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from simkit.adapters.ears import Ears
+from simkit.adapters.context_listeners import ContextListeners
 from simkit.adapters.thread_turns import ThreadTurns
-from simkit.transports.gate import is_gated
-from simkit.transports.guards import serves_many, watched_thread
-from simkit.transports.installing import Installation, Made, Row
+from simkit.capture.http.guards import serves_many, watched_thread
+from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.request_router import is_gated
 
-_turns: Final = Ears[ThreadTurns]("simkit_thread_turns")
+_turns: Final = ContextListeners[ThreadTurns]("simkit_thread_turns")
 
 
 @contextmanager
 def taking_turns(turns: ThreadTurns) -> Iterator[None]:
     """Let the threads that are started in this context, and in what it starts, take turns."""
-    with _turns.lent_to(turns), turns.led():
+    with _turns.activate(turns), turns.led():
         yield
 
 

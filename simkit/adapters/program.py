@@ -12,16 +12,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from simkit import events as e
 from simkit.adapters.app_facts import facts_of, sectioned
 from simkit.adapters.driver import Script
-from simkit.adapters.gate import Answerer
+from simkit.adapters.model_interceptor import Answerer
 from simkit.adapters.pointing import variables_for
 from simkit.adapters.reception import opened
 from simkit.adapters.reports import NEXT, REPLY, as_json, reply_in, turn_told
 from simkit.adapters.served import addressed
 from simkit.adapters.stubs import refuse_unreached
-from simkit.errors import (
+from simkit.capture.http.programs import PATIENCE_S, Program, Request
+from simkit.core.errors import (
     FunctionFailed,
     ModelError,
     PipelineError,
@@ -30,12 +30,12 @@ from simkit.errors import (
     RunHalted,
     SimkitError,
 )
-from simkit.messages import JsonValue
-from simkit.ports import Sink, UserTurn
+from simkit.core.messages import JsonValue
+from simkit.providers.http import HttpResponse, path_of
 from simkit.runtime.clock import VirtualClock
-from simkit.scenario.apps import App
-from simkit.transports.programs import PATIENCE_S, Program, Request
-from simkit.wire.http import HttpResponse, path_of
+from simkit.runtime.ports import Sink, UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
 
 URL: Final = "SIMKIT_URL"
 """The environment variable that holds the server's address."""
@@ -67,16 +67,16 @@ class ProgramDriver:
             app, script, facts, sink, self._clock, driver=self.name, gives=True,
             models=self._others, tools=self._others,
         )  # fmt: skip
-        self._scribe, self._gate = heard.scribe, heard.gate
+        self._recorder, self._gate = heard.recorder, heard.gate
         self._use, self._reports = heard.use, heard.reports
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Gives the program the user's message, and answers it until it has replied."""
-        script, scribe = self._script, self._scribe
-        place = scribe.turn
+        script, recorder = self._script, self._recorder
+        place = recorder.turn
         self._clock.advance_to(turn.not_before)
-        scribe.handoff_tools.know(script.agents())
-        scribe.begin_turn(
+        recorder.handoff_tools.know(script.agents())
+        recorder.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
         self._gate.halted = self._gate.last_failure = None
@@ -85,16 +85,16 @@ class ProgramDriver:
         reply, error = None, None
         try:
             reply = self._answered(turn)
-            refuse_unreached(script.stubs(place), self._app, scribe, self._use.reached)
+            refuse_unreached(script.stubs(place), self._app, recorder, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
                 problem.type, str(problem), status=getattr(problem, "status", 0) or 0
             )
             self._leave()
-        if error is None and reply is None and not scribe.waits_for:
-            last = next((run.final for run in reversed(scribe.runs) if run.final), None)
+        if error is None and reply is None and not recorder.waits_for:
+            last = next((run.final for run in reversed(recorder.runs) if run.final), None)
             reply = last.content if last is not None else None
-        scribe.end_turn(reply, error, script.model.unused(), script.tools.unused())
+        recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
         return error
 
     def _answered(self, turn: UserTurn) -> JsonValue:
@@ -112,8 +112,8 @@ class ProgramDriver:
                 if is_given:  # It had nothing to say, and wants to go on.
                     self._waiting = asked
                     return None
-                is_given, self._given = True, self._scribe.turn
-                asked.answer(turn_told(turn, self._scribe.turn, self._state_of(turn)))
+                is_given, self._given = True, self._recorder.turn
+                asked.answer(turn_told(turn, self._recorder.turn, self._state_of(turn)))
             elif is_post and path == REPLY:
                 return self._replied(asked)
             else:

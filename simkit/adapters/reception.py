@@ -6,25 +6,25 @@ import msgspec
 
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.driver import Script, run_started
-from simkit.adapters.gate import Answerer, ModelGate
-from simkit.adapters.giving import gifts_of
+from simkit.adapters.initial_state import gifts_of
+from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.reports import Reports
 from simkit.adapters.rules import handoff_tools_of
-from simkit.adapters.scribe import Scribe
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.tool_use import ToolUse
-from simkit.context.tokens import counter_named
-from simkit.events import PipelineFacts
-from simkit.ports import Sink
+from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.runtime.clock import VirtualClock
-from simkit.scenario.apps import App
+from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.ports import Sink
+from simkit.spec.scenario.apps import App
+from simkit.trace.events import PipelineFacts
 
 
 class Reception(msgspec.Struct, frozen=True):
     """Who answers a program's model calls, tools and reports, and writes them down."""
 
-    scribe: Scribe
-    gate: ModelGate
+    recorder: TraceRecorder
+    gate: ModelInterceptor
     use: ToolUse
     reports: Reports
 
@@ -39,19 +39,19 @@ def opened(
     traffic answers, as ``models``, agents that a turn has no lines for, and, as ``tools``, their
     tools.
     """
-    scribe = Scribe(sink, clock, counter_named(facts.tokens), script.limits)
-    scribe.handoff_tools = handoff_tools_of(app)
-    scribe.handoff_tools.know(facts.agents)
+    recorder = TraceRecorder(sink, clock, counter_named(facts.tokens), script.limits)
+    recorder.handoff_tools = handoff_tools_of(app)
+    recorder.handoff_tools.know(facts.agents)
     if gives:
-        scribe.gifts = gifts_of(script.given, facts, script.given_project)
+        recorder.gifts = gifts_of(script.given, facts, script.given_project)
     sink.emit(run_started(script, driver, facts))
     answers = ScriptedAnswers(
-        scribe, script.model, lambda agent: script.has_lines(scribe.turn - 1, agent),
+        recorder, script.model, lambda agent: script.has_lines(recorder.turn - 1, agent),
         lambda run: reports.tells_end_of(run),
     )  # fmt: skip
-    gate = ModelGate(
-        scribe, Attribution(app.agents), answers, models, lambda url: False, script.plan
+    gate = ModelInterceptor(
+        recorder, Attribution(app.agents), answers, models, lambda url: False, script.plan
     )
-    use = ToolUse(scribe, gate, script.tools, tools)
-    reports = Reports(scribe, use, script.tools.scripts, app.channels)
-    return Reception(scribe, gate, use, reports)
+    use = ToolUse(recorder, gate, script.tools, tools)
+    reports = Reports(recorder, use, script.tools.scripts, app.channels)
+    return Reception(recorder, gate, use, reports)

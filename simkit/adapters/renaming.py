@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.late_handoffs import may_turn_out, with_handoffs
-from simkit.messages import Message, ToolCall
-from simkit.ports import Sink
+from simkit.core.messages import Message, ToolCall
+from simkit.runtime.ports import Sink
+from simkit.trace import events as e
 
 _replaced = msgspec.structs.replace
 

@@ -12,16 +12,16 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from simkit.adapters.activations import Asked, Run
-from simkit.adapters.scribe import Scribe
 from simkit.adapters.tool_use import ToolFailure, ToolUse
-from simkit.errors import FrameworkFailed, FunctionFailed, PipelineError, ReportInvalid
-from simkit.messages import JsonValue
-from simkit.pipeline.model import Channel
-from simkit.ports import UserTurn
-from simkit.reducers import problem_of
-from simkit.source import near
-from simkit.wire.http import HttpRequest, HttpResponse, path_of
-from simkit.words import short
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import FrameworkFailed, FunctionFailed, PipelineError, ReportInvalid
+from simkit.core.messages import JsonValue
+from simkit.core.text import short
+from simkit.language.yaml import near
+from simkit.providers.http import HttpRequest, HttpResponse, path_of
+from simkit.runtime.ports import UserTurn
+from simkit.spec.pipeline.model import Channel
+from simkit.trace.reducers import problem_of
 
 ROOT: Final = "/simkit/"
 NEXT: Final = f"{ROOT}next"
@@ -119,14 +119,14 @@ class Reports:
     """Takes what the program tells down as events."""
 
     def __init__(
-        self, scribe: Scribe, use: ToolUse, has_result: Callable[[str], bool],
+        self, recorder: TraceRecorder, use: ToolUse, has_result: Callable[[str], bool],
         channels: Mapping[str, Channel],
     ) -> None:  # fmt: skip
         """``has_result`` says whether the scenario answers a tool in this turn.
 
         ``channels`` are those that the pipeline's file declares; without any, all may be told.
         """
-        self._scribe, self._use, self._has_result = scribe, use, has_result
+        self._recorder, self._use, self._has_result = recorder, use, has_result
         self._channels = channels
         self._told: set[str] = set()
         """The runs whose beginning was told: so is their end."""
@@ -169,19 +169,19 @@ class Reports:
         return run.id in self._told
 
     def _started(self, told: Started) -> Mapping[str, Any]:
-        run = self._scribe.begin_run(told.agent, task=told.input, goal=told.goal)
+        run = self._recorder.begin_run(told.agent, task=told.input, goal=told.goal)
         self._told.add(run.id)
         return {"run": run.id}
 
     def _finished(self, told: Finished) -> Mapping[str, Any]:
-        run = self._scribe.open_run(told.agent)
+        run = self._recorder.open_run(told.agent)
         if run is None:
-            at_work = [one.agent for one in self._scribe.runs if not one.is_over]
+            at_work = [one.agent for one in self._recorder.runs if not one.is_over]
             raise _Wrong(
                 f"`agent`: {told.agent!r} is not at work in this turn.{_hint(told.agent, at_work)} "
                 f"At work: {_listed(at_work)}."
             )
-        self._scribe.end_run(run, "failed" if told.failed else "done", told.output)
+        self._recorder.end_run(run, "failed" if told.failed else "done", told.output)
         return {}
 
     def _tool(self, told: ToolCall) -> Mapping[str, Any]:
@@ -205,7 +205,7 @@ class Reports:
         """Returns the model's request under the id that a report names."""
         if not told.call_id:
             return None
-        asked = self._scribe.asked(told.call_id)
+        asked = self._recorder.asked(told.call_id)
         if asked is None:
             raise _Wrong(
                 f"`call_id`: no model has asked for a tool under {told.call_id!r}. "
@@ -223,7 +223,7 @@ class Reports:
             self._check_channel(name, value)
         # What an agent leaves may be written down when its work is over.
         run = self._run_of("agent", told.agent) if told.agent else None
-        self._scribe.wrote(told.update, told.agent, run)
+        self._recorder.wrote(told.update, told.agent, run)
         return {}
 
     def _check_channel(self, name: str, value: JsonValue) -> None:
@@ -241,8 +241,8 @@ class Reports:
 
     def _run_of(self, key: str, agent: str) -> Run:
         """Returns the last run of an agent that is, or was, at work in this turn."""
-        runs = self._scribe.runs
-        run = self._scribe.open_run(agent) or next(
+        runs = self._recorder.runs
+        run = self._recorder.open_run(agent) or next(
             (one for one in reversed(runs) if one.agent == agent), None
         )
         if run is None:
@@ -254,19 +254,19 @@ class Reports:
         return run
 
     def _handoff(self, told: Handoff) -> Mapping[str, Any]:
-        scribe, run = self._scribe, self._run_of("from", told.from_)
+        recorder, run = self._recorder, self._run_of("from", told.from_)
         asked = next(
-            (one for one in scribe.requested
+            (one for one in recorder.requested
              if one.from_agent == told.from_ and one.to_agent == told.to), None,
         )  # fmt: skip
         if asked is None:
-            scribe.hand_over(
+            recorder.hand_over(
                 told.from_, told.to, told.payload, type=told.type, query=told.query,
                 run=None if run.is_over else run,
             )  # fmt: skip
-            asked = scribe.requested[-1]
+            asked = recorder.requested[-1]
         if told.refused:
-            scribe.refused(asked, told.refused)
+            recorder.refused(asked, told.refused)
         return {}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from simkit.adapters.handoff_tools import HandoffTools
-from simkit.errors import ScriptBroken, ScriptMisfit
-from simkit.messages import HANDOFF_PREFIX
-from simkit.scenario.apps import AgentRule, App
-from simkit.source import near
+from simkit.core.errors import ScriptBroken, ScriptMisfit
+from simkit.core.messages import HANDOFF_PREFIX
+from simkit.language.yaml import near
+from simkit.spec.scenario.apps import AgentRule, App
 
 
 def handoff_tools_of(app: App) -> HandoffTools:

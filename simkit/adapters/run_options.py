@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from simkit.adapters.entry import found_as
-from simkit.errors import FunctionMissing
-from simkit.scenario.apps import App
+from simkit.core.errors import FunctionMissing
+from simkit.spec.scenario.apps import App
 
 
 def way_of(app: App, ways: Sequence[str], what: str = "an agent") -> str:

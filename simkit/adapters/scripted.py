@@ -7,23 +7,23 @@ from typing import Final
 
 import msgspec
 
-from simkit import messages as m
 from simkit.adapters.activations import Run
-from simkit.adapters.beside_replies import counted_usage, reported, served_beside
 from simkit.adapters.handoff_calls import agents_named, args_for, misfit_of, passes_to
-from simkit.adapters.hearing import Call, concluded
 from simkit.adapters.output_calls import args_of, output_tool
-from simkit.adapters.scribe import Scribe
-from simkit.errors import ScriptBroken, ScriptMisfit
-from simkit.failures import FAILURES
-from simkit.messages import Answer, Message, ToolCall
-from simkit.ports import Model, ModelRequest
+from simkit.adapters.parallel_replies import counted_usage, reported, served_beside
+from simkit.adapters.response_parsing import Call, concluded
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.request_router import Decision
+from simkit.core import messages as m
+from simkit.core.errors import ScriptBroken, ScriptMisfit
+from simkit.core.messages import Answer, Message, ToolCall
+from simkit.language.yaml import SourcePath, near, path_text
+from simkit.providers.failing import patience_ms
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import bytewise
+from simkit.providers.values import Offer, Said
 from simkit.runtime.parsing import parsed
-from simkit.source import SourcePath, near, path_text
-from simkit.transports.gate import Decision
-from simkit.wire.failing import patience_ms
-from simkit.wire.http import bytewise
-from simkit.wire.values import Offer, Said
+from simkit.runtime.ports import Model, ModelRequest
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -32,11 +32,11 @@ class ScriptedAnswers:
     """Answers model calls from the scenario's reply lines, in the provider's words."""
 
     def __init__(
-        self, scribe: Scribe, model: Model, has_lines: Callable[[str], bool],
+        self, recorder: TraceRecorder, model: Model, has_lines: Callable[[str], bool],
         is_marked: Callable[[Run], bool],
     ) -> None:  # fmt: skip
         """``is_marked`` says whether user code itself says when a run is over."""
-        self._scribe, self._model, self.has_lines = scribe, model, has_lines
+        self._recorder, self._model, self.has_lines = recorder, model, has_lines
         self.is_marked = is_marked
         self.misfit = ""
         """What was wrong with the handoff that was answered last, by its tool's schema."""
@@ -55,21 +55,21 @@ class ScriptedAnswers:
 
     def served(self, call: Call, answer: Answer) -> Decision:
         """Returns an answer in the provider's words; raises ScriptBroken where it cannot."""
-        scribe, run, asked = self._scribe, call.run, call.asked
+        recorder, run, asked = self._recorder, call.run, call.asked
         self.misfit, reply = "", answer.reply
         message, kind = self._message(reply, call)
         if isinstance(reply, m.Handoff):
-            self.misfit = _misfit(reply, answer.line, message.calls[0], call, scribe.turn)
-        usage = counted_usage(answer, message, asked, scribe.count)
+            self.misfit = _misfit(reply, answer.line, message.calls[0], call, recorder.turn)
+        usage = counted_usage(answer, message, asked, recorder.count)
         chunks = None if answer.chunks == "bytes" else answer.chunks
         out = self._in_its_ids(message, call)
         words = Said(call.id, out, usage, chunks, beside=answer.beside)
         served, data = served_beside(words, call, self._place(answer, call))
-        said = scribe.replied(
+        said = recorder.replied(
             run, call.id, msgspec.structs.replace(message, data=data), kind, reported(answer, usage)
         )
         if not self.is_marked(run):
-            concluded(scribe, run, said)
+            concluded(recorder, run, said)
         if answer.chunks == "bytes":
             served = bytewise(served)
         out = msgspec.structs.replace(out, data=data)
@@ -78,12 +78,12 @@ class ScriptedAnswers:
 
     def _place(self, answer: Answer, call: Call) -> SourcePath:
         """Returns where in the scenario a reply line stands."""
-        where = ("turns", self._scribe.turn - 1, "replies", call.run.agent)
+        where = ("turns", self._recorder.turn - 1, "replies", call.run.agent)
         return where if answer.line is None else (*where, answer.line)
 
     def _in_its_ids(self, message: Message, call: Call) -> Message:
         """Returns a message whose calls have ids as the provider that was asked makes them."""
-        prefix, served_id = call.protocol.call_prefix, self._scribe.served_id
+        prefix, served_id = call.protocol.call_prefix, self._recorder.served_id
         calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
         return msgspec.structs.replace(message, calls=calls)
 
@@ -91,7 +91,7 @@ class ScriptedAnswers:
         asked, agent = call.asked, call.run.agent
         tools = tuple(offer.name for offer in asked.offers)
         return ModelRequest(
-            agent, self._scribe.turn, call.run.id, call.id, tools, asked.output,
+            agent, self._recorder.turn, call.run.id, call.id, tools, asked.output,
             lambda: asked.messages, dict, lambda text: parsed(text, "auto", agent)[0],
             {offer.name: offer.schema for offer in asked.offers if offer.schema is not None},
         )  # fmt: skip
@@ -106,13 +106,13 @@ class ScriptedAnswers:
             if tool is not None:
                 # How structured output is asked of providers that know no schema for it.
                 args = args_of(reply.value, tool)
-                made = ToolCall(self._scribe.new_call_id(), tool.name, args)
+                made = ToolCall(self._recorder.new_call_id(), tool.name, args)
                 return Message("assistant", calls=(made,)), "calls"
             text = _encode(reply.value).decode()
             return Message("assistant", text, data=reply.value), "json"
         if isinstance(reply, m.Calls):
             calls = tuple(
-                ToolCall(self._scribe.new_call_id(), line.tool, line.args) for line in reply.calls
+                ToolCall(self._recorder.new_call_id(), line.tool, line.args) for line in reply.calls
             )
             return Message("assistant", reply.text, calls=calls), "calls"
         if isinstance(reply, m.Handoff):
@@ -120,12 +120,12 @@ class ScriptedAnswers:
         raise ScriptBroken(
             f"agent {agent!r} is served over the wire, where no model can answer with "
             f"`{type(reply).__name__.lower()}`: providers know text, JSON, calls and errors.",
-            ("turns", self._scribe.turn - 1, "replies", agent),
+            ("turns", self._recorder.turn - 1, "replies", agent),
         )
 
     def _handoff(self, reply: m.Handoff, call: Call) -> ToolCall:
         """Returns the call by which the offered tools pass control to an agent."""
-        tools = self._scribe.handoff_tools
+        tools = self._recorder.handoff_tools
         routers, target_of = tools.routers, tools.target_of
         offers = [
             offer
@@ -143,7 +143,7 @@ class ScriptedAnswers:
                 f"agent {call.run.agent!r} is offered no tool that passes control to "
                 f"{reply.to!r}.{hint} Offered: {names}.\n"
                 f"Name the tool under `agents: {{{reply.to}: {{handoff: …}}}}`.",
-                ("turns", self._scribe.turn - 1, "replies", call.run.agent),
+                ("turns", self._recorder.turn - 1, "replies", call.run.agent),
             )
         try:
             args = args_for(reply, tool.schema)
@@ -151,11 +151,11 @@ class ScriptedAnswers:
             raise ScriptMisfit(
                 f"agent {call.run.agent!r} cannot hand off to {reply.to!r} by `{tool.name}`: "
                 f"{problem}. Write `payload: {{KEY: …}}`.",
-                ("turns", self._scribe.turn - 1, "replies", call.run.agent),
+                ("turns", self._recorder.turn - 1, "replies", call.run.agent),
             ) from problem
         if tool.name in routers:
             args = {routers[tool.name]: reply.to, **args}
-        return ToolCall(self._scribe.new_call_id(), tool.name, args)
+        return ToolCall(self._recorder.new_call_id(), tool.name, args)
 
 
 def _shown(offer: Offer, routers: Mapping[str, str]) -> str:

@@ -14,11 +14,10 @@ from urllib.parse import unquote
 
 import msgspec
 
-from simkit import events as e
 from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.driver import Script
-from simkit.adapters.gate import Answerer
+from simkit.adapters.model_interceptor import Answerer
 from simkit.adapters.reception import opened
 from simkit.adapters.reports import (
     NEXT,
@@ -30,16 +29,17 @@ from simkit.adapters.reports import (
     turn_told,
 )
 from simkit.adapters.served_sessions import SessionMarks
-from simkit.errors import PipelineError, RunHalted, SimkitError, WireInvalid
-from simkit.failures import BROKEN_OFF
-from simkit.messages import Fails, JsonValue, Message, value_said
-from simkit.ports import Sink, UserTurn
+from simkit.capture.http.request_router import Decision, taken
+from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvalid
+from simkit.core.messages import Fails, JsonValue, Message, value_said
+from simkit.providers.failures import BROKEN_OFF
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.providers.values import Asked, Protocol
 from simkit.runtime.clock import VirtualClock
-from simkit.scenario.apps import App
-from simkit.transports.gate import Decision, taken
-from simkit.wire.http import HttpRequest, HttpResponse
-from simkit.wire.protocols import PROTOCOLS, protocol_of
-from simkit.wire.values import Asked, Protocol
+from simkit.runtime.ports import Sink, UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
 
 ENDED: Final = "ProgramEnded"
 """The error of a run whose program did not ask for all turns."""
@@ -81,8 +81,8 @@ class ServedRun:
             app, script, facts, sink, self._clock, driver=self.name,
             gives=bool(app.channels), models=others, tools=None,
         )  # fmt: skip
-        self._scribe, self._gate, self._reports = heard.scribe, heard.gate, heard.reports
-        self._scribe.handoff_tools.know(script.agents())
+        self._recorder, self._gate, self._reports = heard.recorder, heard.gate, heard.reports
+        self._recorder.handoff_tools.know(script.agents())
         self._reply: Reply | None = None
         """How the program says that the turn ends."""
         self._is_led = False
@@ -124,12 +124,12 @@ class ServedRun:
             fails = Fails("invalid_request", 400, f"simkit: {self._error.message}")
             return protocol.failed("simkit", fails, Asked(protocol.name, "", ()))
         decision = self._answered(request, protocol)
-        self._marks.note(self._turns[self._scribe.turn - 1].session, _said(decision, request))
+        self._marks.note(self._turns[self._recorder.turn - 1].session, _said(decision, request))
         return decision
 
     def _check_session(self, sessions: frozenset[str]) -> None:
         """Stop where a request's own history is another session's than that of its turn."""
-        place = self._scribe.turn
+        place = self._recorder.turn
         session = self._turns[place - 1].session
         if self._is_led or not sessions or session in sessions:
             return
@@ -160,7 +160,7 @@ class ServedRun:
 
     def _take_report(self, request: HttpRequest, path: str) -> HttpResponse:
         """Takes down what the program tells of itself."""
-        if not self._scribe.turn:
+        if not self._recorder.turn:
             self._begin()
         try:
             if path == REPLY:
@@ -176,24 +176,24 @@ class ServedRun:
     # Turns
 
     def _next(self) -> HttpResponse:
-        if self._scribe.turn >= len(self._turns):
+        if self._recorder.turn >= len(self._turns):
             return HttpResponse(204, (), (b"",))
         self._is_led = True
         self._begin()
-        turn = self._turns[self._scribe.turn - 1]
-        is_new = all(one.session != turn.session for one in self._turns[: self._scribe.turn - 1])
-        return turn_told(turn, self._scribe.turn, self._script.given if is_new else {})
+        turn = self._turns[self._recorder.turn - 1]
+        is_new = all(one.session != turn.session for one in self._turns[: self._recorder.turn - 1])
+        return turn_told(turn, self._recorder.turn, self._script.given if is_new else {})
 
     def _follow(self, said: str, sessions: frozenset[str]) -> None:
         """Begins the turn whose message is the latest that a context holds.
 
         ``sessions`` are those that the context's history fits, as far as it tells.
         """
-        if not self._scribe.turn:
+        if not self._recorder.turn:
             self._begin()
         if self._is_led:
             return
-        place = self._scribe.turn
+        place = self._recorder.turn
         now = _end_of(self._turns[place - 1].text, said)
         for coming in range(place, len(self._turns)):
             text = self._turns[coming].text
@@ -210,7 +210,7 @@ class ServedRun:
                 break
         else:
             return
-        while self._scribe.turn <= coming:
+        while self._recorder.turn <= coming:
             self._begin()
 
     def _goes_on_instead(self, place: int, sessions: frozenset[str]) -> bool:
@@ -220,18 +220,18 @@ class ServedRun:
         return is_asked and now in sessions and coming not in sessions
 
     def _begin(self) -> None:
-        if self._scribe.turn:
+        if self._recorder.turn:
             self._end_turn()
-        place = self._scribe.turn
+        place = self._recorder.turn
         turn = self._turns[place]
-        self._scribe.begin_turn(place + 1, turn.session, turn.project, turn.text, turn.value)
+        self._recorder.begin_turn(place + 1, turn.session, turn.project, turn.text, turn.value)
         self._marks.note(turn.session, [Message("user", turn.text)])
         self._script.model.begin_turn(place)
         self._script.plan.begin_turn(place)
         self._script.tools.begin_turn(place)
 
     def _end_turn(self) -> None:
-        last = next((run.final for run in reversed(self._scribe.runs) if run.final), None)
+        last = next((run.final for run in reversed(self._recorder.runs) if run.final), None)
         reply = _value_of(last) if last is not None else None
         error, fails = self._error, self._failed
         is_lost = fails is not None and (fails.status != 200 or fails.kind in BROKEN_OFF)
@@ -246,22 +246,22 @@ class ServedRun:
             reply = said.reply
         # Who asks for no result carries its tools out itself, which was said.
         unused = self._script.tools.unused() if self._reports.asks_tools else ()
-        self._scribe.end_turn(reply, error, self._script.model.unused(), unused)
+        self._recorder.end_turn(reply, error, self._script.model.unused(), unused)
 
     def finish(self, is_silent: Sequence[bool]) -> None:
         """The program is done; ``is_silent`` says of each turn whether nothing need be asked."""
         error = self._error
-        while error is None and self.broken is None and self._scribe.turn < len(self._turns):
-            if not is_silent[self._scribe.turn]:
+        while error is None and self.broken is None and self._recorder.turn < len(self._turns):
+            if not is_silent[self._recorder.turn]:
                 error = e.ErrorFacts(ENDED, self._not_asked())
             else:
                 self._begin()
-        if self._scribe.turn:
+        if self._recorder.turn:
             self._end_turn()
         self._gate.ended(error)
 
     def _not_asked(self) -> str:
-        place = self._scribe.turn
+        place = self._recorder.turn
         if not place:
             return (
                 "the program made no model call here. Its client may be built with an address of "
@@ -292,7 +292,7 @@ class ServedRun:
             for name, value in protocol.variables.items()
         }
         if path in ("", "/") and request.method in ("GET", "HEAD"):
-            return as_json(200, {"simkit": "serve", "turn": self._scribe.turn, **variables})
+            return as_json(200, {"simkit": "serve", "turn": self._recorder.turn, **variables})
         self.unknown[f"{request.method} {path}"] += 1
         as_post = msgspec.structs.replace(request, method="POST")
         if path == NEXT or protocol_of(as_post) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from simkit.messages import Message
+from simkit.core.messages import Message
 
 
 class SessionMarks:

@@ -1,4 +1,4 @@
-"""What a scribe knows of one conversation."""
+"""What a recorder knows of one conversation."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.activations import Asked
+from simkit.adapters.history_reader import Readings
 from simkit.adapters.late_handoffs import with_targets
-from simkit.adapters.readings import Readings
 from simkit.adapters.streams import Print, SentStream, print_of
-from simkit.messages import JsonValue, Message, ToolCall
+from simkit.core.messages import JsonValue, Message, ToolCall
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _LATEST: Final = 16

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit import events as e
 from simkit.adapters.plain_values import is_equal
-from simkit.messages import Message, thinking_of
+from simkit.core.messages import Message, thinking_of
+from simkit.trace import events as e
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 

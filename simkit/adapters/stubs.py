@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from simkit.adapters.scribe import Scribe
-from simkit.errors import ScriptBroken, ScriptMisfit
-from simkit.scenario.apps import App
-from simkit.source import near
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import ScriptBroken, ScriptMisfit
+from simkit.language.yaml import near
+from simkit.spec.scenario.apps import App
 
 
 def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
@@ -22,7 +22,7 @@ def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
 
 
 def refuse_unreached(
-    tools: Iterable[str], app: App, scribe: Scribe, reached: Collection[str]
+    tools: Iterable[str], app: App, recorder: TraceRecorder, reached: Collection[str]
 ) -> None:
     """Raises ScriptMisfit for results that no call of the turn could have had.
 
@@ -31,16 +31,16 @@ def refuse_unreached(
     for tool in tools:
         if tool in reached:
             continue
-        if scribe.was_asked_for(tool):
-            unknown = _nobody_knows(tool, app, scribe.turn)
+        if recorder.was_asked_for(tool):
+            unknown = _nobody_knows(tool, app, recorder.turn)
             raise ScriptMisfit(unknown.what, unknown.path)
-        if tool not in scribe.offered:
-            names = ", ".join(sorted(scribe.offered)) or "none"
-            nearest = near(tool, scribe.offered)
+        if tool not in recorder.offered:
+            names = ", ".join(sorted(recorder.offered)) or "none"
+            nearest = near(tool, recorder.offered)
             hint = f" Did you mean `{nearest}`?" if nearest else ""
             raise ScriptMisfit(
                 f"no model was offered tool `{tool}`.{hint} Offered: {names}.",
-                ("turns", scribe.turn - 1, "tool_results", tool),
+                ("turns", recorder.turn - 1, "tool_results", tool),
             )
 
 

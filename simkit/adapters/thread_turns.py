@@ -40,7 +40,7 @@ from simkit.adapters.watched_threads import (
     instructions_of,
     thread_of,
 )
-from simkit.transports.places import place, user_frame
+from simkit.capture.http.places import place, user_frame
 
 LIMIT_S: Final = 10.0
 """How long threads that have stopped wait for one that does not come to rest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simkit.messages import JsonValue
+from simkit.core.messages import JsonValue
 
 
 def received(args: Mapping[str, Any], asked: JsonValue, schema: JsonValue) -> Mapping[str, Any]:

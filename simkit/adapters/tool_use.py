@@ -11,17 +11,17 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.activations import Asked
-from simkit.adapters.gate import Answerer, ModelGate
-from simkit.adapters.scribe import Scribe
+from simkit.adapters.annotations import current_mark
+from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.tool_args import received
-from simkit.errors import ScriptBroken, SimkitError, ToolMissing
-from simkit.json_schema.coercion import is_same
-from simkit.marks import current_mark
-from simkit.messages import JsonValue
-from simkit.models.returned import refuse_unwrapped
-from simkit.ports import Tools
-from simkit.trace import canonical
-from simkit.words import exception_text
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
+from simkit.core.messages import JsonValue
+from simkit.core.text import exception_text
+from simkit.language.json_schema.coercion import is_same
+from simkit.runtime.models.returned import refuse_unwrapped
+from simkit.runtime.ports import Tools
+from simkit.trace.store import canonical
 
 
 class ToolFailure(Exception):
@@ -53,9 +53,9 @@ class ToolUse:
     """Answers each call of a tool's function, and writes it down; from any thread."""
 
     def __init__(
-        self, scribe: Scribe, gate: ModelGate, tools: Tools, others: Answerer | None
+        self, recorder: TraceRecorder, gate: ModelInterceptor, tools: Tools, others: Answerer | None
     ) -> None:
-        self._scribe, self._gate, self._tools, self._others = scribe, gate, tools, others
+        self._recorder, self._gate, self._tools, self._others = recorder, gate, tools, others
         self.reached: set[str] = set()
         """The tools that were called."""
 
@@ -88,19 +88,19 @@ class ToolUse:
         """Writes down a call that was carried out elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
             asked, _ = self._begun(tool, args, asked)
-            self._scribe.tool_answered(asked, canonical(result), error)
+            self._recorder.tool_answered(asked, canonical(result), error)
 
     def _begun(
         self, tool: str, args: Mapping[str, Any], asked: Asked | None
     ) -> tuple[Asked, JsonValue]:
         """Writes down that a tool is carried out; returns the call, and what it was given."""
-        pending = [asked] if asked is not None else [*self._scribe.pending(tool)]
+        pending = [asked] if asked is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
         asked = asked or self._asked(tool, plain, pending)
         if asked.is_answered:  # It is carried out again: each attempt has its own end.
             asked = msgspec.structs.replace(asked, is_answered=False)
         self.reached.add(tool)
-        self._scribe.tool_called(asked, plain)
+        self._recorder.tool_called(asked, plain)
         return asked, plain
 
     def stand_in(
@@ -129,7 +129,7 @@ class ToolUse:
         """Returns the arguments of a call that a model may have asked for, or else the code."""
         if not pending:
             return args
-        return received(args, pending[0].call.args, self._scribe.offered.get(tool))
+        return received(args, pending[0].call.args, self._recorder.offered.get(tool))
 
     def _asked(self, tool: str, args: JsonValue, pending: Sequence[Asked]) -> Asked:
         """Returns the model's request that is carried out: the same one, else the oldest."""
@@ -138,22 +138,22 @@ class ToolUse:
         )
         if asked is not None or pending:
             return asked or pending[0]
-        mark, runs = current_mark(), self._scribe.runs
+        mark, runs = current_mark(), self._recorder.runs
         run = mark.run if mark is not None else (runs[-1] if runs else None)
-        return self._scribe.called_by_code(tool, args, run)
+        return self._recorder.called_by_code(tool, args, run)
 
     def _scripted(self, asked: Asked, args: JsonValue, returns: Any) -> Any:
-        scribe = self._scribe
+        recorder = self._recorder
         try:
             answer = self._tools.call(asked.agent, asked.call.name, args)
             refuse_unwrapped(asked.call.name, answer, returns)
         except (ToolMissing, ScriptBroken) as problem:
             raise self._gate.halt(problem) from problem
-        scribe.clock.advance_to(scribe.clock.now() + answer.latency_ms)
+        recorder.clock.advance_to(recorder.clock.now() + answer.latency_ms)
         if answer.error is not None:
-            scribe.tool_answered(asked, error=answer.error)
+            recorder.tool_answered(asked, error=answer.error)
             raise ToolFailure(answer.error)
-        scribe.tool_answered(asked, answer.result)
+        recorder.tool_answered(asked, answer.result)
         return answer.result
 
     def _carried_out(self, asked: Asked, real: Callable[[], Any]) -> Any:
@@ -162,7 +162,7 @@ class ToolUse:
         if others is None or not others.records(call.name):
             return real()
         try:
-            return others.carried_out(call.name, call.args, asked.agent, self._scribe, real)
+            return others.carried_out(call.name, call.args, asked.agent, self._recorder, real)
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
@@ -219,8 +219,8 @@ class ToolUse:
 
     def _returned(self, asked: Asked, result: Any) -> None:
         with self._gate.lock:
-            self._scribe.tool_answered(asked, canonical(result))
+            self._recorder.tool_answered(asked, canonical(result))
 
     def _failed(self, asked: Asked, problem: Exception) -> None:
         with self._gate.lock:
-            self._scribe.tool_answered(asked, error=exception_text(problem))
+            self._recorder.tool_answered(asked, error=exception_text(problem))

@@ -16,8 +16,8 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Protocol
 
-from simkit.errors import CallUnattributed, FunctionMissing, RunHalted
-from simkit.models.returned import returned_by
+from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
+from simkit.runtime.models.returned import returned_by
 
 
 class StandIn(Protocol):

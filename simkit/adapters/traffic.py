@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from simkit.adapters.hearing import Call
-from simkit.adapters.scribe import Scribe
-from simkit.cassettes.encodings import NotDecodable
-from simkit.cassettes.tool_calls import real_result, result_of, tool_request
-from simkit.cassettes.traffic import Exchange, Traffic, decoded_response
-from simkit.errors import WireInvalid
-from simkit.messages import JsonValue
-from simkit.transports.gate import Decision, Forward
-from simkit.transports.taps import Listener
-from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse
+from simkit.adapters.response_parsing import Call
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.cassettes.encodings import NotDecodable
+from simkit.capture.cassettes.tool_calls import real_result, result_of, tool_request
+from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
+from simkit.capture.http.request_router import Decision, Forward
+from simkit.capture.http.stream_observers import Listener
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import JsonValue
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
 
 Told: TypeAlias = Callable[[HttpAnswer], None]
 """Takes the whole answer to a model call."""
@@ -30,9 +30,9 @@ class GatedTraffic:
         self.unplayed, self.drifted = traffic.unplayed, traffic.drifted
         self.records = traffic.records
 
-    def decide(self, call: Call, scribe: Scribe, told: Told) -> Decision:
+    def decide(self, call: Call, recorder: TraceRecorder, told: Told) -> Decision:
         """Answers a model call, or lets it through; raises CassetteMissed."""
-        exchange = self._asked(call.run.agent, call.request, scribe)
+        exchange = self._asked(call.run.agent, call.request, recorder)
         if exchange.answer is not None:
             told(exchange.answer)
             return exchange.answer
@@ -44,11 +44,13 @@ class GatedTraffic:
         self._traffic.wait_for(exchange)
         return Forward(Listener(ended, lambda response: _is_whole(response, call)))
 
-    def decide_other(self, request: HttpRequest, agent: str, scribe: Scribe) -> Decision | None:
+    def decide_other(
+        self, request: HttpRequest, agent: str, recorder: TraceRecorder
+    ) -> Decision | None:
         """Answers a request that is no model call; None where the cassette knows of no such."""
         if not self._traffic.knows_others:
             return None
-        exchange = self._asked(agent or _at_work(scribe), request, scribe)
+        exchange = self._asked(agent or _at_work(recorder), request, recorder)
         if exchange.answer is not None:
             return exchange.answer
         self._traffic.wait_for(exchange)
@@ -57,25 +59,30 @@ class GatedTraffic:
         )
 
     def carried_out(
-        self, tool: str, args: JsonValue, agent: str, scribe: Scribe, real: Callable[[], Any]
+        self,
+        tool: str,
+        args: JsonValue,
+        agent: str,
+        recorder: TraceRecorder,
+        real: Callable[[], Any],
     ) -> Any:
         """Returns a tool's result, or an awaitable of it: the recorded one, or the real one.
 
         Raises CassetteMissed, ToolFailed where the recorded call failed, and CassetteInvalid for a
         result that is no plain data.
         """
-        exchange = self._asked(agent, tool_request(tool, args), scribe)
+        exchange = self._asked(agent, tool_request(tool, args), recorder)
         if exchange.answer is not None:
             return result_of(exchange.answer)
         return real_result(tool, real, lambda answer: self._traffic.came(exchange, answer))
 
-    def _asked(self, agent: str, request: HttpRequest, scribe: Scribe) -> Exchange:
-        return self._traffic.ask(agent, scribe.turn, scribe.session, request)
+    def _asked(self, agent: str, request: HttpRequest, recorder: TraceRecorder) -> Exchange:
+        return self._traffic.ask(agent, recorder.turn, recorder.session, request)
 
 
-def _at_work(scribe: Scribe) -> str:
+def _at_work(recorder: TraceRecorder) -> str:
     """Returns the agent that is at work; empty where that is none, or not one alone."""
-    open_runs = {run.agent for run in scribe.runs if not run.is_over}
+    open_runs = {run.agent for run in recorder.runs if not run.is_over}
     return next(iter(open_runs)) if len(open_runs) == 1 else ""
 
 

@@ -56,14 +56,14 @@ from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.cells import TableInvalid
 from simkit.bdd.places import Lines, Places
-from simkit.bdd.telling import Story
+from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
-from simkit.errors import SimkitError, SourceError
-from simkit.expect.judge import Judgement, strictly
-from simkit.output import clean
+from simkit.checks.judge import Judgement, strictly
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.output import clean
 from simkit.report.text import findings_text, passed_over_words
-from simkit.scenario.files import Library
-from simkit.scenario.needs import unmet
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.needs import unmet
 
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _STORY: Final[pytest.StashKey[Story]] = pytest.StashKey()

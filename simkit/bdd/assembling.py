@@ -11,9 +11,9 @@ from yaml.nodes import Node
 
 from simkit.bdd.claiming import WHOLE, Claims
 from simkit.bdd.places import Places
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import Item
-from simkit.scenario.model import Turn
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.model import Turn
 
 _SPOKEN: Final = ("user", "resume", "session", "project")
 """The keys of a turn to which later turns are held."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from simkit.errors import SourceError
-from simkit.source import load_text
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
 
 Table = Sequence[Sequence[str]]
 """The rows of a step's table, each a list of cells."""

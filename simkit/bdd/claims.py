@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simkit.bdd.answers import yaml_below
 from simkit.bdd.cells import TableInvalid, with_nested
 from simkit.bdd.claiming import WHOLE, claims_in
 from simkit.bdd.conditions import pairs_below, records_below
 from simkit.bdd.contexts import CONTEXTS
+from simkit.bdd.given_when_steps import yaml_below
 from simkit.bdd.steps import Said, Step
+from simkit.bdd.story import Story
 from simkit.bdd.subjects import SUBJECTS, by_channel, path_of
-from simkit.bdd.telling import Story
-from simkit.expect.judge import Judgement
-from simkit.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
+from simkit.checks.judge import Judgement
+from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
 
 _TABLE: Final = ("table",)
 _TEXT: Final = ("text",)

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from simkit.bdd.cells import ROLES, Table, items_of, messages_of, pairs_of, typed
 from simkit.bdd.kinds import AND, FIRST_WORDS, KINDS, NAME, VALUE, split_outside
 from simkit.bdd.phrases import Kind, Phrase, Unreadable
-from simkit.matching.general import TYPE_NAMES
-from simkit.pipeline.recipe import RESERVED
+from simkit.language.matching.general import TYPE_NAMES
+from simkit.spec.pipeline.recipe import RESERVED
 
 
 class Below(NamedTuple):

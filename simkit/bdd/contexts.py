@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from simkit.bdd.conditions import messages_below, records_below
 from simkit.bdd.steps import Said, Step
+from simkit.bdd.story import Story
 from simkit.bdd.subjects import path_of
-from simkit.bdd.telling import Story
-from simkit.expect.judge import Judgement
+from simkit.checks.judge import Judgement
 
 _TABLE: Final = ("table",)
 

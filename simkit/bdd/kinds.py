@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from simkit.bdd.cells import ROLES, typed
 from simkit.bdd.phrases import Kind, Unreadable
-from simkit.failures import FAILURES
-from simkit.lint_catalogue import LINTS
-from simkit.scenario.model import ScenarioLimits
+from simkit.providers.failures import FAILURES
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.model import ScenarioLimits
 
 TEXT: Final = r'"(?:[^"\\]|\\.)*"'
 LIST: Final = rf"\[(?:{TEXT}|[^\[\]\"])*\]"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simkit.pipeline.cast import channels_of, members_of, sections_of
-from simkit.scenario.apps import App
-from simkit.scenario.known import Subject
+from simkit.spec.pipeline.agents import channels_of, members_of, sections_of
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.known import Subject
 
 
 class Names:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from simkit.source import Document, SourcePath
+from simkit.language.yaml import Document, SourcePath
 
 Lines = tuple[int, int]
 """The first and the last line of a step, from 1."""

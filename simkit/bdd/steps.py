@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from simkit.bdd.telling import Story
-from simkit.expect.judge import Judgement
+from simkit.bdd.story import Story
+from simkit.checks.judge import Judgement
 
 Said = Mapping[str, Any]
 """What stood in the holes of a phrase."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from simkit.bdd.kinds import Chosen
 from simkit.bdd.steps import Said, Step
-from simkit.bdd.telling import Story
-from simkit.expect.judge import Judgement
+from simkit.bdd.story import Story
+from simkit.checks.judge import Judgement
 
 NOUNS: Final = {
     "reply": "the reply",

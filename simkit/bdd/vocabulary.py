@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from simkit.bdd.answers import GIVEN, WHEN
 from simkit.bdd.claiming import WHOLE
 from simkit.bdd.claims import THEN
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Condition, Words
+from simkit.bdd.given_when_steps import GIVEN, WHEN
 from simkit.bdd.kinds import VALUE
 from simkit.bdd.phrases import Phrase
 from simkit.bdd.steps import Step
-from simkit.source import near
+from simkit.language.yaml import near
 
 WHOSE: Final = re.compile(r"(?:(?:at the end|in the whole conversation)|in turn (\d+)), ")
 """What a Then may begin with, to speak of another turn than the last or of the whole run."""

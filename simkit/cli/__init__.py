@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import click
 
-from simkit.errors import DirectoryGone, OutputFailed, OutputUnread, SimkitError, Terminated
-from simkit.requirements import missing_package, was_asked_by_simkit
-from simkit.stopping import TERMINATED, terminable
+from simkit.core.errors import DirectoryGone, OutputFailed, OutputUnread, SimkitError, Terminated
+from simkit.core.requirements import missing_package, was_asked_by_simkit
+from simkit.core.stopping import TERMINATED, terminable
 
 COMMANDS: Final = {
     "bdd": "List what the lines of a feature file may say.",
@@ -62,7 +62,7 @@ class _LazyGroup(click.Group):
         word = args[0] if args else ""
         if word not in COMMANDS and not word.startswith("-"):
             # Imported here because most commands are spelled right.
-            from simkit.source import near
+            from simkit.language.yaml import near
 
             hint = near(word, COMMANDS)
             advice = f" Did you mean `{hint}`?" if hint else ""
@@ -79,7 +79,7 @@ class _LazyGroup(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         from simkit import __version__
-        from simkit.output import echo
+        from simkit.core.output import echo
 
         echo(f"simkit {__version__}")
         ctx.exit()
@@ -165,7 +165,7 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
 
 def _say(text: str) -> None:
     """Writes a text on stderr; where that cannot be, nobody can be told."""
-    from simkit.output import echo
+    from simkit.core.output import echo
 
     try:
         echo(text, err=True)

@@ -19,7 +19,7 @@ def steps(word: str) -> int:
     """
     # Imported here because `simkit bdd --help` must not load pytest-bdd.
     from simkit.bdd.listing import listed_steps
-    from simkit.output import echo
+    from simkit.core.output import echo
 
     lines = list(listed_steps(word))
     if not lines:

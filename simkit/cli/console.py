@@ -8,10 +8,10 @@ import sys
 import time
 from typing import Final
 
-from simkit.output import echo, mark, styled
+from simkit.core.output import echo, mark, styled
+from simkit.core.text import short
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.wording import WIDTH, Paint, plain, set_columns
-from simkit.words import short
 
 COLUMNS_LEAST: Final = 40
 """A narrower terminal wraps lines."""

@@ -23,9 +23,9 @@ def command(scenario: str) -> int:
     # Imported here because `simkit doctor --help` must not load what reads scenarios.
     from simkit.adapters.libraries import installed
     from simkit.adapters.server_files import server_file, server_text
-    from simkit.cli.examining import environment_text
-    from simkit.cli.first_turn import first_turn
-    from simkit.output import echo
+    from simkit.cli.doctor_checks import environment_text
+    from simkit.cli.doctor_probe import first_turn
+    from simkit.core.output import echo
 
     echo(environment_text())
     if not scenario:

@@ -12,25 +12,25 @@ from typing import Any
 
 import msgspec
 
-from simkit.accepting import additions, changed_text
-from simkit.cassettes import Keying, load
+from simkit.capture.cassettes import Keying, load
+from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import paint_for
 from simkit.cli.new_files import write_new
-from simkit.errors import SimkitError
-from simkit.execution.alone import replayed_alone, root_of
-from simkit.execution.first_run import UNMARKED, Seen, first_run
-from simkit.execution.first_scenario import scenario_of
-from simkit.expect.findings import CLAIM, Finding
-from simkit.lint_catalogue import LINTS
-from simkit.output import echo
-from simkit.redact import Redactor
+from simkit.core.errors import SimkitError
+from simkit.core.output import echo
+from simkit.core.redact import Redactor
+from simkit.core.text import counted
+from simkit.language.yaml import load_text
 from simkit.report.text import findings_text
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import SCENARIO_SUFFIX, Item
-from simkit.scenario.writing import block
-from simkit.session import placed, run, simulate
-from simkit.source import load_text
-from simkit.words import counted
+from simkit.session.execution.alone import replayed_alone, root_of
+from simkit.session.execution.first_run import UNMARKED, Seen, first_run
+from simkit.session.execution.first_scenario import scenario_of
+from simkit.session.simulate import placed, run, simulate
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, Item
+from simkit.spec.scenario.writing import block
+from simkit.update import additions, changed_text
 
 _MANY = 1_000
 """Runs and calls that a first run may have, of which nobody knows yet what is usual."""

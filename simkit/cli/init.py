@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 
 @click.command(name="init", epilog="Exit codes: 0 written, 2 something could not be.")
@@ -41,13 +41,13 @@ def command(folder: str | None, engine: str | None, name: str, output: str) -> i
 
 
 def _start(folder: str | None, options: dict[str, str]) -> None:
-    from simkit.output import echo
+    from simkit.core.output import echo
 
     for option, value in options.items():
         if value:
             raise SimkitError(f"simkit init: `{option}` needs `--from DIR`")
     # Imported here because `simkit init --help` must not load what reads and writes files.
-    from simkit.cli.starting import started
+    from simkit.cli.init_files import started
 
     for line in started(folder or "."):
         echo(line)
@@ -56,8 +56,8 @@ def _start(folder: str | None, options: dict[str, str]) -> None:
 
 
 def _convert(engine: str, name: str, output: str) -> None:
-    from simkit.cli.converting import convert
-    from simkit.output import echo
+    from simkit.cli.bdd_conversion import convert
+    from simkit.core.output import echo
 
     done = convert(engine, name, output)
     for line in done.left_out:

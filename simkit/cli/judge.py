@@ -28,6 +28,6 @@ def command(traces: tuple[str, ...], asked: str, form: str, strict: bool, quiet:
     was made, as it is written now.
     """
     # Imported here because `simkit judge --help` must not load what reads scenarios.
-    from simkit.cli.judging import judge_traces
+    from simkit.cli.judge_traces import judge_traces
 
     return judge_traces(traces, asked, form, quiet, strict)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 Holds = Callable[[str], bool]
 

@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit.cassettes import Cassette, Leak, cassettes_in, load, over_age, scan_file
-from simkit.errors import CassetteInvalid, SourceError
-from simkit.execution.recorded import FOLDER, cassette_path
-from simkit.output import echo, echo_json
-from simkit.redact import Redactor
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import SCENARIO_SUFFIX, items_in
-from simkit.wire.http import HttpRequest
-from simkit.words import counted
+from simkit.capture.cassettes import Cassette, Leak, cassettes_in, load, over_age, scan_file
+from simkit.core.errors import CassetteInvalid, SourceError
+from simkit.core.output import echo, echo_json
+from simkit.core.redact import Redactor
+from simkit.core.text import counted
+from simkit.providers.http import HttpRequest
+from simkit.session.execution.recorded import FOLDER, cassette_path
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
 
 BROKEN: Final = 2
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))

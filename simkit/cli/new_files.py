@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 
 def write_new(file: Path, text: str) -> bool:

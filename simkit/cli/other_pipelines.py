@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from simkit.errors import SourceError
-from simkit.expect.findings import CLAIM, Finding
+from simkit.checks.findings import CLAIM, Finding
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document, heads, near, text_of
 from simkit.report.results import Result
-from simkit.scenario.apps import App
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.implementing import HOLDS, Standing, standing
-from simkit.scenario.items import PIPELINE_SUFFIX, Item
-from simkit.scenario.known import Subject
-from simkit.source import Document, heads, near, text_of
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.implementing import HOLDS, Standing, standing
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, Item
+from simkit.spec.scenario.known import Subject
 
 
 class Other(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 MODES = ("once", "new_episodes", "all", "verify", "none")
 
@@ -65,10 +65,10 @@ def command(
     A cassette is written only if its scenario passed, whole or not at all, and never with a secret.
     """
     # Imported here because `simkit record --help` must not load what runs scenarios.
-    from simkit.accepting.files import is_ci
-    from simkit.cassettes.vcrpy import require
-    from simkit.cli.replaying import Call, replay
-    from simkit.execution.recorded import Recording
+    from simkit.capture.cassettes.vcrpy import require
+    from simkit.cli.replay_output import Call, replay
+    from simkit.session.execution.recorded import Recording
+    from simkit.update.files import is_ci
 
     options: dict[str, object] = {
         "--pipeline": pipeline,

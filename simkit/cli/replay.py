@@ -89,7 +89,7 @@ def command(
     _check_watch(watch, form, [option for option, is_given in others.items() if is_given])
     _check_update(update, accepts_all, form, seed)
     # Imported here because `simkit replay --help` must not load what runs scenarios.
-    from simkit.cli.replaying import Call, replay
+    from simkit.cli.replay_output import Call, replay
 
     call = Call(
         paths=paths, show=show or "", turn=turn, agent=agent, seed=seed, verify=verify,
@@ -124,6 +124,6 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     if seed is not None:
         raise click.UsageError("--update writes what the scenarios' own seeds give, not --seed.")
     # Imported here because `simkit replay --help` must not load what changes scenarios.
-    from simkit.accepting.files import refuse_in_ci
+    from simkit.update.files import refuse_in_ci
 
     refuse_in_ci("simkit replay --update", os.environ)

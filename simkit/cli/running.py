@@ -18,21 +18,19 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from simkit.accepting import Proposal, fixes
+from simkit.checks.first_calls import claims_unheld_elsewhere
+from simkit.checks.judge import strictly
 from simkit.cli import bug_text
 from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import Entry
-from simkit.errors import SimkitError
-from simkit.execution.elsewhere import noting_starts
-from simkit.execution.recorded import Recording
-from simkit.expect.first_calls import claims_unheld_elsewhere
-from simkit.expect.judge import strictly
-from simkit.ledger import Ledger, failure_text
-from simkit.output import current_redactor, marks, share_marks, without_secrets
-from simkit.output import redacted as redacted_text
+from simkit.core.errors import SimkitError
+from simkit.core.output import current_redactor, marks, share_marks, without_secrets
+from simkit.core.output import redacted as redacted_text
+from simkit.core.text import counted
 from simkit.report.contexts import context_lines
 from simkit.report.events import event_lines
+from simkit.report.last_run import Ledger, failure_text
 from simkit.report.outcomes import not_run, result_of
 from simkit.report.results import Result
 from simkit.report.states import state_lines
@@ -46,13 +44,15 @@ from simkit.report.text import (
 )
 from simkit.report.timeline import Row, rows_of, selected
 from simkit.report.wording import set_columns, wrapped
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.implementing import HOLDS, Standing
-from simkit.scenario.items import Item
-from simkit.session import Outcome, record, simulate
-from simkit.trace import redacted
-from simkit.views import view_of
-from simkit.words import counted
+from simkit.session.execution.recorded import Recording
+from simkit.session.execution.subprocess_worker import noting_starts
+from simkit.session.simulate import Outcome, record, simulate
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.implementing import HOLDS, Standing
+from simkit.spec.scenario.items import Item
+from simkit.trace.store import redacted
+from simkit.trace.views import view_of
+from simkit.update import Proposal, fixes
 
 T = TypeVar("T")
 

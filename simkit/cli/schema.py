@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 
 @click.command(name="schema")
@@ -23,7 +23,7 @@ def command(kind: str | None, file: str | None) -> None:
     """
     # Imported here because `simkit schema --help` must not load the models.
     from simkit.cli.schemas import schema_text
-    from simkit.output import echo_json
+    from simkit.core.output import echo_json
 
     text = schema_text(kind)
     if file is None:

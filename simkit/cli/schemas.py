@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from simkit.scenario.schema import schemas
+from simkit.spec.scenario.schema import schemas
 
 
 def schema_text(kind: str | None) -> str:

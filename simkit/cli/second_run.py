@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import msgspec
 
-from simkit.controlled.clocks import later
-from simkit.errors import SimkitError
-from simkit.scenario.files import Library
-from simkit.scenario.items import Item
-from simkit.session import run
+from simkit.core.determinism.clocks import later
+from simkit.core.errors import SimkitError
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import Item
 
 
 class Again(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ import msgspec
 
 from simkit.cli.configured_paths import configured_paths
 from simkit.cli.keywords import keyword
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
+from simkit.language.yaml import near
 from simkit.report.results import Result
-from simkit.scenario.items import SCENARIO_SUFFIX, Item, items_in, scenario_files
-from simkit.source import near
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, Item, items_in, scenario_files
 
 DEFAULT_PATH: Final = "scenarios"
 """The folder that is meant where a call names none."""

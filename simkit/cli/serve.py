@@ -33,6 +33,6 @@ def command(scenario: str, port: int, program: str, form: str, show: str | None)
     `/simkit/next`.
     """
     # Imported here because `simkit serve --help` must not load what reads scenarios.
-    from simkit.cli.serving import Call, serve
+    from simkit.cli.serve_sessions import Call, serve
 
     return serve(Call(path=scenario, port=port, program=program, form=form, show=show or ""))

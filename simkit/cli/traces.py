@@ -9,16 +9,16 @@ from typing import Final
 
 import msgspec
 
-from simkit import events as e
 from simkit.cli.selection import DEFAULT_PATH, parted, select
-from simkit.errors import SourceError, TraceError
-from simkit.ledger import FOLDER, Last, Ledger, failure_text, slug
-from simkit.output import current_redactor
+from simkit.core.errors import SourceError, TraceError
+from simkit.core.output import current_redactor
+from simkit.language.yaml import near
+from simkit.report.last_run import FOLDER, Last, Ledger, failure_text, slug
 from simkit.report.results import Result
-from simkit.scenario.items import Item, items_in
-from simkit.source import near
-from simkit.trace import Trace, read_trace, redacted
-from simkit.views import View
+from simkit.spec.scenario.items import Item, items_in
+from simkit.trace import events as e
+from simkit.trace.store import Trace, read_trace, redacted
+from simkit.trace.views import View
 
 SUFFIX: Final = ".jsonl"
 NAMES_MAX: Final = 6

@@ -20,16 +20,16 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replaying import Call, record, selection_of, with_run
+from simkit.cli.replay_output import Call, record, selection_of, with_run
 from simkit.cli.running import Job, Ran, Runner, in_processes
 from simkit.cli.selection import Entry, parted, paths_or_default
-from simkit.errors import SimkitError, Terminated
-from simkit.ledger import Ledger
-from simkit.output import echo
+from simkit.core.errors import SimkitError, Terminated
+from simkit.core.output import echo
+from simkit.core.text import counted
+from simkit.report.last_run import Ledger
 from simkit.report.results import Result, summary_of
 from simkit.report.text import summary_lines
-from simkit.scenario.items import scenario_files
-from simkit.words import counted
+from simkit.spec.scenario.items import scenario_files
 
 POLL_S: Final = 0.2
 SETTLE_S: Final = 0.05

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from simkit.messages import Message, thinking_of
-from simkit.paths import as_text
+from simkit.core.messages import Message, thinking_of
+from simkit.core.text import counted, short
+from simkit.language.paths import as_text
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
-from simkit.views import CallView, ContextView, MadePart, View, run_ids
-from simkit.words import counted, short
+from simkit.trace.views import CallView, ContextView, MadePart, View, run_ids
 
 UNSHOWN_MAX: Final = 20
 """The most entries that are listed of what sections did not show."""

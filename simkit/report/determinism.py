@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from simkit.errors import TraceError
-from simkit.expect.findings import Finding
+from simkit.checks.findings import Finding
+from simkit.core.errors import TraceError
+from simkit.core.text import parted_at
 from simkit.report.events import event_line
 from simkit.report.wording import WIDTH
-from simkit.trace import decoded
-from simkit.words import parted_at
+from simkit.trace.store import decoded
 
 NOT_DETERMINISTIC: Final = "not-deterministic"
 BEFORE: Final = 3

@@ -7,8 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit import events as e
-from simkit.diff import (
+from simkit.core.messages import ABSENT, Message
+from simkit.core.text import counted, cut_both, short
+from simkit.report.events import event_line
+from simkit.report.wording import WIDTH, Paint, call_text, plain, value_text, wrapped
+from simkit.trace import events as e
+from simkit.trace.diff import (
     CallDiff,
     Came,
     Changed,
@@ -21,10 +25,6 @@ from simkit.diff import (
     Went,
     aligned,
 )
-from simkit.messages import ABSENT, Message
-from simkit.report.events import event_line
-from simkit.report.wording import WIDTH, Paint, call_text, plain, value_text, wrapped
-from simkit.words import counted, cut_both, short
 
 CALLS_MAX: Final = 20
 """Model calls that the text shows of one scenario; JSON holds all."""

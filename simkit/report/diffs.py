@@ -24,18 +24,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from simkit.diff import (
-    CallDiff,
-    Came,
-    Changed,
-    Edit,
-    FirstDifference,
-    ItemEdit,
-    TraceDiff,
-    TurnDiff,
-    Went,
-)
-from simkit.messages import ABSENT
+from simkit.core.messages import ABSENT
+from simkit.core.text import counted
 from simkit.report.diff_lines import (
     Sides,
     again_text,
@@ -47,7 +37,17 @@ from simkit.report.diff_lines import (
 )
 from simkit.report.github import annotation
 from simkit.report.wording import Paint, plain, wrapped
-from simkit.words import counted
+from simkit.trace.diff import (
+    CallDiff,
+    Came,
+    Changed,
+    Edit,
+    FirstDifference,
+    ItemEdit,
+    TraceDiff,
+    TurnDiff,
+    Went,
+)
 
 ANNOTATED_MAX: Final = 40
 """Lines that an annotation holds."""

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit import events as e
-from simkit.messages import Message
+from simkit.core.messages import Message
+from simkit.core.text import short
 from simkit.report.wording import Paint, moment, plain, value_text
-from simkit.words import short
+from simkit.trace import events as e
 
 LINE_MAX: Final = 160
 """Columns of one event; its line in the trace file holds everything."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from simkit.expect.findings import CLAIM, Finding
-from simkit.words import counted
+from simkit.checks.findings import CLAIM, Finding
+from simkit.core.text import counted
 
 
 class Group(NamedTuple):

@@ -34,7 +34,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.expect.findings import Finding
+from simkit.checks.findings import Finding
 from simkit.report.grouping import Group, grouped
 from simkit.report.results import Result, lints_off, summary_of
 

@@ -20,9 +20,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from simkit.core.text import counted
 from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import passed_over_words, result_text
-from simkit.words import counted
 
 ROWS_MAX: Final = 200
 """Scenarios that the table shows; those that failed come first."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from simkit import events as e
-from simkit.expect.findings import Finding
-from simkit.expect.judge import Judgement
+from simkit.checks.findings import Finding
+from simkit.checks.judge import Judgement
 from simkit.report.results import OutcomeName, Result
-from simkit.scenario.files import Prepared
-from simkit.scenario.items import Item
-from simkit.trace import Trace
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.items import Item
+from simkit.trace import events as e
+from simkit.trace.store import Trace
 
 
 def result_of(prepared: Prepared, trace: Trace, judgement: Judgement, seed: int | None) -> Result:

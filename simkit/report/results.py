@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from simkit.expect.findings import Finding
+from simkit.checks.findings import Finding
 
 OutcomeName = Literal["held", "failed", "broken", "skipped", "xfailed"]
 

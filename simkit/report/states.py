@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simkit import events as e
-from simkit.json_schema import is_array
+from simkit.core.text import counted
+from simkit.language.json_schema import is_array
 from simkit.report.wording import Paint, plain, value_text, wrapped
-from simkit.views import TurnView, View
-from simkit.words import counted
+from simkit.trace import events as e
+from simkit.trace.views import TurnView, View
 
 
 def state_lines(view: View, turn: int | None = None, paint: Paint = plain) -> Iterator[str]:

@@ -8,9 +8,9 @@ from typing import Final
 
 from tabulate import tabulate
 
+from simkit.core.text import short
 from simkit.report.timeline import Row
 from simkit.report.wording import moment
-from simkit.words import short
 
 TABLE_WIDTH: Final = 120
 SAID_LEAST: Final = 20

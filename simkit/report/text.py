@@ -16,11 +16,11 @@ from typing import Final
 
 import msgspec
 
-from simkit.expect.findings import CLAIM, Difference, Finding
+from simkit.checks.findings import CLAIM, Difference, Finding
+from simkit.core.text import counted, short
 from simkit.report.grouping import Group, grouped
 from simkit.report.results import OutcomeName, Result, Summary
 from simkit.report.wording import Paint, Tone, columns, plain, wrapped
-from simkit.words import counted, short
 
 FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10

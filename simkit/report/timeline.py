@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit import events as e
-from simkit.messages import Message, value_said
-from simkit.paths import as_text
+from simkit.core.messages import Message, value_said
+from simkit.core.text import short
+from simkit.language.paths import as_text
 from simkit.report.wording import call_text, value_text
-from simkit.views import CallView, MadePart, View
-from simkit.words import short
+from simkit.trace import events as e
+from simkit.trace.views import CallView, MadePart, View
 
 SAID_MAX: Final = 400
 """Characters of an answer that a row keeps; a table shows fewer."""

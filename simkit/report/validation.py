@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
+from simkit.core.text import counted
 from simkit.report.github import annotation_at, split_place
-from simkit.validation.problems import Problem, Report
-from simkit.validation_catalogue import CODES
-from simkit.words import counted
+from simkit.spec.validation.problems import Problem, Report
+from simkit.spec.validation_catalogue import CODES
 
 
 def json_text(report: Report, version: str, exit_code: int) -> str:

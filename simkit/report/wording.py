@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal, TypeAlias
 
-from simkit.messages import Dropped, Message, ToolCall
-from simkit.paths import as_text
+from simkit.core.messages import Dropped, Message, ToolCall
+from simkit.language.paths import as_text
 
 WIDTH: Final = 100
 """The most columns of a line; what a user wrote himself is never wrapped."""

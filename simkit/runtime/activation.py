@@ -7,10 +7,8 @@ from typing import Any
 
 import msgspec
 
-from simkit import events as e
-from simkit import messages as m
-from simkit.context.on_demand import ContextMessages
-from simkit.errors import (
+from simkit.core import messages as m
+from simkit.core.errors import (
     InputInvalid,
     ModelError,
     OutputInvalid,
@@ -18,18 +16,20 @@ from simkit.errors import (
     ScriptBroken,
     unanswered_as,
 )
-from simkit.json_schema import place_text, schema_errors
-from simkit.messages import ABSENT, Message
-from simkit.ports import ModelRequest
+from simkit.core.messages import ABSENT, Message
+from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.compiled import CompiledRule
+from simkit.runtime.context.on_demand import ContextMessages
+from simkit.runtime.handoff_execution import Passing, TurnStopped
 from simkit.runtime.handoffs import Request
+from simkit.runtime.history_selection import Reading
 from simkit.runtime.parsing import parsed
-from simkit.runtime.passing import Passing, TurnStopped
-from simkit.runtime.reading import Reading
+from simkit.runtime.ports import ModelRequest
 from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import Heard, ToolUse
 from simkit.runtime.turn import Start, Turn
-from simkit.trace import canonical, copied
+from simkit.trace import events as e
+from simkit.trace.store import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
 

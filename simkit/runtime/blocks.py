@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from simkit.messages import Message
+from simkit.core.messages import Message
 
 Path: TypeAlias = tuple[tuple[str, int], ...]
 """The parallel branches in which something was said, from the outside in: a group, and the number

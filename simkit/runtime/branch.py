@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from simkit.messages import Message
+from simkit.core.messages import Message
 from simkit.runtime.blocks import Path
 
 Reduce: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]

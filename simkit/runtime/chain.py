@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.errors import HandoffInvalid, HandoffTimeout, InputInvalid
-from simkit.messages import Handoff
+from simkit.core.errors import HandoffInvalid, HandoffTimeout, InputInvalid
+from simkit.core.messages import Handoff
 from simkit.runtime.activation import Activation
+from simkit.runtime.handoff_execution import TurnStopped, bounded, make, told_of
 from simkit.runtime.handoffs import Request, reason_against, requested
-from simkit.runtime.passing import TurnStopped, bounded, make, told_of
 from simkit.runtime.scheduler import Steps, TimedOut, Together
 from simkit.runtime.turn import Start, Turn
+from simkit.trace import events as e
 
 
 def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from simkit.errors import Unsupported
+from simkit.core.errors import Unsupported
 
 
 class VirtualClock:

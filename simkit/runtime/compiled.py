@@ -6,23 +6,23 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from simkit import events as e
-from simkit.context.assembly import Assembly
-from simkit.context.filters import TECHNICAL
-from simkit.context.history import HistoryReader
-from simkit.context.tokens import Counter, counter_named
-from simkit.matching import Matcher, compile_matcher
-from simkit.pipeline.cast import hands_over, members_of, ways_of
-from simkit.pipeline.model import Contract, Limits, Pipeline, Rule
-from simkit.pipeline.models import ModelOptions
-from simkit.pipeline.recipe import Filter, items_of
-from simkit.references import Template
-from simkit.references import compile as compile_references
+from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.references import Template
+from simkit.language.references import compile as compile_references
+from simkit.runtime.context.assembly import Assembly
+from simkit.runtime.context.filters import TECHNICAL
+from simkit.runtime.context.history import HistoryReader
+from simkit.runtime.context.tokens import Counter, counter_named
 from simkit.runtime.functions import UserFunctions
 from simkit.runtime.querying import QUERY_ARGS
 from simkit.runtime.schemas import schema_of
 from simkit.runtime.state import channels_of
-from simkit.trace import canonical
+from simkit.spec.pipeline.agents import hands_over, members_of, ways_of
+from simkit.spec.pipeline.model import Contract, Limits, Pipeline, Rule
+from simkit.spec.pipeline.models import ModelOptions
+from simkit.spec.pipeline.recipe import Filter, items_of
+from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 
 class CompiledRule:

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from simkit import events as e
-from simkit.context.history import Stream
-from simkit.context.tokens import Counter, tokens_of
-from simkit.messages import Message
-from simkit.ports import Sink
-from simkit.reducers import Appended
+from simkit.core.messages import Message
 from simkit.runtime.blocks import Beside, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.clock import VirtualClock
+from simkit.runtime.context.history import Stream
+from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.ports import Sink
+from simkit.trace import events as e
+from simkit.trace.reducers import Appended
 
 
 class Numbers:

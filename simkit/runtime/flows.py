@@ -7,18 +7,18 @@ from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.context.rendering import json_text, text_form
-from simkit.errors import NoRoute
-from simkit.pipeline.model import Goal
-from simkit.references import Template
-from simkit.references import compile as compile_references
+from simkit.core.errors import NoRoute
+from simkit.language.references import Template
+from simkit.language.references import compile as compile_references
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import chain, in_parallel, passed_on
 from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.graph import GraphFlow
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.turn import Start, Turn
+from simkit.spec.pipeline.model import Goal
+from simkit.trace import events as e
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """How much of a router's answer an error quotes."""

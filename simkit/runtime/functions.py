@@ -16,12 +16,12 @@ from functools import lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any
 
-from simkit.controlled import World, imported_here
-from simkit.errors import DirectoryGone, FunctionFailed, FunctionMissing
-from simkit.garbage import collected_meanwhile
-from simkit.transports.guards import guarded
-from simkit.transports.places import raised_at
-from simkit.words import exception_text
+from simkit.capture.http.guards import guarded
+from simkit.capture.http.places import raised_at
+from simkit.core.determinism import World, imported_here
+from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing
+from simkit.core.gc_pause import collected_meanwhile
+from simkit.core.text import exception_text
 
 
 @lru_cache(maxsize=256)

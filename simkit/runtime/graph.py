@@ -7,19 +7,19 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit import events as e
-from simkit.context.rendering import json_text, text_form
-from simkit.errors import NoRoute
-from simkit.pipeline import model as p
-from simkit.pipeline.graph_shape import ELSE
-from simkit.references import Template
-from simkit.references import compile as compile_references
+from simkit.core.errors import NoRoute
+from simkit.language.references import Template
+from simkit.language.references import compile as compile_references
 from simkit.runtime.activation import Activation
 from simkit.runtime.branch import Branch, common
 from simkit.runtime.chain import chain, in_parallel, passed_on
+from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.handoffs import Request
 from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Start, Turn
+from simkit.spec.pipeline import model as p
+from simkit.spec.pipeline.graph_shape import ELSE
+from simkit.trace import events as e
 
 VALUE_CHARACTERS_MAX: Final = 120
 """How much of what a decision said an error quotes."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import ScriptMisfit
-from simkit.json_schema import place_text, schema_errors
-from simkit.matching import mismatches
-from simkit.messages import Handoff, JsonValue
-from simkit.pipeline.model import Contract
+from simkit.core.errors import ScriptMisfit
+from simkit.core.messages import Handoff, JsonValue
+from simkit.language.json_schema import place_text, schema_errors
+from simkit.language.matching import mismatches
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.schemas import schema_of
+from simkit.spec.pipeline.model import Contract
 
 DEFAULT_TYPE = "handoff"
 

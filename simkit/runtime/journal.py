@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit import events as e
-from simkit.errors import StoreInvalid
-from simkit.messages import Message
-from simkit.ports import Checkpoint, Sink, Store
-from simkit.reducers import DECLARED_RESET, is_reset
+from simkit.core.errors import StoreInvalid
+from simkit.core.messages import Message
 from simkit.runtime.blocks import Path, in_blocks
 from simkit.runtime.conversation import Numbers
-from simkit.views import View
+from simkit.runtime.ports import Checkpoint, Sink, Store
+from simkit.trace import events as e
+from simkit.trace.reducers import DECLARED_RESET, is_reset
+from simkit.trace.views import View
 
 KEPT: Final = (
     e.RunStarted, e.SessionStarted, e.TurnStarted, e.TurnResumed, e.AgentStarted, e.MessageAdded,

@@ -10,23 +10,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simkit import events as e
-from simkit.chance import Chance
-from simkit.controlled import World
-from simkit.errors import LimitExceeded, ScriptMisfit
-from simkit.pipeline.cast import spoken_channels
-from simkit.pipeline.model import Limits
-from simkit.ports import Schedule, Sink, Store, Tools, TurnModel, UserTurn
+from simkit.core.determinism import World
+from simkit.core.errors import LimitExceeded, ScriptMisfit
+from simkit.core.rng import Chance
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline, facts_of
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.flows import flow_of
 from simkit.runtime.journal import Journal, recovered
+from simkit.runtime.ports import Schedule, Sink, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.scheduler import Fifo, Scheduler
 from simkit.runtime.sessions import Doors, Sessions
-from simkit.runtime.taking import Suspended, Unheard, hear, open_turn, revived, work
 from simkit.runtime.turn import Turn
-from simkit.trace import canonical
+from simkit.runtime.turn_lifecycle import Suspended, Unheard, hear, open_turn, revived, work
+from simkit.spec.pipeline.agents import spoken_channels
+from simkit.spec.pipeline.model import Limits
+from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 
 class NativeDriver:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.errors import OutputInvalid
+from simkit.core.errors import OutputInvalid
 
 _NONE: Any = object()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.context.rendering import plain
-from simkit.messages import ABSENT, JsonValue
-from simkit.paths import lookup
-from simkit.ports import ToolReply
-from simkit.source import near
+from simkit.core.messages import ABSENT, JsonValue
+from simkit.language.paths import lookup
+from simkit.language.yaml import near
+from simkit.runtime.context.rendering import plain
+from simkit.runtime.ports import ToolReply
 
 QUERY_ARGS: Final[JsonValue] = {
     "type": "object",

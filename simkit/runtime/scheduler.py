@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
-from simkit.events import TurnInterrupted
-from simkit.ports import Schedule
 from simkit.runtime.clock import VirtualClock
+from simkit.runtime.ports import Schedule
+from simkit.trace.events import TurnInterrupted
 
 Steps: TypeAlias = Generator[Any, Any, Any]
 

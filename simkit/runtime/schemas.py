@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simkit.errors import Unsupported
-from simkit.messages import JsonValue
+from simkit.core.errors import Unsupported
+from simkit.core.messages import JsonValue
 from simkit.runtime.functions import function_named
 
 

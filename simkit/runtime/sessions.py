@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
-from simkit import events as e
-from simkit.errors import ScriptBroken, WriteInvalid
-from simkit.messages import Message
-from simkit.pipeline.model import Limits
-from simkit.ports import Schedule, Sink, Tools, TurnModel
+from simkit.core.errors import ScriptBroken, WriteInvalid
+from simkit.core.messages import Message
 from simkit.runtime.chain import chain
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import Flow
-from simkit.runtime.gifts import Gifts
+from simkit.runtime.initial_values import Gifts
 from simkit.runtime.journal import Recovered, Saved
+from simkit.runtime.ports import Schedule, Sink, Tools, TurnModel
 from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.state import State, channels_of
 from simkit.runtime.turn import Turn
+from simkit.spec.pipeline.model import Limits
+from simkit.trace import events as e
 
 
 class Doors(msgspec.Struct, frozen=True):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from simkit.messages import HANDOFF_PREFIX, JsonValue
-from simkit.models.recorded import Speaker, spoken_name
-from simkit.pipeline.model import Contract
+from simkit.core.messages import HANDOFF_PREFIX, JsonValue
+from simkit.providers.values import Asked, Offer
 from simkit.runtime.compiled import CompiledAgent, CompiledPipeline
+from simkit.runtime.models.recorded import Speaker, spoken_name
 from simkit.runtime.schemas import refers_inside, schema_of, self_contained
-from simkit.trace import canonical
-from simkit.wire.values import Asked, Offer
+from simkit.spec.pipeline.model import Contract
+from simkit.trace.store import canonical
 
 ANY_OBJECT: dict[str, JsonValue] = {"type": "object", "properties": {}}
 """The arguments of a tool of which the pipeline does not say which it takes."""

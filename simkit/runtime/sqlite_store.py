@@ -17,8 +17,8 @@ from zlib import crc32
 
 import msgspec
 
-from simkit.errors import StoreInvalid
-from simkit.ports import Checkpoint
+from simkit.core.errors import StoreInvalid
+from simkit.runtime.ports import Checkpoint
 from simkit.runtime.sqlite_file import (
     PUT_BACK,
     create,

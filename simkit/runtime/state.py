@@ -7,19 +7,21 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.context.rendering import plain
-from simkit.errors import WriteInvalid
-from simkit.json_schema import place_text, schema_errors
-from simkit.messages import JsonValue, Message
-from simkit.pipeline.model import Pipeline
-from simkit.pipeline.written_messages import (
+from simkit.core.errors import WriteInvalid
+from simkit.core.messages import JsonValue, Message
+from simkit.language.json_schema import place_text, schema_errors
+from simkit.runtime.context.rendering import plain
+from simkit.runtime.functions import UserFunctions
+from simkit.runtime.schemas import schema_of
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.written_messages import (
     MessageInvalid,
     is_written_message,
     message_of,
     said,
     without_own,
 )
-from simkit.reducers import (
+from simkit.trace.reducers import (
     BUILT_IN,
     DECLARED_RESET,
     Appended,
@@ -29,9 +31,7 @@ from simkit.reducers import (
     problem_of,
     reducer_of,
 )
-from simkit.runtime.functions import UserFunctions
-from simkit.runtime.schemas import schema_of
-from simkit.trace import canonical, copied
+from simkit.trace.store import canonical, copied
 
 
 class Channel:

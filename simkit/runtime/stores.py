@@ -7,8 +7,8 @@ from itertools import islice
 
 import msgspec
 
-from simkit.errors import StoreInvalid
-from simkit.ports import Checkpoint
+from simkit.core.errors import StoreInvalid
+from simkit.runtime.ports import Checkpoint
 
 
 class MemoryStore:

@@ -7,15 +7,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from simkit import events as e
-from simkit.json_schema import place_text, schema_errors
-from simkit.messages import Calls, JsonValue, ToolCall, call_of
-from simkit.models.returned import refuse_unwrapped
-from simkit.ports import ToolReply
+from simkit.core.messages import Calls, JsonValue, ToolCall, call_of
+from simkit.language.json_schema import place_text, schema_errors
+from simkit.runtime.models.returned import refuse_unwrapped
+from simkit.runtime.ports import ToolReply
 from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.turn import Turn
-from simkit.trace import canonical
+from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 Where: TypeAlias = Callable[[], tuple[int, str, int, str, str]]
 """What every event of the run begins with, now."""

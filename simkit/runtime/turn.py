@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.errors import LimitExceeded
-from simkit.messages import ABSENT, Message
-from simkit.pipeline.model import Limits
-from simkit.ports import Sink, Tools, TurnModel
+from simkit.core.errors import LimitExceeded
+from simkit.core.messages import ABSENT, Message
 from simkit.runtime.branch import Branch
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation
 from simkit.runtime.handoffs import Request
+from simkit.runtime.ports import Sink, Tools, TurnModel
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message
-from simkit.trace import canonical
+from simkit.spec.pipeline.model import Limits
+from simkit.trace import events as e
+from simkit.trace.store import canonical
 
 
 class Start(msgspec.Struct, frozen=True):

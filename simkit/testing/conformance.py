@@ -20,23 +20,23 @@ from typing import Any, ClassVar, Final, NoReturn
 import pytest
 import yaml
 
-from simkit.adapters.gate import ModelGate
-from simkit.adapters.pilots import GROUP
-from simkit.adapters.surroundings import DUMMY_KEY
-from simkit.errors import SimkitError
-from simkit.expect.judge import judge
+from simkit.adapters.environment import DUMMY_KEY
+from simkit.adapters.framework_driver import GROUP
+from simkit.adapters.model_interceptor import ModelInterceptor
+from simkit.capture.http.request_router import Decision, Later
+from simkit.checks.judge import judge
+from simkit.core.errors import SimkitError
+from simkit.language.yaml import load_text
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.functions import function_named
-from simkit.scenario.files import Item, Library, Prepared
-from simkit.session import Outcome, run, simulate
-from simkit.source import load_text
+from simkit.session.simulate import Outcome, run, simulate
+from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.testing.failure_text import broken_text, missing_text, proves_nothing_text
 from simkit.testing.leftovers import left_behind
 from simkit.testing.rules import APPLICATIONS, Rule, prompts_of, rules
 from simkit.testing.silence import silenced
-from simkit.testing.telling import broken_text, missing_text, proves_nothing_text
-from simkit.trace import decoded
-from simkit.transports.gate import Decision, Later
-from simkit.wire.http import HttpRequest
-from simkit.wire.protocols import PROTOCOLS
+from simkit.trace.store import decoded
 
 RUNS: Final = 10
 """Runs whose traces must be the same, byte by byte."""
@@ -126,8 +126,8 @@ class AdapterConformance:
     def test_it_is_installed(self) -> None:
         """The adapter is found by its entry point, and flies or hears something."""
         module = self._module()
-        if not callable(getattr(module, "pilot", None)):
-            _fail(f"the adapter {self.adapter!r} ({module.__name__}) has no function `pilot`")
+        if not callable(getattr(module, "driver", None)):
+            _fail(f"the adapter {self.adapter!r} ({module.__name__}) has no function `driver`")
 
     def test_what_is_declared_has_a_name_that_there_is(self) -> None:
         """A misspelt name would skip nothing, and say nothing."""
@@ -149,7 +149,7 @@ class AdapterConformance:
                     f"`{self._entry(found)}` has another trace where others run beside it "
                     "(docs/adapters.md, What must be the same):\n"
                     f"{_parting(one, other, 'alone', 'beside others')}"
-                    "  → Let `Ears` tell who is listening here; keep nothing in the module."
+                    "  → Let `ContextListeners` tell who is listening here; keep nothing in the module."
                 )
 
     def test_nothing_is_left_behind(self) -> None:
@@ -264,9 +264,9 @@ def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> lis
     in the midst of the others.
     """
     steps = Barrier(len(many))
-    take = ModelGate.take
+    take = ModelInterceptor.take
 
-    def take_in_step(gate: ModelGate, request: HttpRequest) -> Decision | Later:
+    def take_in_step(gate: ModelInterceptor, request: HttpRequest) -> Decision | Later:
         _wait_for_others(steps)
         decision = take(gate, request)
         _wait_for_others(steps)
@@ -281,7 +281,7 @@ def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> lis
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(ModelGate, "take", take_in_step)
+        patch.setattr(ModelInterceptor, "take", take_in_step)
         with ThreadPoolExecutor(len(many)) as pool:
             return list(pool.map(run_in_step, many))
 

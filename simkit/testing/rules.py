@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.source import load_text
+from simkit.language.yaml import load_text
 
 FILE: Final = Path(__file__).with_name("rules.yaml")
 

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any, Final
 
-from simkit.adapters.instruments import Instrument
-from simkit.adapters.pilots import Cockpit, Pilot, standing_in
-from simkit.adapters.scribe import Scribe
-from simkit.errors import PipelineError
-from simkit.events import PipelineFacts
-from simkit.ports import UserTurn
-from simkit.scenario.apps import App
-from simkit.trace import Trace
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, standing_in
+from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import PipelineError
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace.events import PipelineFacts
+from simkit.trace.store import Trace
 
 SPANS: Final = "opentelemetry.trace"
 """The adapter that would say whose a call is where no other does."""
@@ -40,23 +40,23 @@ def without_spans(name: str = "") -> Iterator[None]:
 class _Nobody:
     """Stands in for an adapter's module, and knows nothing."""
 
-    def pilot(self, subject: Any, app: App, cockpit: Cockpit) -> None:
+    def driver(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
         """Flies nothing."""
 
 
 class _Deaf:
-    """A cockpit's double: whatever is told there is in no trace."""
+    """A adapter_context's double: whatever is told there is in no trace."""
 
-    def __init__(self, real: Cockpit) -> None:
-        scribe = real.scribe
-        self._real = scribe
-        self.scribe = Scribe(Trace(), scribe.clock, scribe.count, scribe.limits)
-        self.cockpit = Cockpit(self.scribe, real.caller, _for_real, real.halt)
+    def __init__(self, real: AdapterContext) -> None:
+        recorder = real.recorder
+        self._real = recorder
+        self.recorder = TraceRecorder(Trace(), recorder.clock, recorder.count, recorder.limits)
+        self.adapter_context = AdapterContext(self.recorder, real.caller, _for_real, real.halt)
 
     def follow(self) -> None:
         """Begins the turn that has begun."""
-        if self.scribe.turn != self._real.turn:
-            self.scribe.begin_turn(self._real.turn, self._real.session, "", "")
+        if self.recorder.turn != self._real.turn:
+            self.recorder.begin_turn(self._real.turn, self._real.session, "", "")
 
 
 def _for_real(
@@ -71,40 +71,42 @@ class _Silent:
     def __init__(self, adapter: ModuleType) -> None:
         self._adapter = adapter
         self._doubles: dict[int, _Deaf] = {}
-        """By the scribe that would have been told; pilot and instrument share one."""
+        """By the recorder that would have been told; driver and instrumentation share one."""
 
-    def _double(self, cockpit: Cockpit) -> _Deaf:
-        return self._doubles.setdefault(id(cockpit.scribe), _Deaf(cockpit))
+    def _double(self, adapter_context: AdapterContext) -> _Deaf:
+        return self._doubles.setdefault(id(adapter_context.recorder), _Deaf(adapter_context))
 
-    def pilot(self, subject: Any, app: App, cockpit: Cockpit) -> Pilot | None:
-        """Returns a silent pilot, if the adapter has one for this."""
-        make = getattr(self._adapter, "pilot", None)
-        double = self._double(cockpit)
-        found = make(subject, app, double.cockpit) if make is not None else None
+    def driver(
+        self, subject: Any, app: App, adapter_context: AdapterContext
+    ) -> FrameworkDriver | None:
+        """Returns a silent driver, if the adapter has one for this."""
+        make = getattr(self._adapter, "driver", None)
+        double = self._double(adapter_context)
+        found = make(subject, app, double.adapter_context) if make is not None else None
         return None if found is None else _SilentPilot(found, double)
 
-    def instrument(self, cockpit: Cockpit) -> Instrument:
-        """Returns a silent instrument."""
-        make = getattr(self._adapter, "instrument", None)
-        double = self._double(cockpit)
-        return _SilentInstrument(make(double.cockpit) if make is not None else None, double)
+    def instrumentation(self, adapter_context: AdapterContext) -> Instrumentation:
+        """Returns a silent instrumentation."""
+        make = getattr(self._adapter, "instrumentation", None)
+        double = self._double(adapter_context)
+        return _SilentInstrument(make(double.adapter_context) if make is not None else None, double)
 
 
 class _SilentPilot:
     """Flies, and knows of nobody at work."""
 
-    def __init__(self, pilot: Pilot, double: _Deaf) -> None:
-        self._pilot, self._double = pilot, double
-        self.name = pilot.name
+    def __init__(self, driver: FrameworkDriver, double: _Deaf) -> None:
+        self._driver, self._double = driver, double
+        self.name = driver.name
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
-        """Says what the pilot says."""
-        return self._pilot.facts(facts)
+        """Says what the driver says."""
+        return self._driver.facts(facts)
 
-    def fly(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: UserTurn) -> Any:
         """Flies."""
         self._double.follow()
-        return self._pilot.fly(turn)
+        return self._driver.run_turn(turn)
 
     def run_now(self) -> None:
         """Knows of none."""
@@ -114,24 +116,24 @@ class _SilentPilot:
         return False
 
     def close(self) -> None:
-        """Closes the pilot."""
-        self._pilot.close()
+        """Closes the driver."""
+        self._driver.close()
 
 
 class _SilentInstrument:
     """Listens, and says nothing."""
 
-    def __init__(self, instrument: Any, double: _Deaf) -> None:
-        self._instrument, self._double = instrument, double
+    def __init__(self, instrumentation: Any, double: _Deaf) -> None:
+        self._instrumentation, self._double = instrumentation, double
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Switches it on."""
         self._double.follow()
-        if self._instrument is None:
+        if self._instrumentation is None:
             yield
             return
-        work: AbstractContextManager[None] = self._instrument.at_work()
+        work: AbstractContextManager[None] = self._instrumentation.at_work()
         with work:
             yield
 
@@ -139,14 +141,14 @@ class _SilentInstrument:
         """Knows of none."""
 
     def reply(self, returned: Any) -> Any:
-        """Returns what the instrument makes of what the pipeline returns."""
-        return returned if self._instrument is None else self._instrument.reply(returned)
+        """Returns what the instrumentation makes of what the pipeline returns."""
+        return returned if self._instrumentation is None else self._instrumentation.reply(returned)
 
     def failure(self, problem: Exception) -> PipelineError | None:
         """Names no failure."""
         return None
 
     def close(self) -> None:
-        """Closes the instrument."""
-        if self._instrument is not None:
-            self._instrument.close()
+        """Closes the instrumentation."""
+        if self._instrumentation is not None:
+            self._instrumentation.close()

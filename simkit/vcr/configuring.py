@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from simkit.cassettes import Keying
-from simkit.redact import Redactor
-from simkit.redact.names import secrets_of
-from simkit.redact.shapes import PERSONAL
+from simkit.capture.cassettes import Keying
+from simkit.core.redact import Redactor
+from simkit.core.redact.names import secrets_of
+from simkit.core.redact.shapes import PERSONAL
 from simkit.vcr.hooks import Hooks
 from simkit.vcr.matching import Matching
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from vcr.request import Request
 
-from simkit.cassettes.encodings import NotDecodable, decoded
-from simkit.cassettes.redacting import REQUEST_HEADERS, redacted_answer, redacted_header
-from simkit.redact import Redactor
-from simkit.redact.names import kind_of
+from simkit.capture.cassettes.encodings import NotDecodable, decoded
+from simkit.capture.cassettes.redacting import REQUEST_HEADERS, redacted_answer, redacted_header
+from simkit.core.redact import Redactor
+from simkit.core.redact.names import kind_of
+from simkit.providers.http import HttpResponse
 from simkit.vcr.requests import body_of
-from simkit.wire.http import HttpResponse
 
 _ENCODING: Final = "content-encoding"
 

@@ -17,10 +17,10 @@ from weakref import ReferenceType, ref
 from vcr import matchers
 from vcr.request import Request
 
-from simkit.cassettes import Keying
-from simkit.cassettes.missing import differences
-from simkit.cassettes.nearest import nearest_of
-from simkit.cassettes.telling import difference_lines
+from simkit.capture.cassettes import Keying
+from simkit.capture.cassettes.error_messages import difference_lines
+from simkit.capture.cassettes.missing import differences
+from simkit.capture.cassettes.nearest import nearest_of
 from simkit.vcr.requests import Knowing, Known
 
 PLAIN: Final = ("method", "scheme", "host", "port", "path", "query")

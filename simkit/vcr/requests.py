@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 from vcr.request import Request
 
-from simkit.cassettes import Keying, Question
-from simkit.wire.http import HttpRequest
-from simkit.wire.protocols import protocol_of
+from simkit.capture.cassettes import Keying, Question
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import protocol_of
 
 _KNOWN_MAX: Final = 512
 """Requests that are remembered by what they say: vcrpy copies each several times."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from simkit.accepting import Proposal, additions, changed_text, fixes
-from simkit.expect.findings import CLAIM, Finding
-from simkit.redact import Redactor
-from simkit.scenario.files import Library, Prepared, items_in
-from simkit.session import Outcome, simulate
-from simkit.source import load_text
+from simkit.checks.findings import CLAIM, Finding
+from simkit.core.redact import Redactor
+from simkit.language.yaml import load_text
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.files import Library, Prepared, items_in
+from simkit.update import Proposal, additions, changed_text, fixes
 
 Propose = Callable[[Prepared, Outcome], Proposal]
 

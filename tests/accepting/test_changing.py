@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from simkit.accepting.changing import Manual, changes, changes_of_agents
-from simkit.accepting.found import claim_of, claim_of_handoff, claim_of_tool_call, holds
-from simkit.matching.values import Said
-from simkit.messages import ABSENT, Dropped, Message, ToolCall
-from simkit.scenario.edits import Edit, Give, Put, Relist, applied
+from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
+from simkit.language.matching.values import Said
+from simkit.update.changing import Manual, changes, changes_of_agents
+from simkit.update.edits import Edit, Give, Put, Relist, applied
+from simkit.update.observed_values import claim_of, claim_of_handoff, claim_of_tool_call, holds
 
 USER = Message("user", "Hi", id="m1", turn=1)
 CALLING = Message("assistant", "", agent="a", calls=(ToolCall("c1", "log", {"food": "pizza"}),))

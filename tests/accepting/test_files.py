@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.accepting.files import FileChange, read_bytes, refuse_in_ci, text_of, with_text, write
-from simkit.errors import SimkitError, SourceError
+from simkit.core.errors import SimkitError, SourceError
+from simkit.update.files import FileChange, read_bytes, refuse_in_ci, text_of, with_text, write
 
 
 def change(file: Path, after: bytes) -> FileChange:

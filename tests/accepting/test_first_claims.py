@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simkit.accepting.first_claims import MESSAGES_MAX, common, shape_of
-from simkit.matching import holds
+from simkit.language.matching import holds
+from simkit.update.first_claims import MESSAGES_MAX, common, shape_of
 from tests.accepting.running import accepted, failing_claims, propose_claims
 from tests.accepting.test_fixes import HEAD, ROWS, TURN
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simkit.accepting import (
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
+from simkit.update import (
     Proposal,
     accepted_lines,
     changed_text,
@@ -14,10 +16,8 @@ from simkit.accepting import (
     encoded,
     file_changes,
 )
-from simkit.accepting.proposals import Note, Proposed, fingerprint
-from simkit.errors import SourceError
-from simkit.scenario.edits import Give, Put, Relist
-from simkit.source import load_text
+from simkit.update.edits import Give, Put, Relist
+from simkit.update.proposals import Note, Proposed, fingerprint
 
 TEXT = "a: {b: 1, c: [x]}\n---\na: 2\n"
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from simkit.accepting import changed_text, fixes
-from simkit.errors import SimkitError
-from simkit.expect.findings import CLAIM
-from simkit.expect.judge import judge
+from simkit.checks.findings import CLAIM
+from simkit.checks.judge import judge
+from simkit.core.errors import SimkitError
+from simkit.language.yaml import SourcePath, load_text
 from simkit.runtime.functions import function_named
-from simkit.scenario.edits import Put, Relist, Sheet
-from simkit.scenario.files import Library, Prepared, items_in
-from simkit.scenario.layout import line_start
-from simkit.scenario.replacing import Obstacle
-from simkit.session import run
-from simkit.source import SourcePath, load_text
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, Prepared, items_in
+from simkit.update import changed_text, fixes
+from simkit.update.edits import Put, Relist, Sheet
+from simkit.update.layout import line_start
+from simkit.update.replacing import Obstacle
 from tests.accepting.running import propose_claims, ran_all
 
 ROOT = Path(__file__).resolve().parents[2]

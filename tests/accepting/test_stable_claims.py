@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit.accepting.stable_claims import StableClaims
-from simkit.redact import Redactor
+from simkit.core.redact import Redactor
+from simkit.update.stable_claims import StableClaims
 from tests.accepting.running import accepted, failing_claims, propose_claims
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
-from simkit.errors import SourceError
-from simkit.scenario.files import Item, Library, Prepared
-from simkit.session import simulate
-from simkit.source import load_text
-from simkit.views import view_of
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.trace.views import view_of
 from tests.building import Ran, refuse_misfits
 
 APPS = Path(__file__).parent.parent / "apps"

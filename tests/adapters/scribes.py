@@ -1,33 +1,33 @@
-"""A scribe at work, and what its trace says of it."""
+"""A recorder at work, and what its trace says of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.handoff_tools import HandoffTools
-from simkit.adapters.scribe import Scribe
-from simkit.context.tokens import counter_named
-from simkit.messages import Message, ToolCall
-from simkit.pipeline.model import Limits
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.messages import Message, ToolCall
 from simkit.runtime.clock import VirtualClock
-from simkit.trace import Trace
-from simkit.views import View, view_of
+from simkit.runtime.context.tokens import counter_named
+from simkit.spec.pipeline.model import Limits
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+from simkit.trace.views import View, view_of
 from tests.building import shown
 
 START = "2026-01-05T09:00:00Z"
 
 
 class Desk:
-    """A scribe, told of turns and model calls in few words."""
+    """A recorder, told of turns and model calls in few words."""
 
     def __init__(self, handoffs: Mapping[str, str] | None = None, **limits: int) -> None:
         self.trace = Trace()
-        self.scribe = Scribe(
+        self.recorder = TraceRecorder(
             self.trace, VirtualClock(START), counter_named("chars/4"), Limits(**limits)
         )
-        self.scribe.handoff_tools = HandoffTools(handoffs)
+        self.recorder.handoff_tools = HandoffTools(handoffs)
         facts = e.PipelineFacts(name="app", agents={}, observes=("runs", "handoffs"))
         self.trace.emit(e.RunStarted(0, scenario="s", driver="python", pipeline=facts))
         self.turns = 0
@@ -35,24 +35,24 @@ class Desk:
     def turn(self, text: str, session: str = "s1") -> None:
         """The user says something."""
         self.turns += 1
-        self.scribe.begin_turn(self.turns, session, "p1", text)
+        self.recorder.begin_turn(self.turns, session, "p1", text)
 
     def run(self, agent: str = "a") -> Run:
         """Returns the agent's activation that is open, or a new one."""
-        return self.scribe.open_run(agent) or self.scribe.begin_run(agent)
+        return self.recorder.open_run(agent) or self.recorder.begin_run(agent)
 
     def asks(self, messages: Sequence[Message], agent: str = "a") -> str:
         """An agent sends a context; returns the call's id."""
-        return self.scribe.sent(self.run(agent), messages, [], {})
+        return self.recorder.sent(self.run(agent), messages, [], {})
 
     def answers(self, call: str, text: str = "", *calls: ToolCall, agent: str = "a") -> Message:
         """Its model answers."""
         said = Message("assistant", text, calls=calls)
-        return self.scribe.replied(self.run(agent), call, said, "text", None)
+        return self.recorder.replied(self.run(agent), call, said, "text", None)
 
     def ends(self, reply: str | None = None) -> None:
         """The turn is over."""
-        self.scribe.end_turn(reply, None, ())
+        self.recorder.end_turn(reply, None, ())
 
     @property
     def view(self) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.events import ModelCalled, ModelFailed, ModelReplied
+from simkit.trace.events import ModelCalled, ModelFailed, ModelReplied
 from tests.adapters.running import run_app
 from tests.apps.waiting_desk import WAYS
 from tests.building import Ran

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.adapters.attribution import Attribution, rule_lines
-from simkit.errors import CallUnattributed
-from simkit.messages import Message
-from simkit.scenario.apps import AgentRule
-from simkit.source import load_text
-from simkit.wire.http import HttpRequest
-from simkit.wire.values import Asked, Offer
+from simkit.core.errors import CallUnattributed
+from simkit.core.messages import Message
+from simkit.language.yaml import load_text
+from simkit.providers.http import HttpRequest
+from simkit.providers.values import Asked, Offer
+from simkit.spec.scenario.apps import AgentRule
 
 REQUEST = HttpRequest("POST", "https://api.openai.com/v1/chat/completions")
 

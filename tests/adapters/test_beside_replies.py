@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.events import AgentFinished, ModelReplied
-from simkit.messages import Usage
+from simkit.core.errors import SourceError
+from simkit.core.messages import Usage
+from simkit.trace.events import AgentFinished, ModelReplied
 from tests.adapters.running import held, run_app
 from tests.building import Ran, run_yaml
 

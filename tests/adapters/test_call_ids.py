@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.events import StateUpdated
-from simkit.messages import Message, ToolCall
+from simkit.core.messages import Message, ToolCall
+from simkit.trace.events import StateUpdated
 from tests.adapters.running import run_app
 from tests.adapters.scribes import Desk, user
 
@@ -249,26 +249,26 @@ def test_every_call_has_its_own_result_where_a_client_numbers_each_conversation_
 def test_a_clients_ids_and_the_wires_may_both_stand_for_one_call() -> None:
     desk = Desk()
     desk.turn("Look")
-    asked = [ToolCall(desk.scribe.new_call_id(), "look", {}) for _ in range(2)]
+    asked = [ToolCall(desk.recorder.new_call_id(), "look", {}) for _ in range(2)]
     said = desk.answers(desk.asks([user("Look")]), "", *asked)
     wire, state = (
-        desk.scribe.known(
+        desk.recorder.known(
             Message("assistant", "", calls=tuple(ToolCall(i, "look", {}) for i in ids)), desk.run()
         )
         for ids in (["call_1", "call_2"], ["e1f", "0b7"])
     )
 
     assert {one.id for one in (said, wire, state)} == {said.id}
-    assert desk.scribe.asked("call_2") is desk.scribe.asked("0b7")
+    assert desk.recorder.asked("call_2") is desk.recorder.asked("0b7")
 
 
 def test_an_id_that_came_back_as_it_was_served_is_not_taken_for_another() -> None:
     desk = Desk()
     desk.turn("Look")
-    asked = ToolCall(desk.scribe.new_call_id(), "look", {})
+    asked = ToolCall(desk.recorder.new_call_id(), "look", {})
     said = desk.answers(desk.asks([user("Look")]), "", asked)
-    kept = desk.scribe.known(Message("assistant", calls=(asked,)), desk.run())
-    other = desk.scribe.known(
+    kept = desk.recorder.known(Message("assistant", calls=(asked,)), desk.run())
+    other = desk.recorder.known(
         Message("assistant", calls=(ToolCall("other", "look", {}),)), desk.run()
     )
 
@@ -278,9 +278,9 @@ def test_an_id_that_came_back_as_it_was_served_is_not_taken_for_another() -> Non
 def test_what_the_pipeline_keeps_of_a_call_names_it_as_the_trace_does() -> None:
     desk = Desk()
     desk.turn("Look")
-    ours = desk.scribe.new_call_id()
-    served = desk.scribe.served_id(ours, "call_")
-    desk.scribe.wrote({"records": [{"id": served, "text": f"by {served}", "other": "call_7"}]})
+    ours = desk.recorder.new_call_id()
+    served = desk.recorder.served_id(ours, "call_")
+    desk.recorder.wrote({"records": [{"id": served, "text": f"by {served}", "other": "call_7"}]})
 
     (update,) = [one for one in desk.trace.events if isinstance(one, StateUpdated)]
 
@@ -290,8 +290,8 @@ def test_what_the_pipeline_keeps_of_a_call_names_it_as_the_trace_does() -> None:
 def test_ids_that_no_provider_makes_stay_as_the_pipeline_has_them() -> None:
     desk = Desk()
     desk.turn("Look")
-    desk.scribe.known(Message("assistant", "", calls=(ToolCall("1", "look", {}),)), desk.run())
-    desk.scribe.wrote({"page": "1"})
+    desk.recorder.known(Message("assistant", "", calls=(ToolCall("1", "look", {}),)), desk.run())
+    desk.recorder.wrote({"page": "1"})
 
     (update,) = [one for one in desk.trace.events if isinstance(one, StateUpdated)]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextvars
 import threading
 
-from simkit.adapters.ears import Ears
+from simkit.adapters.context_listeners import ContextListeners
 
 
 def test_each_context_has_its_own_listener() -> None:
-    ears = Ears[str]("test_ears")
+    ears = ContextListeners[str]("test_ears")
     elsewhere = contextvars.copy_context()
 
-    with ears.lent_to("one"):
-        with ears.lent_to("other"):
+    with ears.activate("one"):
+        with ears.activate("other"):
             found = [ears.current(), elsewhere.run(ears.current)]
         found += [ears.current(), elsewhere.run(ears.current)]
 
@@ -23,8 +23,8 @@ def test_each_context_has_its_own_listener() -> None:
 
 
 def test_listeners_that_leave_in_the_order_in_which_they_came_leave_nobody_behind() -> None:
-    ears = Ears[str]("test_ears")
-    one, other = ears.lent_to("one"), ears.lent_to("other")
+    ears = ContextListeners[str]("test_ears")
+    one, other = ears.activate("one"), ears.activate("other")
 
     one.__enter__()
     other.__enter__()
@@ -36,8 +36,8 @@ def test_listeners_that_leave_in_the_order_in_which_they_came_leave_nobody_behin
 
 
 def test_a_listener_may_leave_in_another_context_than_it_came_in() -> None:
-    ears = Ears[str]("test_ears")
-    one = ears.lent_to("one")
+    ears = ContextListeners[str]("test_ears")
+    one = ears.activate("one")
 
     contextvars.copy_context().run(one.__enter__)
     during = ears.current()
@@ -47,18 +47,18 @@ def test_a_listener_may_leave_in_another_context_than_it_came_in() -> None:
 
 
 def test_code_that_outlives_its_scenario_is_heard_by_who_works_now() -> None:
-    ears = Ears[str]("test_ears")
-    with ears.lent_to("one"):
+    ears = ContextListeners[str]("test_ears")
+    with ears.activate("one"):
         kept = contextvars.copy_context()
     alone = kept.run(ears.current)
-    with ears.lent_to("other"):
+    with ears.activate("other"):
         now = kept.run(ears.current)
 
     assert (alone, now) == (None, "other")
 
 
 def test_a_thread_without_a_context_is_heard_where_one_listens_alone() -> None:
-    ears = Ears[str]("test_ears")
+    ears = ContextListeners[str]("test_ears")
     found: list[str | None] = []
 
     def look() -> None:
@@ -66,9 +66,9 @@ def test_a_thread_without_a_context_is_heard_where_one_listens_alone() -> None:
         thread.start()
         thread.join()
 
-    with ears.lent_to("one"):
+    with ears.activate("one"):
         look()
-        with ears.lent_to("other"):
+        with ears.activate("other"):
             look()
         look()
     look()

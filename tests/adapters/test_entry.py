@@ -14,7 +14,7 @@ import pytest
 
 from simkit.adapters import entry
 from simkit.adapters.entry import Caller, build, found_as
-from simkit.errors import FunctionMissing
+from simkit.core.errors import FunctionMissing
 from tests.adapters.running import run_app
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.adapters.failures import failure_of
-from simkit.messages import Fails
+from simkit.core.messages import Fails
 from tests.adapters.running import run_app
 
 APP = """

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from simkit.events import FaultInjected, ModelFailed, ModelRetried
-from simkit.failures import FAILURES
+from simkit.providers.failures import FAILURES
+from simkit.trace.events import FaultInjected, ModelFailed, ModelRetried
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simkit import events as e
 from simkit.adapters.filtering import cuts_between
-from simkit.messages import Message, ToolCall
+from simkit.core.messages import Message, ToolCall
+from simkit.trace import events as e
 from tests.adapters.scribes import Desk
 
 
@@ -40,7 +40,7 @@ def test_a_message_that_a_filter_took_out_is_dropped_by_its_name() -> None:
     run = desk.run()
     before, after = [user("old"), said("Yes"), user("Hi")], [user("Hi")]
 
-    desk.scribe.filtered(run, before, after, "latest_only")
+    desk.recorder.filtered(run, before, after, "latest_only")
     desk.asks(after)
 
     assert dropped(desk) == [[("old", "message", "latest_only"), ("Yes", "message", "latest_only")]]
@@ -52,8 +52,8 @@ def test_filters_that_follow_each_other_are_told_one_by_one() -> None:
     run = desk.run()
     one, two, three = [user("a"), user("b"), user("Hi")], [user("b"), user("Hi")], [user("Hi")]
 
-    desk.scribe.filtered(run, one, two, "first")
-    desk.scribe.filtered(run, two, three, "second")
+    desk.recorder.filtered(run, one, two, "first")
+    desk.recorder.filtered(run, two, three, "second")
     desk.asks(three)
 
     assert dropped(desk) == [[("a", "message", "first"), ("b", "message", "second")]]
@@ -63,8 +63,8 @@ def test_a_filter_counts_for_the_next_call_alone_unless_it_lasts() -> None:
     desk = Desk()
     desk.turn("Hi")
     run = desk.run()
-    desk.scribe.filtered(run, [user("once"), user("Hi")], [user("Hi")], "now", lasting=False)
-    desk.scribe.filtered(run, [user("always"), user("Hi")], [user("Hi")], "on", lasting=True)
+    desk.recorder.filtered(run, [user("once"), user("Hi")], [user("Hi")], "now", lasting=False)
+    desk.recorder.filtered(run, [user("always"), user("Hi")], [user("Hi")], "on", lasting=True)
 
     desk.answers(desk.asks([user("Hi")]), "Hello")
     desk.asks([user("Hi"), said("Hello")])
@@ -81,7 +81,7 @@ def test_what_two_contexts_have_lost_alike_is_told_once() -> None:
     run = desk.run()
     history = [user("a"), user("b"), user("Hi")]
     for _ in range(3):
-        desk.scribe.filtered(run, history, [user("Hi")], "latest")
+        desk.recorder.filtered(run, history, [user("Hi")], "latest")
         desk.answers(desk.asks([user("Hi")]), "Hello")
 
     parts = shown_parts(desk)
@@ -96,7 +96,7 @@ def test_what_is_let_through_again_is_dropped_no_longer() -> None:
     run = desk.run()
     history = [user("a"), user("Hi")]
     for _ in range(2):
-        desk.scribe.filtered(run, history, [user("Hi")], "latest")
+        desk.recorder.filtered(run, history, [user("Hi")], "latest")
         desk.asks([user("Hi")])
 
     desk.asks(history)
@@ -110,7 +110,7 @@ def test_a_context_of_which_nothing_is_left_still_says_what_was_dropped() -> Non
     desk.turn("Hi")
     run = desk.run()
 
-    desk.scribe.filtered(run, [user("Hi")], [], "nothing")
+    desk.recorder.filtered(run, [user("Hi")], [], "nothing")
     desk.asks([])
 
     assert dropped(desk) == [[("Hi", "message", "nothing")]]

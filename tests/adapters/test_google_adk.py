@@ -23,14 +23,14 @@ from google.adk.plugins.plugin_manager import PluginManager
 from google.adk.runners import InMemoryRunner, Runner
 from google.adk.tools import FunctionTool
 
-from simkit.adapters.google_adk import filters, hearing
+from simkit.adapters.google_adk import event_parsing, filters
 from simkit.adapters.google_adk import log as adk_log
 from simkit.adapters.google_adk.log import AdkLog
 from simkit.adapters.google_adk.places import Place, place_now
 from simkit.adapters.google_adk.state import States
-from simkit.errors import SimkitError
-from simkit.scenario.files import Prepared
-from simkit.session import simulate
+from simkit.core.errors import SimkitError
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Prepared
 from simkit.testing.silence import without_spans
 from tests.adapters.running import APPS, passes, run_app, scenario_in
 
@@ -65,7 +65,7 @@ def test_ten_runs_have_one_digest(start: str) -> None:
 
 def test_ids_that_the_adk_draws_are_nowhere_in_a_trace() -> None:
     drawn: list[str] = []
-    before = hearing._counted
+    before = event_parsing._counted
 
     def listed(real: Any) -> Any:
         counter = before(real)
@@ -77,7 +77,7 @@ def test_ids_that_the_adk_draws_are_nowhere_in_a_trace() -> None:
         return draw
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hearing, "_counted", listed)
+        patch.setattr(event_parsing, "_counted", listed)
         outcome = simulate(scenario("desk: control passes"))
 
     text = outcome.trace.encoded().decode()
@@ -100,16 +100,16 @@ def _as_it_was(before: Any) -> Any:
 
 
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
-    "agents": (hearing, "_worked", _as_it_was, "team: a graph"),
-    "runners": (hearing, "_flown", _as_it_was, "team: agents that are tools"),
-    "requests": (hearing, "_asked", _as_it_was, "desk: control passes"),
-    "tools": (hearing, "_carried_out", _as_it_was, "desk: answers come in pieces"),
-    "callbacks": (hearing, "_listed", _as_it_was, "desk: control passes"),
-    "plugins": (hearing, "heard_plugins", lambda *args: (), "desk: plugins answer"),
-    "sessions": (hearing, "hear_sessions", _nothing, "desk: control passes"),
-    "include_contents": (hearing, "shortened", _nothing_later, "desk: a judge"),
+    "agents": (event_parsing, "_worked", _as_it_was, "team: a graph"),
+    "runners": (event_parsing, "_flown", _as_it_was, "team: agents that are tools"),
+    "requests": (event_parsing, "_asked", _as_it_was, "desk: control passes"),
+    "tools": (event_parsing, "_carried_out", _as_it_was, "desk: answers come in pieces"),
+    "callbacks": (event_parsing, "_listed", _as_it_was, "desk: control passes"),
+    "plugins": (event_parsing, "heard_plugins", lambda *args: (), "desk: plugins answer"),
+    "sessions": (event_parsing, "hear_sessions", _nothing, "desk: control passes"),
+    "include_contents": (event_parsing, "shortened", _nothing_later, "desk: a judge"),
     "filters": (filters._Look, "again", _nothing, "desk: control passes"),
-    "the tool that passes control": (hearing, "ROUTERS", {}, "desk: control passes"),
+    "the tool that passes control": (event_parsing, "ROUTERS", {}, "desk: control passes"),
     "what agents make": (AdkLog, "made", _nothing, "team: control that a tool passes on"),
     "what agents say": (AdkLog, "_note_words", _nothing, "desk: plugins answer"),
     "what waits": (AdkLog, "_note_waiting", _nothing, "desk: what is asked for"),
@@ -118,12 +118,12 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "transfers not made": (AdkLog, "_told_handoffs", _nothing, "team: of two transfers"),
     "state that is there": (States, "found", _nothing, "desk: control passes"),
     "state that is written": (States, "wrote", _nothing, "team: an agent that is code"),
-    "summaries": (hearing, "_summarised", _as_it_was, "team: old events"),
+    "summaries": (event_parsing, "_summarised", _as_it_was, "team: old events"),
     "who gives tasks": (AdkLog, "_giver", _nothing, "team: a task is given"),
     "who goes on later": (adk_log, "_is_answer", lambda last: True, "team: a task is given"),
     "what agents are given": (AdkLog, "_given_to", _nothing, "team: a task is given"),
-    "output by a tool": (hearing, "OUTPUT_TOOLS", (), "desk: an expert"),
-    "credentials": (hearing, "nobodys", lambda is_heard: (), "desk: a model on Vertex"),
+    "output by a tool": (event_parsing, "OUTPUT_TOOLS", (), "desk: an expert"),
+    "credentials": (event_parsing, "nobodys", lambda is_heard: (), "desk: a model on Vertex"),
     "what was said last": (Place, "said", _nothing, "team: a loop"),
 }
 
@@ -157,7 +157,7 @@ def test_what_is_replaced_in_the_adk_is_put_back() -> None:
     assert passes(scenario("desk: control passes"))
 
     assert [vars(owner)[name] for owner, name in REPLACED] == before
-    assert hearing.installation.replaced == []
+    assert event_parsing.installation.replaced == []
 
 
 def test_who_draws_ids_for_the_application_draws_them_again_behind_a_scenario() -> None:
@@ -404,4 +404,4 @@ def test_nothing_of_what_it_hears_is_kept_between_turns() -> None:
     assert passes(scenario("desk: control passes"))
 
     assert place_now() is None
-    assert hearing.current_log() is None
+    assert event_parsing.current_log() is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.adapters.handoff_calls import Told, args_for, misfit_of, told_by
-from simkit.messages import Handoff
+from simkit.core.messages import Handoff
 
 ORDER: dict[str, Any] = {
     "type": "object",

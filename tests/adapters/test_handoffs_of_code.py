@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from simkit import events as e
-from simkit.messages import ToolCall
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
 from tests.adapters.scribes import Desk, assistant, tool, user
 from tests.building import events_of
 
@@ -36,15 +36,15 @@ def test_type_query_and_payload_of_a_call_are_those_of_the_handoff() -> None:
 
 def test_a_handoff_whose_target_works_inside_its_source_comes_back() -> None:
     desk = asked()
-    desk.scribe.begin_run("research", parent=desk.scribe.runs[0].id)
+    desk.recorder.begin_run("research", parent=desk.recorder.runs[0].id)
 
     assert handoffs(desk) == [{**ASKED, "mode": "delegate", "outcome": "made"}]
 
 
 def test_a_handoff_whose_target_works_inside_another_run_is_a_transfer() -> None:
     desk = asked()
-    outer = desk.scribe.begin_run("b")
-    desk.scribe.begin_run("research", parent=outer.id)
+    outer = desk.recorder.begin_run("b")
+    desk.recorder.begin_run("research", parent=outer.id)
 
     assert handoffs(desk) == [{**ASKED, "outcome": "made"}]
 
@@ -54,13 +54,13 @@ def test_a_source_that_goes_on_with_an_answer_was_refused() -> None:
     desk.asks([user("Hello"), assistant("", CALL), tool("No document.", "c1", "ask_research")])
 
     assert handoffs(desk) == [{**ASKED, "outcome": "rejected", "reason": "No document."}]
-    assert desk.scribe.requested == []
+    assert desk.recorder.requested == []
     assert [event.run for event in events_of(desk.trace, e.HandoffRejected)] == ["r1"]
 
 
 def test_what_another_run_is_told_of_a_handoff_that_was_not_made_refuses_nothing() -> None:
     desk = asked()
-    desk.scribe.end_run(desk.scribe.runs[0], "handed_off")
+    desk.recorder.end_run(desk.recorder.runs[0], "handed_off")
     told = [user("Hello"), assistant("", CALL), tool("Transferred.", "c1", "ask_research")]
     desk.asks(told, agent="b")
 
@@ -69,8 +69,8 @@ def test_what_another_run_is_told_of_a_handoff_that_was_not_made_refuses_nothing
 
 def test_the_answer_of_a_delegate_that_came_back_refuses_nothing() -> None:
     desk = asked()
-    delegate = desk.scribe.begin_run("research", parent=desk.scribe.runs[0].id)
-    desk.scribe.end_run(delegate)
+    delegate = desk.recorder.begin_run("research", parent=desk.recorder.runs[0].id)
+    desk.recorder.end_run(delegate)
     desk.asks([user("Hello"), assistant("", CALL), tool("Because.", "c1", "ask_research")])
 
     assert handoffs(desk) == [{**ASKED, "mode": "delegate", "outcome": "made"}]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from simkit import events as e
 from simkit.adapters.held_state import HeldState
+from simkit.trace import events as e
 from tests.adapters.scribes import Desk
 
 
 def test_what_an_object_holds_is_told_as_given_and_then_as_written() -> None:
     desk, thing = Desk(), SimpleNamespace(name="Ann")
     desk.turn("Hello")
-    run, state = desk.run("clerk"), HeldState(desk.scribe)
+    run, state = desk.run("clerk"), HeldState(desk.recorder)
 
     state.look(thing, "context", run)
     thing.seat = "2A"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from simkit.adapters.in_step import keep_in_step
-from simkit.transports.gate import passing_through
-from simkit.wire.http import HttpRequest
+from simkit.adapters.serial_executor import keep_in_step
+from simkit.capture.http.request_router import passing_through
+from simkit.providers.http import HttpRequest
 
 
 class Closed:

@@ -1,4 +1,4 @@
-"""What instruments see is said of the pipelines that use their framework, and of no other."""
+"""What instrumentations see is said of the pipelines that use their framework, and of no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
-from simkit.adapters import instruments
+from simkit.adapters import instrumentation
 from tests.adapters.running import run_app
 
 TURNS = "turns: [{user: Hi, replies: {Helper: Hello}, expect: {reply: Hello}}]"
@@ -42,7 +42,7 @@ def test_a_stub_that_stands_for_a_framework_makes_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "frame_of_stubs", ModuleType("frame_of_stubs"))
-    monkeypatch.setattr(instruments, "known", lambda: iter(["frame_of_stubs.core"]))
+    monkeypatch.setattr(instrumentation, "known", lambda: iter(["frame_of_stubs.core"]))
 
     seen = observed(
         "stubbed", "def ask(text):\n    return text", tmp_path,
@@ -53,7 +53,7 @@ def test_a_stub_that_stands_for_a_framework_makes_no_difference(
 
 
 class Closing:
-    """A pilot, or an adapter with its instrument, that fails to close where it has a problem."""
+    """A driver, or an adapter with its instrumentation, that fails to close where it has a problem."""
 
     name = "closing"
 
@@ -61,7 +61,7 @@ class Closing:
         self.problem = problem
         self.is_closed = False
 
-    def instrument(self, cockpit: object) -> Closing:
+    def instrumentation(self, adapter_context: object) -> Closing:
         return self
 
     def close(self) -> None:
@@ -71,18 +71,18 @@ class Closing:
 
 
 def test_all_are_closed_though_one_fails_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    pilot, first, second = Closing("pilot"), Closing("first"), Closing()
+    driver, first, second = Closing("driver"), Closing("first"), Closing()
     monkeypatch.setattr(
-        instruments, "loaded_adapters", lambda: iter([("first", first), ("second", second)])
+        instrumentation, "loaded_adapters", lambda: iter([("first", first), ("second", second)])
     )
-    aboard: Any = instruments.Instrumented
-    flown = aboard(pilot, None, "nobody", {})
+    aboard: Any = instrumentation.Instrumented
+    flown = aboard(driver, None, "nobody", {})
     flown.stands_in()
 
     with pytest.raises(LookupError):
         flown.close()
 
-    assert [one.is_closed for one in (pilot, first, second)] == [True, True, True]
+    assert [one.is_closed for one in (driver, first, second)] == [True, True, True]
 
 
 def test_what_a_module_uses_through_another_counts(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_framework_that_a_function_imports_is_imported_before_the_first_turn(
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(
-        instruments, "known", lambda: iter(["frame_of_theirs.core", "frame_of_nobody.core"])
+        instrumentation, "known", lambda: iter(["frame_of_theirs.core", "frame_of_nobody.core"])
     )
     importlib.import_module("late_desk")
 

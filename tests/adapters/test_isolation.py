@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.scenario.files import Prepared
-from simkit.session import Outcome, simulate
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.files import Prepared
+from simkit.trace import events as e
 from tests.adapters.running import prepared, run_app
 
 MANY = 100

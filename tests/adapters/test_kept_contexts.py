@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from simkit.errors import SimkitError, SourceError
+from simkit.core.errors import SimkitError, SourceError
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.scenario.files import Library, items_in
-from simkit.session import simulate
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library, items_in
 
 FOLDER = Path(__file__).parent.parent.parent / "scenarios" / "known_bugs"
 FOUND_BY = {

@@ -12,10 +12,10 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit import events as e
-from simkit.adapters.langgraph import taps as langgraph_taps
-from simkit.errors import SourceError
-from simkit.session import simulate
+from simkit.adapters.langgraph import stream_observers as langgraph_taps
+from simkit.core.errors import SourceError
+from simkit.session.simulate import simulate
+from simkit.trace import events as e
 from tests.adapters import running
 from tests.adapters.running import prepared, run_app
 from tests.building import Ran

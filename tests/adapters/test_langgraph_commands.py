@@ -10,7 +10,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit import events as e
+from simkit.trace import events as e
 from tests.adapters.running import held, run_app
 
 ROUNDS = 15

@@ -12,9 +12,9 @@ if find_spec("langgraph") is None:
 
 from langgraph.store.base import GetOp
 
-from simkit import events as e
 from simkit.adapters.langgraph.stores import Stored
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
+from simkit.trace import events as e
 from tests.adapters.running import held, run_app
 from tests.adapters.scribes import Desk
 from tests.building import Ran
@@ -226,7 +226,7 @@ def test_what_the_store_holds_before_a_turn_is_told_though_nobody_gives_it() -> 
 def test_who_looks_what_a_store_holds_is_not_heard() -> None:
     desk = Desk()
     desk.turn("Look")
-    kept = Stored(desk.scribe)
+    kept = Stored(desk.recorder)
 
     with kept.deaf():
         kept.tell(GetOp(("names",), "Ada"), None)

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from pydantic import ConfigDict
 
 from simkit.adapters.langgraph.messages import Conversions, as_message
-from simkit.messages import Message, ToolCall
+from simkit.core.messages import Message, ToolCall
 
 A, B = ("agent", "a"), ("agent", "b")
 

@@ -14,7 +14,7 @@ if find_spec("langgraph") is None:
 
 from collections.abc import Mapping
 
-from simkit.messages import Message
+from simkit.core.messages import Message
 from tests.adapters.running import held, run_app
 from tests.building import Ran
 

@@ -11,10 +11,10 @@ import pytest
 if any(find_spec(name) is None for name in ("langgraph", "langchain", "langchain_openai")):
     pytest.skip("langgraph, langchain, langchain-openai are not installed", allow_module_level=True)
 
-from simkit.adapters.langgraph import filters, taps
+from simkit.adapters.langgraph import filters, stream_observers
 from simkit.adapters.langgraph.callbacks import Callbacks
-from simkit.errors import SourceError
-from simkit.session import simulate
+from simkit.core.errors import SourceError
+from simkit.session.simulate import simulate
 from tests.adapters import running
 from tests.adapters.running import prepared, run_app
 from tests.building import Ran
@@ -373,7 +373,7 @@ def test_ten_runs_with_a_filter_are_one(name: str) -> None:
 
 
 def _without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taps, "rows_for_filters", lambda hears: [])
+    monkeypatch.setattr(stream_observers, "rows_for_filters", lambda hears: [])
 
 
 def _without_results(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit import events as e
+from simkit.trace import events as e
 from tests.adapters.running import run_app
 
 FRAMEWORKS = {

@@ -11,9 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from simkit.adapters import libraries, pilots
+from simkit.adapters import framework_driver, libraries
 from simkit.adapters.libraries import adapter_of, extra_for, unfit
-from simkit.errors import SourceError, Unsupported
+from simkit.core.errors import SourceError, Unsupported
 from tests.adapters.running import run_app
 
 ENTRY = EntryPoint("langgraph", "simkit.adapters.langgraph", "simkit.adapters")
@@ -120,11 +120,11 @@ def test_an_adapter_for_another_version_is_not_used(
     entry: EntryPoint, version: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version[0] = "0.6.4"
-    monkeypatch.setattr(pilots, "_adapters", lambda: (entry,))
+    monkeypatch.setattr(framework_driver, "_adapters", lambda: (entry,))
     monkeypatch.setitem(sys.modules, "langgraph", ModuleType("langgraph"))
 
     with pytest.raises(Unsupported, match=r"langgraph 0\.6\.4 is installed"):
-        list(pilots.loaded_adapters())
+        list(framework_driver.loaded_adapters())
 
 
 def test_an_adapter_that_cannot_be_imported_says_why(
@@ -133,10 +133,10 @@ def test_an_adapter_that_cannot_be_imported_says_why(
     (tmp_path / "broken_adapter.py").write_text("import sys\nsys.no_such_hook\n")
     monkeypatch.syspath_prepend(tmp_path)
     broken = EntryPoint("sys", "broken_adapter", "simkit.adapters")
-    monkeypatch.setattr(pilots, "_adapters", lambda: (broken,))
+    monkeypatch.setattr(framework_driver, "_adapters", lambda: (broken,))
 
     with pytest.raises(Unsupported) as raised:
-        list(pilots.loaded_adapters())
+        list(framework_driver.loaded_adapters())
 
     assert str(raised.value) == (
         "the adapter for 'sys' cannot be used: AttributeError: module 'sys' has no attribute "

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from simkit import events as e
-from simkit.errors import SourceError
-from simkit.ledger import Entry, Ledger
-from simkit.session import simulate
-from simkit.simulation import Simulation
+from simkit.core.errors import SourceError
+from simkit.report.last_run import Entry, Ledger
+from simkit.session.simulate import simulate
+from simkit.session.simulation import Simulation
+from simkit.trace import events as e
 from tests.adapters.running import prepared, run_app
 from tests.building import run_yaml
 

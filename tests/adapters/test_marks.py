@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import simkit
-from simkit.marks import Mark, current_mark, heard_by
+from simkit.adapters.annotations import Mark, current_mark, heard_by
 
 
 class Hearing:

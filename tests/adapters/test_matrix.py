@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from simkit.session import simulate
+from simkit.session.simulate import simulate
 from tests.adapters.running import prepared
 
 RULE = "agents: {desk: {system: You know the weather.}}"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simkit.adapters.naming import proposed_name, rule_of, voices_of
-from simkit.messages import Message
-from simkit.wire.values import Asked, Offer
+from simkit.core.messages import Message
+from simkit.providers.values import Asked, Offer
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ from agents.testing import ScriptedModel, assistant_message  # noqa: E402
 from agents.tracing import get_trace_provider  # noqa: E402
 from agents.tracing.processors import BackendSpanExporter  # noqa: E402
 
-from simkit import events as e  # noqa: E402
 from simkit.adapters.openai_agents import hooks as openai_agents_hooks  # noqa: E402
 from simkit.adapters.openai_agents import runner as openai_agents_runner  # noqa: E402
-from simkit.adapters.openai_agents.flights import FlightLog  # noqa: E402
+from simkit.adapters.openai_agents.agent_runs import AgentRunLog  # noqa: E402
 from simkit.adapters.openai_agents.hooks import FlightHooks  # noqa: E402
-from simkit.adapters.scribe import Scribe  # noqa: E402
-from simkit.errors import SourceError  # noqa: E402
-from simkit.scenario.files import Prepared  # noqa: E402
-from simkit.session import simulate  # noqa: E402
+from simkit.adapters.trace_recorder import TraceRecorder  # noqa: E402
+from simkit.core.errors import SourceError  # noqa: E402
+from simkit.session.simulate import simulate  # noqa: E402
+from simkit.spec.scenario.files import Prepared  # noqa: E402
+from simkit.trace import events as e  # noqa: E402
 from tests.adapters.running import APPS, passes, run_app, scenario_in, scenarios  # noqa: E402
 from tests.upstream import missing  # noqa: E402
 
@@ -203,12 +203,12 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "handoff tools": (FlightHooks, "on_llm_start", _skip, "desk: a conversation"),
     "tools end": (FlightHooks, "on_tool_end", _skip, "desk: a conversation"),
     "tools": (openai_agents_hooks, "answered", _nothing, "desk: a conversation"),
-    "context objects": (FlightLog, "look", _nothing, "desk: a conversation"),
-    "parallel runs": (Scribe, "begin_group", lambda self: "", "team: agents that are tools"),
-    "failures": (FlightLog, "failed", _nothing, "team: a tripwire"),
-    "refused tools": (FlightLog, "_tell_refusals", _nothing, "team: a tripwire"),
-    "sessions read": (FlightLog, "store_read", _nothing, "desk: a session"),
-    "sessions written": (FlightLog, "store_written", _nothing, "desk: a session"),
+    "context objects": (AgentRunLog, "look", _nothing, "desk: a conversation"),
+    "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "team: agents that are tools"),
+    "failures": (AgentRunLog, "failed", _nothing, "team: a tripwire"),
+    "refused tools": (AgentRunLog, "_tell_refusals", _nothing, "team: a tripwire"),
+    "sessions read": (AgentRunLog, "store_read", _nothing, "desk: a session"),
+    "sessions written": (AgentRunLog, "store_written", _nothing, "desk: a session"),
     "filters of handoffs": (openai_agents_hooks, "hear_handoffs", _nothing, "desk: what an input"),
     "filters of a configuration": (
         openai_agents_runner,
@@ -216,8 +216,8 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
         _nothing,
         "desk: filters of a run's",
     ),
-    "what filters passed on": (FlightLog, "passed_on", _nothing, "desk: what an input"),
-    "what filters showed": (FlightLog, "shown", _nothing, "desk: filters of a run's"),
+    "what filters passed on": (AgentRunLog, "passed_on", _nothing, "desk: what an input"),
+    "what filters showed": (AgentRunLog, "shown", _nothing, "desk: filters of a run's"),
     "nested histories": (
         openai_agents_runner,
         "rows_for_nesting",

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import (
 
 from simkit.adapters.opentelemetry import exporters, spans, watch
 from simkit.adapters.opentelemetry.watch import SpanInstrument
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.adapters.output_calls import args_of, output_tool
-from simkit.wire.values import Asked, Offer
+from simkit.providers.values import Asked, Offer
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.events import HandoffRequested
-from simkit.expect.lints.delivery import ContextIgnored
-from simkit.messages import ToolCall
+from simkit.checks.lints.delivery import ContextIgnored
+from simkit.core.messages import ToolCall
+from simkit.trace.events import HandoffRequested
 from tests.adapters.running import run_app
 from tests.adapters.scribes import Desk, user
 from tests.building import Ran
@@ -81,8 +81,8 @@ def test_any_adapter_may_say_so(is_taken: bool) -> None:
     desk = Desk()
     desk.turn("Hello")
     if is_taken:
-        desk.scribe.handoff_tools.take(["transfer_to_b"])
-    desk.scribe.handoff_tools.know(["b"])
+        desk.recorder.handoff_tools.take(["transfer_to_b"])
+    desk.recorder.handoff_tools.know(["b"])
     call = ToolCall("t1", "transfer_to_b", PAYLOAD)
     desk.answers(desk.asks([user("Hello")]), "", call)
     desk.answers(desk.asks([user("Hello")], "b"), "Hi.", agent="b")

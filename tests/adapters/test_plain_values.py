@@ -187,7 +187,7 @@ def test_an_item_that_is_new_may_be_as_deep_as_if_it_were_old() -> None:
     assert snapshots.changes("s1", other, "context") == ({}, False)
 
 
-class Shelf:
+class DocumentCache:
     """Says where its field is, which is not among what it holds."""
 
     model_fields = ("books",)
@@ -198,9 +198,9 @@ class Shelf:
 
 
 def test_a_field_that_is_held_elsewhere_is_read_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshots, desk = Snapshots(), Desk([Shelf()])
+    snapshots, desk = Snapshots(), Desk([DocumentCache()])
     snapshots.changes("s1", desk, "context")
-    monkeypatch.setattr(Shelf, "books", 3)
+    monkeypatch.setattr(DocumentCache, "books", 3)
 
     assert snapshots.changes("s1", desk, "context") == ({"history": [{"books": 3}]}, False)
 

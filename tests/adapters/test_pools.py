@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from simkit.adapters.pools import carrying_contexts, taking_turns
 from simkit.adapters.thread_turns import ThreadTurns
-from simkit.transports.gate import passing_through
-from simkit.transports.processes import Children
+from simkit.capture.http.processes import Children
+from simkit.capture.http.request_router import passing_through
 from tests.transports.gates import Always, json_answer
 
 name = contextvars.ContextVar[str]("name", default="nobody")

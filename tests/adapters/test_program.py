@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.errors import SourceError
-from simkit.scenario.files import Library
-from simkit.scenario.items import items_in
-from simkit.session import Outcome, simulate
-from simkit.transports import programs
+from simkit.capture.http import programs
+from simkit.core.errors import SourceError
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
+from simkit.trace import events as e
 
 CLIENT = """
 import json, os, sys, urllib.error, urllib.request

@@ -21,16 +21,16 @@ from pydantic_ai.models.test import TestModel  # noqa: E402
 from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from pydantic_graph import Step  # noqa: E402
 
-from simkit import events as e  # noqa: E402
-from simkit.adapters import beside  # noqa: E402
+from simkit.adapters import parallel_groups  # noqa: E402
 from simkit.adapters.pydantic_ai import capability, filters, graphs, runner  # noqa: E402
+from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
 from simkit.adapters.pydantic_ai.capability import Seen  # noqa: E402
-from simkit.adapters.pydantic_ai.flights import FlightLog  # noqa: E402
 from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
-from simkit.adapters.scribe import Scribe  # noqa: E402
-from simkit.errors import SourceError, Unsupported  # noqa: E402
-from simkit.scenario.files import Prepared  # noqa: E402
-from simkit.session import simulate  # noqa: E402
+from simkit.adapters.trace_recorder import TraceRecorder  # noqa: E402
+from simkit.core.errors import SourceError, Unsupported  # noqa: E402
+from simkit.session.simulate import simulate  # noqa: E402
+from simkit.spec.scenario.files import Prepared  # noqa: E402
+from simkit.trace import events as e  # noqa: E402
 from tests.adapters.running import (  # noqa: E402
     APPS,
     passes,
@@ -190,16 +190,16 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
                        "desk: tools that are stubs"),
     "output tools": (Seen, "before_model_request", _as_it_is, "desk: structured output"),
     "output functions": (Seen, "wrap_output_process", _no_process, "desk: an output function"),
-    "models off the wire": (FlightLog, "answered", _nothing, "graph: a model that sends"),
-    "output that is refused": (FlightLog, "heard", _nothing, "desk: an output function"),
-    "output that is taken": (FlightLog, "settled", _nothing, "desk: an output function"),
-    "calls that are denied": (FlightLog, "_tell_unmade", _nothing, "desk: a tool call waits"),
+    "models off the wire": (AgentRunLog, "answered", _nothing, "graph: a model that sends"),
+    "output that is refused": (AgentRunLog, "heard", _nothing, "desk: an output function"),
+    "output that is taken": (AgentRunLog, "settled", _nothing, "desk: an output function"),
+    "calls that are denied": (AgentRunLog, "_tell_unmade", _nothing, "desk: a tool call waits"),
     "history processors": (capability, "rows_for", _nothing, "desk: a history processor drops"),
     "hooks on requests": (filters, "WAYS", ("before_model_request",), "desk: a hook hides"),
-    "dependencies": (FlightLog, "look", _nothing, "desk: an agent asks"),
-    "parallel runs": (Scribe, "begin_group", lambda self: "", "desk: three agents"),
-    "time to begin": (beside, "TICKS", 0, "desk: two tools"),
-    "failures": (FlightLog, "failed", _nothing, "desk: an agent that is given up"),
+    "dependencies": (AgentRunLog, "look", _nothing, "desk: an agent asks"),
+    "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "desk: three agents"),
+    "time to begin": (parallel_groups, "TICKS", 0, "desk: two tools"),
+    "failures": (AgentRunLog, "failed", _nothing, "desk: an agent that is given up"),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from pydantic_ai.models.test import TestModel  # noqa: E402
 
 from simkit.adapters.pydantic_ai.messages import as_messages, reason_of  # noqa: E402
 from simkit.adapters.pydantic_ai.names import Names  # noqa: E402
-from simkit.messages import Message, ToolCall  # noqa: E402
+from simkit.core.messages import Message, ToolCall  # noqa: E402
 
 
 def test_a_history_is_told_as_providers_are_sent_it() -> None:

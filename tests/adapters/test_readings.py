@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from simkit.adapters.readings import Reading, Readings
+from simkit.adapters.history_reader import Reading, Readings
 from simkit.adapters.streams import leading_equal, leading_same, print_of
-from simkit.context.tokens import chars_over_four
-from simkit.messages import Message
+from simkit.core.messages import Message
+from simkit.runtime.context.tokens import chars_over_four
 
 A, B, C = (Message("user", text) for text in ("one", "two", "three"))
 

@@ -11,11 +11,11 @@ pytest.importorskip("agents", reason="openai-agents is not installed")
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
 pytest.importorskip("langgraph", reason="langgraph is not installed")
 
-from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.renaming import RenamingSink
-from simkit.errors import SourceError
-from simkit.messages import Message, ToolCall
+from simkit.core.errors import SourceError
+from simkit.core.messages import Message, ToolCall
+from simkit.trace import events as e
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit import events as e
 from simkit.adapters.streams import SentStream
-from simkit.errors import LimitExceeded
-from simkit.messages import JsonValue, Message, ToolCall
-from simkit.wire.values import Offer
+from simkit.core.errors import LimitExceeded
+from simkit.core.messages import JsonValue, Message, ToolCall
+from simkit.providers.values import Offer
+from simkit.trace import events as e
 from tests.adapters.scribes import Desk, assistant, system, tool, user
 from tests.building import events_of
 
@@ -51,7 +51,7 @@ def test_a_tool_that_is_found_to_pass_control_later_is_read_as_such_from_then_on
     desk.turn("one")
     history = [user("one"), assistant("", ToolCall("toolu_1", "pass_on", {}))]
     desk.asks(history)
-    desk.scribe.handoff_tools |= {"pass_on": "expert"}
+    desk.recorder.handoff_tools |= {"pass_on": "expert"}
     desk.asks(history)
 
     names = [
@@ -151,13 +151,13 @@ def test_a_result_that_was_seen_is_not_told_again_from_the_context() -> None:
     desk = Desk()
     desk.turn("look")
     desk.answers(desk.asks([user("look")]), "", LOOK)
-    (asked,) = desk.scribe.pending("look")
-    desk.scribe.tool_called(asked)
-    desk.scribe.tool_answered(asked, ["grey"])
+    (asked,) = desk.recorder.pending("look")
+    desk.recorder.tool_called(asked)
+    desk.recorder.tool_answered(asked, ["grey"])
     desk.asks([user("look"), assistant("", LOOK), tool('["grey"]', "toolu_9")])
 
     assert [event.result for event in events_of(desk.trace, e.ToolReturned)] == [["grey"]]
-    assert list(desk.scribe.pending("look")) == []
+    assert list(desk.recorder.pending("look")) == []
 
 
 def test_foreign_ids_are_counted_anew_and_stay_the_same_call() -> None:
@@ -176,12 +176,12 @@ def test_foreign_ids_are_counted_anew_and_stay_the_same_call() -> None:
 
 def test_a_tool_that_passes_control_is_a_handoff_and_keeps_its_name() -> None:
     desk = Desk({"to_billing": "billing"})
-    desk.scribe.handoff_tools.know(["b"])
+    desk.recorder.handoff_tools.know(["b"])
     desk.turn("pay")
     run, offered = desk.run(), ("look", "to_billing", "transfer_to_b", "transfer_to_c")
-    call = desk.scribe.sent(run, [user("pay")], [*map(Offer, offered)], {})
+    call = desk.recorder.sent(run, [user("pay")], [*map(Offer, offered)], {})
     desk.answers(call, "", ToolCall("x", "to_billing", {"order": 7}))
-    desk.scribe.begin_run("billing")
+    desk.recorder.begin_run("billing")
     (context,) = events_of(desk.trace, e.ContextBuilt)
     (handoff,) = desk.view.turns[-1].handoffs
 
@@ -207,10 +207,10 @@ def test_a_tool_that_is_told_the_agent_offers_those_that_its_schema_names(
     schema: JsonValue, known: tuple[str, ...] | None
 ) -> None:
     desk = Desk()
-    desk.scribe.handoff_tools.learn({}, {"pass_on": "to"})
+    desk.recorder.handoff_tools.learn({}, {"pass_on": "to"})
     desk.turn("pay")
     args = {"to": "b", "order": 7}
-    call = desk.scribe.sent(desk.run(), [user("pay")], [Offer("pass_on", schema)], {})
+    call = desk.recorder.sent(desk.run(), [user("pay")], [Offer("pass_on", schema)], {})
     desk.answers(call, "", ToolCall("x", "pass_on", args))
 
     (context,) = events_of(desk.trace, e.ContextBuilt)
@@ -235,9 +235,9 @@ def test_a_tools_text_that_is_json_is_its_value_and_other_text_stays() -> None:
 @pytest.mark.parametrize(
     ("limit", "work"),
     [
-        ("agent_runs_per_turn", lambda desk: desk.scribe.begin_run("b")),
+        ("agent_runs_per_turn", lambda desk: desk.recorder.begin_run("b")),
         ("model_calls_per_run", lambda desk: desk.asks([])),
-        ("handoffs_per_turn", lambda desk: desk.scribe.hand_over("a", "b")),
+        ("handoffs_per_turn", lambda desk: desk.recorder.hand_over("a", "b")),
     ],
 )
 def test_what_repeats_has_a_limit(limit: str, work: Callable[[Desk], object]) -> None:
@@ -263,8 +263,8 @@ def test_a_run_puts_out_what_it_said_last() -> None:
     run = desk.run()
     desk.answers(desk.asks([user("go")]), "first")
     desk.answers(desk.asks([user("go"), assistant("first"), user("on")]), "second")
-    desk.scribe.end_run(run)
-    desk.scribe.end_run(run)
+    desk.recorder.end_run(run)
+    desk.recorder.end_run(run)
 
     (ended,) = events_of(desk.trace, e.AgentFinished)
     assert (ended.status, ended.output, ended.message) == ("done", "second", 4)
@@ -349,7 +349,7 @@ def test_a_trace_grows_with_what_is_said_and_not_with_what_is_sent() -> None:
 
 def test_a_tool_that_is_told_to_whom_control_passes_asks_for_a_handoff_to_that_agent() -> None:
     desk = Desk()
-    desk.scribe.handoff_tools.learn({}, {"transfer_to_agent": "agent_name"})
+    desk.recorder.handoff_tools.learn({}, {"transfer_to_agent": "agent_name"})
     desk.turn("one")
     call = desk.asks([user("one")])
 
@@ -357,7 +357,7 @@ def test_a_tool_that_is_told_to_whom_control_passes_asks_for_a_handoff_to_that_a
 
     (asked,) = events_of(desk.trace, e.HandoffRequested)
     assert (asked.to_agent, asked.payload) == ("b", {"why": "age"})
-    assert desk.scribe.handoff_tools.target_of("transfer_to_agent") == ""
+    assert desk.recorder.handoff_tools.target_of("transfer_to_agent") == ""
 
 
 def test_a_tool_whose_message_tells_a_failure_has_failed() -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NewType
 
 import pytest
 
-from simkit.errors import ScriptBroken, SourceError
-from simkit.models.returned import refuse_unwrapped, returned_by
-from simkit.ports import ToolReply
+from simkit.core.errors import ScriptBroken, SourceError
+from simkit.runtime.models.returned import refuse_unwrapped, returned_by
+from simkit.runtime.ports import ToolReply
 from tests.adapters.running import run_app
 from tests.building import Ran, run_yaml
 

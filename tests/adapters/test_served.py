@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
 from simkit.adapters.served import NEXT, ServedRun
-from simkit.execution.serving import served, silent_turns, unused_of
-from simkit.expect.judge import judge
+from simkit.checks.judge import judge
+from simkit.language.yaml import load_text
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.runtime.functions import function_named
-from simkit.scenario.files import Item, Library, Prepared
-from simkit.source import load_text
-from simkit.trace import Trace
-from simkit.wire.http import HttpRequest, HttpResponse, NoResponse
+from simkit.session.execution.serving import served, silent_turns, unused_of
+from simkit.spec.scenario.files import Item, Library, Prepared
+from simkit.trace import events as e
+from simkit.trace.store import Trace
 
 URL = "http://127.0.0.1:8080"
 HEAD = """\

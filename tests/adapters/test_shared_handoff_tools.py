@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
 from tests.adapters.running import run_app
 
 CODE = """

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from simkit.adapters.entry import found_as
-from simkit.adapters.surroundings import surroundings
-from simkit.scenario.apps import App, AppOptions
+from simkit.adapters.environment import surroundings
+from simkit.spec.scenario.apps import App, AppOptions
 
 NAME = "SIMKIT_TEST_VARIABLE"
 

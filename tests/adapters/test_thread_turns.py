@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from simkit.adapters import thread_turns
-from simkit.events import MessageAdded, UncontrolledEffect
+from simkit.trace.events import MessageAdded, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.apps.threaded import WAYS
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from simkit.adapters.tool_args import received
-from simkit.errors import SourceError
-from simkit.expect.lints.arguments import ArgumentLost
-from simkit.json_schema.coercion import is_same, lost_in
-from simkit.trace import canonical
+from simkit.checks.lints.arguments import ArgumentLost
+from simkit.core.errors import SourceError
+from simkit.language.json_schema.coercion import is_same, lost_in
+from simkit.trace.store import canonical
 from tests.adapters.running import run_app
 from tests.building import Ran
 from tests.expect.traces import hits_of

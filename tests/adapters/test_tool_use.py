@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit import events as e
+from simkit.trace import events as e
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from simkit.adapters.toolbox import Toolbox
-from simkit.errors import CallUnattributed, FunctionMissing, RunHalted
+from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
 
 Heard = list[tuple[str, dict[str, Any]]]
 

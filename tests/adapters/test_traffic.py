@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cassettes import load
-from simkit.events import ModelFailed
-from simkit.execution.recorded import Recording
-from simkit.session import Outcome, record, simulate
-from simkit.wire import sse
-from simkit.wire.http import HttpRequest, HttpResponse, NoResponse
+from simkit.capture.cassettes import load
+from simkit.providers import sse
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
+from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import Outcome, record, simulate
+from simkit.trace.events import ModelFailed
 from tests.recording import APP, SCENARIO, Provider, echo, prepared, provider, write
 
 NOW = "2026-01-05T09:00:00Z"

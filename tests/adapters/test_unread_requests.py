@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from simkit.execution.recorded import Recording
-from simkit.session import Outcome, record, simulate
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import Outcome, record, simulate
 from tests.recording import Provider, echo, prepared, provider, write
 
 APP: Final = '''

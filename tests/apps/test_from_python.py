@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simkit import Simulation, SourceError
+from simkit.capture.http.interception import patched
 from simkit.matchers import contains, message, partial
-from simkit.transports.interception import patched
 
 pytest.importorskip("openai")
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 from pytest_bdd.parser import FeatureParser
 
 from simkit.bdd.places import Places
-from simkit.bdd.telling import Story
+from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
-from simkit.expect.findings import Finding
-from simkit.scenario.files import Item, Library, Prepared
-from simkit.session import simulate
-from simkit.source import Document
+from simkit.checks.findings import Finding
+from simkit.language.yaml import Document
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Item, Library, Prepared
 from tests.mutations import SCENARIOS, Edit, applied
 
 FEATURES: Final = SCENARIOS.parent / "features"

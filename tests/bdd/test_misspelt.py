@@ -9,9 +9,9 @@ from pytest_bdd.parser import FeatureParser
 
 from simkit import SourceError
 from simkit.bdd.places import Places
-from simkit.bdd.telling import Story
+from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
-from simkit.scenario.files import Library
+from simkit.spec.scenario.files import Library
 from tests.test_asking import PIPELINE
 
 FEATURE = """\

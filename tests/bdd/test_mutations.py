@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
 from tests.bdd.telling import Written, changed, feature_of, recorded_features, told, written
 from tests.mutations import Mutation, mutations, pipeline_document
 

@@ -12,8 +12,8 @@ from simkit.bdd.listing import sections
 from simkit.bdd.phrases import Phrase
 from simkit.bdd.subjects import NOUNS
 from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases, hint
-from simkit.matching.operators import OPERATORS
-from simkit.scenario.claims import ContextClaims, Expect, RunClaims
+from simkit.language.matching.operators import OPERATORS
+from simkit.spec.scenario.claims import ContextClaims, Expect, RunClaims
 
 FAMILIES = {"context": ContextClaims, "runs": RunClaims}
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simkit.cassettes import Interaction, Keying
-from simkit.redact import Redactor
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Interaction, Keying
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
 
 CHAT_URL = "https://api.openai.com/v1/chat/completions"
 JSON = (("content-type", "application/json"),)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from vcr.serialize import deserialize
 from vcr.serializers import jsonserializer, yamlserializer
 
-from simkit.cassettes import Cassette, Interaction, encoded, load, loads
-from simkit.errors import CassetteInvalid
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Cassette, Interaction, encoded, load, loads
+from simkit.core.errors import CassetteInvalid
+from simkit.providers.http import HttpRequest, HttpResponse
 
 EVENTS = (b'data: {"n": 1}\n\ndata: {"n"', b": 2}\n\n", b"data: [DONE]\n\n")
 STREAMED = Interaction(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.cassettes import Cassette, Player, encoded, load, save, scan
-from simkit.errors import CassetteInvalid, CassetteMissed
-from simkit.wire.http import HttpRequest
+from simkit.capture.cassettes import Cassette, Player, encoded, load, save, scan
+from simkit.core.errors import CassetteInvalid, CassetteMissed
+from simkit.providers.http import HttpRequest
 from tests.cassettes.requests import KEYING, chat, recorded
 from tests.cassettes.test_format import PLAIN, STREAMED
 from tests.cassettes.test_loading import FOREIGN

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from simkit.cassettes import Cassette, OverAge, cassettes_in, orphans, over_age
+from simkit.capture.cassettes import Cassette, OverAge, cassettes_in, orphans, over_age
 from tests.cassettes.requests import chat, recorded
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.cassettes import Keying
-from simkit.errors import ReferenceInvalid
-from simkit.redact import Redactor
-from simkit.wire.http import HttpRequest
+from simkit.capture.cassettes import Keying
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest
 from tests.cassettes.requests import CHAT_URL, JSON, KEYING, chat, post
 
 CLAUDE_URL = "https://api.anthropic.com/v1/messages"

@@ -13,9 +13,9 @@ from vcr.request import Request
 from vcr.serialize import serialize
 from vcr.serializers import jsonserializer, yamlserializer
 
-from simkit.cassettes import Interaction, load, loads
-from simkit.errors import CassetteInvalid
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Interaction, load, loads
+from simkit.core.errors import CassetteInvalid
+from simkit.providers.http import HttpRequest, HttpResponse
 from tests.cassettes.requests import CHAT_URL
 
 ADVICE = "\n  restore the file, or delete it and record again; it is never overwritten"

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit.cassettes import Cassette, Drift, Interaction, Keying, Player
-from simkit.errors import CassetteMissed
-from simkit.redact import Redactor
-from simkit.wire.http import HttpResponse
+from simkit.capture.cassettes import Cassette, Drift, Interaction, Keying, Player
+from simkit.core.errors import CassetteMissed
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpResponse
 from tests.cassettes.requests import KEYING, answer, chat, recorded, texts
 
 

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 
-from simkit.cassettes import Cassette, Interaction, Player, absent, missing
-from simkit.cassettes.nearest import COMPARED_MAX
-from simkit.errors import CassetteMissed
-from simkit.wire.http import HttpRequest
+from simkit.capture.cassettes import Cassette, Interaction, Player, absent, missing
+from simkit.capture.cassettes.nearest import COMPARED_MAX
+from simkit.core.errors import CassetteMissed
+from simkit.providers.http import HttpRequest
 from tests.cassettes.requests import KEYING, chat, post, recorded
 
 AGAIN = "simkit record 'a.scenario.yaml::late refund'"

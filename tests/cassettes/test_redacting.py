@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.cassettes.pieces import with_body
-from simkit.cassettes.redacting import redacted, redacted_response
-from simkit.redact import Redactor
-from simkit.wire.http import HttpResponse
+from simkit.capture.cassettes.chunks import with_body
+from simkit.capture.cassettes.redacting import redacted, redacted_response
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpResponse
 from tests.cassettes.test_format import interactions
 
 REDACTOR = Redactor({"MY_TOKEN": "aB3dE6gH9jK2"})

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from simkit.cassettes import Cassette, Interaction, Keying, Recorder, encoded, load, save
-from simkit.errors import CassetteInvalid
-from simkit.redact import Redactor
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Cassette, Interaction, Keying, Recorder, encoded, load, save
+from simkit.core.errors import CassetteInvalid
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
 from tests.cassettes.requests import KEYING, answer, chat, recorded
 
 ADVICE = "\n  restore the file, or delete it and record again; it is never overwritten"

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from simkit.cassettes import Keying, Leak, Recorder, encoded, save, scan
-from simkit.cassettes.values import Cassette, Interaction
-from simkit.redact import Redactor
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Keying, Leak, Recorder, encoded, save, scan
+from simkit.capture.cassettes.values import Cassette, Interaction
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
 from tests.cassettes.requests import CHAT_URL, chat
 
 TAIL = "aB3dE6gH9jK2mN5pQ8rS1tU4vW7x"

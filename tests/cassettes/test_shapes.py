@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from simkit.cassettes.shapes import shape_differences, shape_of
-from simkit.wire import sse
-from simkit.wire.http import HttpResponse
+from simkit.capture.cassettes.shapes import shape_differences, shape_of
+from simkit.providers import sse
+from simkit.providers.http import HttpResponse
 
 JSON = (("content-type", "application/json; charset=utf-8"),)
 

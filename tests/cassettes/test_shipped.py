@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from simkit.errors import SimkitError
-from simkit.events import TurnFinished
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import items_in
-from simkit.session import simulate
+from simkit.core.errors import SimkitError
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
+from simkit.trace.events import TurnFinished
 from tests import stand_in
 
 ROOT = stand_in.ROOT

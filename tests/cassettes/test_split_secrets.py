@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.cassettes import Keying, Recorder, encoded, save, scan
-from simkit.cassettes.redacting import redacted_response
-from simkit.cassettes.values import Cassette, Interaction
-from simkit.redact import Redactor
-from simkit.wire.http import HttpResponse
-from simkit.wire.sse import events
+from simkit.capture.cassettes import Keying, Recorder, encoded, save, scan
+from simkit.capture.cassettes.redacting import redacted_response
+from simkit.capture.cassettes.values import Cassette, Interaction
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpResponse
+from simkit.providers.sse import events
 from tests.cassettes.requests import chat
 from tests.planted import MIXED, SHAPED, key
 

@@ -14,10 +14,10 @@ from vcr.request import Request
 from vcr.serialize import deserialize, serialize
 from vcr.serializers import jsonserializer, yamlserializer
 
-from simkit.cassettes import Cassette, Interaction, Keying, encoded, load, loads, save
-from simkit.errors import CassetteInvalid
-from simkit.redact import Redactor
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Cassette, Interaction, Keying, encoded, load, loads, save
+from simkit.core.errors import CassetteInvalid
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
 
 SERIALIZERS = {".yaml": yamlserializer, ".json": jsonserializer}
 FILES = sorted((Path(__file__).parent / "vcrpy").iterdir())
@@ -180,7 +180,7 @@ def test_a_request_that_vcrpy_cannot_hold_is_not_written(monkeypatch: pytest.Mon
 def test_reading_a_file_of_today_imports_neither_vcrpy_nor_the_clients_that_it_imports() -> None:
     code = (
         "import sys\n"
-        "from simkit.cassettes import load\n"
+        "from simkit.capture.cassettes import load\n"
         "for file in sys.argv[1:]:\n"
         "    assert load(file).interactions\n"
         "print({'vcr', 'requests', 'httpx', 'aiohttp'} & set(sys.modules))\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cassettes import Cassette, Interaction, encoded
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import Cassette, Interaction, encoded
+from simkit.providers.http import HttpRequest, HttpResponse
 from tests.cli.projects import Done, write
 
 Call = Callable[..., Done]

@@ -8,7 +8,7 @@ import pytest
 
 from simkit.cli.configured_paths import configured_paths
 from simkit.cli.selection import paths_or_default
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
 
 
 @pytest.fixture(autouse=True)

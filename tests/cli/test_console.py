@@ -9,7 +9,7 @@ import pytest
 
 from simkit.cli import console
 from simkit.cli.console import Progress, paint_for, table_width, wants_color
-from simkit.output import clean
+from simkit.core.output import clean
 
 
 class Terminal(io.StringIO):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli import examining
-from simkit.cli.examining import clients, frameworks, plugins, providers, variables
+from simkit.cli import doctor_checks
+from simkit.cli.doctor_checks import clients, frameworks, plugins, providers, variables
 from tests.cli.projects import Done, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -232,8 +232,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
             raise metadata.PackageNotFoundError(name)
         return "1.0"
 
-    monkeypatch.setattr(examining.metadata, "version", version)
-    monkeypatch.setattr(examining.metadata, "requires", lambda name: found[name])
+    monkeypatch.setattr(doctor_checks.metadata, "version", version)
+    monkeypatch.setattr(doctor_checks.metadata, "requires", lambda name: found[name])
     return found
 
 
@@ -313,5 +313,5 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
     assert loaded == sorted(
-        ("simkit.cli", f"simkit.cli.{command}", "simkit.errors", "simkit.stopping")
+        ("simkit.cli", f"simkit.cli.{command}", "simkit.core.errors", "simkit.core.stopping")
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.ledger import slug
+from simkit.report.last_run import slug
 from tests.cli.projects import BAD, ECHO, GOOD, ROWS, Done, write
 
 Call = Callable[..., Done]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.cli.keywords import keyword
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli import validating
+from simkit.cli import validate_output
 from tests.cli.projects import Done, write
 
 Call = Callable[..., Done]
@@ -129,7 +129,7 @@ def test_a_call_without_a_path_says_what_it_looked_for(simkit: Call, command: st
 
 
 def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validating, "checked", lambda paths: {}["missing"])
+    monkeypatch.setattr(validate_output, "checked", lambda paths: {}["missing"])
 
     done = simkit("validate")
 
@@ -144,7 +144,7 @@ def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.M
 
 def test_a_bug_shows_its_traceback_if_asked(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMKIT_TRACEBACK", "")
-    monkeypatch.setattr(validating, "checked", lambda paths: {}["missing"])
+    monkeypatch.setattr(validate_output, "checked", lambda paths: {}["missing"])
 
     done = simkit("--traceback", "validate")
 
@@ -157,7 +157,7 @@ def test_ctrl_c_ends_with_130(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> 
     def stopped(paths: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(validating, "checked", stopped)
+    monkeypatch.setattr(validate_output, "checked", stopped)
 
     done = simkit("validate")
 

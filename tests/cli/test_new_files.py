@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli.new_files import write_new
-from simkit.errors import SimkitError
+from simkit.core.errors import SimkitError
 
 
 @pytest.mark.parametrize("there", ["file", "folder", "link to nothing", "nothing"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli import main
-from simkit.wire.http import HttpResponse
+from simkit.providers.http import HttpResponse
 from tests.cli.projects import Done, without_times
 from tests.recording import APP, SCENARIO, Provider, completion, echo, provider, write
 

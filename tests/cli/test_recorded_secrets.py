@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cassettes import load
-from simkit.wire import sse
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import load
+from simkit.providers import sse
+from simkit.providers.http import HttpRequest, HttpResponse
 from tests.recording import completion, provider, write
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from simkit import expressions
+from simkit.language import expressions
 from tests.cli.projects import ECHO, Done, write
 
 CLAIMED = """\

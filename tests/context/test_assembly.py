@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.context.tokens import chars_over_four
-from simkit.events import ContextBuilt, Made
-from simkit.views import ContextView
+from simkit.runtime.context.tokens import chars_over_four
+from simkit.trace.events import ContextBuilt, Made
+from simkit.trace.views import ContextView
 from tests.building import run_yaml, shown
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.context.filters import filter_named
-from simkit.messages import Message, ToolCall
-from simkit.pipeline.recipe import AgentFilter, FilterSpec
+from simkit.core.messages import Message, ToolCall
+from simkit.runtime.context.filters import filter_named
+from simkit.spec.pipeline.recipe import AgentFilter, FilterSpec
 from tests.building import line
 
 LOOK, PASS = ToolCall("call1", "look", {}), ToolCall("call2", "transfer_to_b", {})

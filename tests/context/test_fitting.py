@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simkit.context.fitting import fitted
-from simkit.context.rendering import Loss, json_text
-from simkit.messages import ABSENT
+from simkit.core.messages import ABSENT
+from simkit.runtime.context.rendering import Loss, json_text
+from simkit.runtime.context.truncation import fitted
 
 
 def cut_to(most: int, value: Any) -> tuple[Any, list[Loss]]:

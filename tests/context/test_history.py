@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.events import ContextBuilt, Shown
+from simkit.trace.events import ContextBuilt, Shown
 from tests.building import Ran, dropped, run_yaml, shown
 
 

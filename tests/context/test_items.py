@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.context.items import UNDATED, Item, Times, score_for
-from simkit.errors import SourceError, WriteInvalid
-from simkit.messages import Message
+from simkit.core.errors import SourceError, WriteInvalid
+from simkit.core.messages import Message
+from simkit.runtime.context.items import UNDATED, Item, Times, score_for
 from tests.building import prepared
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from simkit.messages import Answer
-from simkit.models.script import ScriptedModel
-from simkit.pipeline.model import Pipeline
-from simkit.ports import ModelRequest
-from simkit.scenario.files import Library, items_in, scenario_files
-from simkit.session import run
-from simkit.views import view_of
+from simkit.core.messages import Answer
+from simkit.runtime.models.script import ScriptedModel
+from simkit.runtime.ports import ModelRequest
+from simkit.session.simulate import run
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.files import Library, items_in, scenario_files
+from simkit.trace.views import view_of
 from tests.building import prepared
 
 SCENARIOS = Path(__file__).parent.parent.parent / "scenarios"

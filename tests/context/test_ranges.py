@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from simkit.context.ranges import Ranges, clipped, common, ranges_of, size, without
+from simkit.runtime.context.ranges import Ranges, clipped, common, ranges_of, size, without
 
 SOME: list[set[int]] = [set(), {0}, {2}, {0, 1}, {0, 2, 3}, {1, 2, 3, 5}, {0, 1, 2, 3, 4, 5}]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from simkit.context.items import score_for
-from simkit.context.recall import Found, Recaller
-from simkit.context.tokens import chars_over_four
-from simkit.events import ContextBuilt, LeftOut
-from simkit.messages import Message
-from simkit.pipeline.recipe import Recall
-from simkit.reducers import Appended, append
+from simkit.core.messages import Message
+from simkit.runtime.context.items import score_for
+from simkit.runtime.context.recall import Found, Recaller
+from simkit.runtime.context.tokens import chars_over_four
+from simkit.spec.pipeline.recipe import Recall
+from simkit.trace.events import ContextBuilt, LeftOut
+from simkit.trace.reducers import Appended, append
 from tests.building import run_yaml, shown
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)

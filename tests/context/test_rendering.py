@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from simkit.context.rendering import (
+from simkit.core.messages import Message
+from simkit.runtime.context.rendering import (
     Loss,
     conversation_text,
     fenced,
@@ -22,8 +23,7 @@ from simkit.context.rendering import (
     shortened,
     text_form,
 )
-from simkit.messages import Message
-from simkit.pipeline.recipe import HandoffSection, PreviousAgents
+from simkit.spec.pipeline.recipe import HandoffSection, PreviousAgents
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

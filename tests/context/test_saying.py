@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import TypeAdapter
 
-from simkit.context.assembly import Assembly
-from simkit.context.history import Slice
-from simkit.context.tokens import chars_over_four
-from simkit.events import LeftOut, Made, Shortened, Unshown
-from simkit.messages import Message
-from simkit.pipeline.recipe import Recipe
+from simkit.core.messages import Message
+from simkit.runtime.context.assembly import Assembly
+from simkit.runtime.context.history import Slice
+from simkit.runtime.context.tokens import chars_over_four
+from simkit.spec.pipeline.recipe import Recipe
+from simkit.trace.events import LeftOut, Made, Shortened, Unshown
 from tests.building import run_yaml, shown
 
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from simkit.context import tokens
-from simkit.context.tokens import Counter, counter_named, tokens_of
-from simkit.errors import Unsupported
-from simkit.messages import Message, ToolCall
+from simkit.core.errors import Unsupported
+from simkit.core.messages import Message, ToolCall
+from simkit.runtime.context import tokens
+from simkit.runtime.context.tokens import Counter, counter_named, tokens_of
 
 VOCABULARIES = ("o200k_base", "cl100k_base")
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from simkit import Simulation
-from simkit.controlled import World
+from simkit.core.determinism import World
 from tests.controlled.worlds import CLOCKS, DRAWS, STOPWATCHES, world
 
 TABLE: dict[str, Callable[[], Any]] = {

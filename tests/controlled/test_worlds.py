@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from simkit.controlled import World
-from simkit.controlled.worlds import PATIENCE, zone_of
+from simkit.core.determinism import World
+from simkit.core.determinism.worlds import PATIENCE, zone_of
 from simkit.runtime.clock import VirtualClock
 from tests.controlled.worlds import (
     CLOCKS,

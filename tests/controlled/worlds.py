@@ -21,8 +21,8 @@ from time import monotonic_ns, perf_counter
 from time import time as time_by_name
 from typing import Any
 
-from simkit.chance import Chance
-from simkit.controlled import World
+from simkit.core.determinism import World
+from simkit.core.rng import Chance
 from simkit.runtime.clock import VirtualClock
 
 START = "2027-03-01T10:00:00+02:00"

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.diff import Span, aligned
+from simkit.trace.diff import Span, aligned
 
 FEW = st.lists(st.sampled_from("abcde"), max_size=30)
 MANY = st.lists(st.integers(0, 200), max_size=60)

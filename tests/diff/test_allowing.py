@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from simkit.diff import TraceDiff, trace_diff, without
-from simkit.views import view_of
+from simkit.trace.diff import TraceDiff, trace_diff, without
+from simkit.trace.views import view_of
 from tests.building import trace_yaml
 
 ONE = """

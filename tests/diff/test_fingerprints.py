@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from simkit.diff.fingerprints import ContextPrint, Fingerprints, common_ends, fingerprint
-from simkit.messages import Message, ToolCall
-from simkit.views import ContextView
+from simkit.core.messages import Message, ToolCall
+from simkit.trace.diff.fingerprints import ContextPrint, Fingerprints, common_ends, fingerprint
+from simkit.trace.views import ContextView
 from tests.building import run_yaml
 
 PIPELINE = """

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.diff.parting import Parting, first_parting, plain
-from simkit.messages import Message, ToolCall
-from simkit.reducers import Appended
+from simkit.core.messages import Message, ToolCall
+from simkit.trace.diff.parting import Parting, first_parting, plain
+from simkit.trace.reducers import Appended
 from tests.building import Ran, run_yaml
 
 PIPELINE = """
@@ -177,7 +177,7 @@ def test_message_that_was_equal_before_is_not_compared_again(
         compared.append(value)
         return plain(value)
 
-    monkeypatch.setattr("simkit.diff.parting.plain", noting)
+    monkeypatch.setattr("simkit.trace.diff.parting.plain", noting)
 
     def looked_at(turns: int) -> int:
         said = [FIRST] * turns

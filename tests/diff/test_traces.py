@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.diff import Changed, Edit, Same, TraceDiff, TurnDiff, Went, trace_diff
-from simkit.messages import ABSENT
-from simkit.trace import decoded
-from simkit.views import view_of
+from simkit.core.messages import ABSENT
+from simkit.trace import events as e
+from simkit.trace.diff import Changed, Edit, Same, TraceDiff, TurnDiff, Went, trace_diff
+from simkit.trace.store import decoded
+from simkit.trace.views import view_of
 from tests.building import trace_yaml
 from tests.report.conftest import COACH, TWO_TURNS
 

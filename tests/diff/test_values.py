@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.diff import Edit, ItemEdit
-from simkit.diff.values import edits, item_edits, plain
-from simkit.messages import ABSENT, Message, ToolCall
+from simkit.core.messages import ABSENT, Message, ToolCall
+from simkit.trace.diff import Edit, ItemEdit
+from simkit.trace.diff.values import edits, item_edits, plain
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simkit.execution.elsewhere import _starts, noting_starts
+from simkit.session.execution.subprocess_worker import _starts, noting_starts
 
 
 def process(is_restart: bool) -> Any:

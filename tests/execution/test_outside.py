@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.execution.recorded import Recording, traffic_of
-from simkit.scenario.files import Library
-from simkit.scenario.items import items_in
+from simkit.core.errors import SourceError
+from simkit.session.execution.recorded import Recording, traffic_of
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
 
 NOW = "2026-01-05T09:00:00Z"
 

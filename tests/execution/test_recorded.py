@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cassettes import load
-from simkit.cassettes.traffic import Mode
-from simkit.errors import CassetteInvalid, SourceError
-from simkit.execution.recorded import Recording, cassette_path
-from simkit.expect.findings import CLAIM
-from simkit.session import Recorded, record, simulate
-from simkit.wire.http import HttpRequest, HttpResponse
+from simkit.capture.cassettes import load
+from simkit.capture.cassettes.traffic import Mode
+from simkit.checks.findings import CLAIM
+from simkit.core.errors import CassetteInvalid, SourceError
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.session.execution.recorded import Recording, cassette_path
+from simkit.session.simulate import Recorded, record, simulate
 from tests.recording import APP, SCENARIO, Provider, completion, echo, prepared, provider, write
 
 NOW = "2026-01-05T09:00:00Z"

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simkit.cassettes import Interaction, load
-from simkit.execution.recorded import Recording
-from simkit.session import record
+from simkit.capture.cassettes import Interaction, load
+from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import record
 from tests.providers import DESK, SCENARIO, Desk, point_clients, write_desk
 from tests.recording import Provider, prepared, provider
 

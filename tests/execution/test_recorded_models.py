@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cassettes import load
-from simkit.cassettes.traffic import Mode
-from simkit.errors import SourceError
-from simkit.execution.recorded import Recording
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, ToolCall
-from simkit.session import Recorded, record, simulate
-from simkit.wire.attachments import REASONING
-from simkit.wire.http import header
+from simkit.capture.cassettes import load
+from simkit.capture.cassettes.traffic import Mode
+from simkit.core.errors import SourceError
+from simkit.core.messages import Fails, Message, ToolCall
+from simkit.providers.attachments import REASONING
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import header
+from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import Recorded, record, simulate
 from tests.providers import (
     DESK,
     HANDS_OVER,

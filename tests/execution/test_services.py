@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import vcr
 
-from simkit.cassettes import load
-from simkit.execution.recorded import Recording
-from simkit.session import record, simulate
+from simkit.capture.cassettes import load
+from simkit.session.execution.recorded import Recording
+from simkit.session.simulate import record, simulate
 from simkit.vcr import register, vcr_config
 from tests.recording import prepared, write
 from tests.vcr.standin import PICTURE, standing_outside

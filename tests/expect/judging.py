@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simkit.events import AnyEvent, RunStarted
-from simkit.expect.findings import Finding
-from simkit.expect.judge import Judgement, judge
+from simkit.checks.findings import Finding
+from simkit.checks.judge import Judgement, judge
+from simkit.language.yaml import Document
 from simkit.runtime.functions import function_named
-from simkit.session import run
-from simkit.source import Document
-from simkit.trace import Trace
+from simkit.session.simulate import run
+from simkit.trace.events import AnyEvent, RunStarted
+from simkit.trace.store import Trace
 from tests.building import prepared
 
 PIPELINE = """

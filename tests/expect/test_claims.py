@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from simkit.expect.claims import Matchers, first_lines, listed
-from simkit.expect.findings import Difference
-from simkit.matching.values import source_text
-from simkit.source import load_text
+from simkit.checks.claims import Matchers, first_lines, listed
+from simkit.checks.findings import Difference
+from simkit.language.matching.values import source_text
+from simkit.language.yaml import load_text
 from tests.expect.judging import MEALS, judged, with_claims
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from simkit.events import AnyEvent, ContextBuilt
+from simkit.trace.events import AnyEvent, ContextBuilt
 from tests.building import run_yaml
 from tests.expect.judging import (
     FIRST_MEAL,

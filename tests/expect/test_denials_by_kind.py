@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.expect.findings import CLAIM
-from simkit.expect.judge import judge
+from simkit.checks.findings import CLAIM
+from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
-from simkit.scenario.claims import CONTEXT_CLAIMS, Expect, RunClaims
-from simkit.session import run
-from simkit.trace import Trace
+from simkit.session.simulate import run
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, Expect, RunClaims
+from simkit.trace import events as e
+from simkit.trace.store import Trace
 from tests.building import prepared
 
 PIPELINE = """

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from simkit import events as e
-from simkit.expect.judge import judge
+from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
-from simkit.session import run
-from simkit.trace import Trace
+from simkit.session.simulate import run
+from simkit.trace import events as e
+from simkit.trace.store import Trace
 from tests.building import prepared
 from tests.expect.judging import PIPELINE, judged, text, told
 

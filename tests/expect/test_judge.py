@@ -15,14 +15,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from simkit.errors import MatcherError, SourceError
-from simkit.expect import claims as claims_module
-from simkit.expect.findings import Finding
-from simkit.expect.judge import judge
-from simkit.matching import Matcher, check
+from simkit.checks import claims as claims_module
+from simkit.checks.findings import Finding
+from simkit.checks.judge import judge
+from simkit.core.errors import MatcherError, SourceError
+from simkit.language.matching import Matcher, check
 from simkit.runtime.functions import function_named
-from simkit.session import run
-from simkit.trace import Trace
+from simkit.session.simulate import run
+from simkit.trace.store import Trace
 from tests.building import prepared
 from tests.expect.judging import PIPELINE, judged, with_claims
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.expect.findings import Hit
-from simkit.expect.lint_claims import HitsByTurn
+from simkit.checks.findings import Hit
+from simkit.checks.lint_claims import HitsByTurn
 from tests.expect.judging import as_code, judged, text, told
 
 CROWDED = """

@@ -6,8 +6,8 @@ from textwrap import indent
 
 import pytest
 
-from simkit.messages import Message
-from simkit.views.naming import Naming
+from simkit.core.messages import Message
+from simkit.trace.views.naming import Naming
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from simkit import events as e
+from simkit.trace import events as e
 from tests.expect.judging import HANDOFFS, MEALS, text, told
 
 

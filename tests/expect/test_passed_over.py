@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from simkit.events import AnyEvent, RunStarted
-from simkit.expect.findings import Finding
-from simkit.expect.judge import strictly
+from simkit.checks.findings import Finding
+from simkit.checks.judge import strictly
 from simkit.report.github import result_annotations
 from simkit.report.markdown import results_markdown
 from simkit.report.results import Result, summary_of
 from simkit.report.text import summary_lines, title_line
+from simkit.trace.events import AnyEvent, RunStarted
 from tests.expect.judging import MEALS, judged, with_claims
 
 CLAIMS = """

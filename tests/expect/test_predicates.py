@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from simkit.messages import Message
-from simkit.views import View
+from simkit.core.messages import Message
+from simkit.trace.views import View
 from tests.expect.judging import MEALS, text, told
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from simkit import events as e
+from simkit.trace import events as e
 from tests.expect.judging import FIRST_MEAL, HANDOFFS, MEALS, PARALLEL, text, told
 
 GREETING = """

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from simkit.expect.claims import Matchers
-from simkit.expect.searching import BLOCK, Search, required_texts
-from simkit.matching import Matcher
-from simkit.messages import Message
-from simkit.views import ContextView, MadePart
+from simkit.checks.claims import Matchers
+from simkit.checks.searching import BLOCK, Search, required_texts
+from simkit.core.messages import Message
+from simkit.language.matching import Matcher
+from simkit.trace.views import ContextView, MadePart
 from tests.building import run_yaml
 from tests.expect.judging import PIPELINE
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.expect.judge import judge
+from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
-from simkit.scenario.claims import CONTEXT_CLAIMS, Expect, RunClaims
-from simkit.scenario.files import Prepared
-from simkit.session import run
-from simkit.trace import Trace
-from simkit.views import View
+from simkit.session.simulate import run
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, Expect, RunClaims
+from simkit.spec.scenario.files import Prepared
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+from simkit.trace.views import View
 from tests.building import prepared
 
 PIPELINE = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.expect.twins import reached_by_others, resumed_differs, session_differs
+from simkit.checks.comparative_runs import reached_by_others, resumed_differs, session_differs
 from tests import functions
 from tests.building import Ran, run_yaml
 
@@ -143,7 +143,7 @@ def test_difference_before_any_restart_is_told_as_what_it_is() -> None:
 
 
 def test_lint_that_is_off_makes_no_second_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simkit.session.unbroken", lambda _: 1 / 0)
+    monkeypatch.setattr("simkit.session.simulate.unbroken", lambda _: 1 / 0)
 
     one = run_yaml(
         NAMES, f"lints: {{STA-06: known}}\nturns:{asks('Ann')}{asks('Bob', 'restart: true')}"

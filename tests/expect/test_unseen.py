@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.expect.judge import CHECKS
-from simkit.scenario.claims import RunClaims
+from simkit.checks.judge import CHECKS
+from simkit.spec.scenario.claims import RunClaims
+from simkit.trace import events as e
 from tests.expect.judging import MEALS, told
 
 PIZZA = """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
 from tests.expect.judging import HANDOFFS, MEALS, text, told
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.expect.first_calls import claims_unheld_elsewhere
-from simkit.pipeline.recipe import RESERVED
+from simkit.checks.first_calls import claims_unheld_elsewhere
+from simkit.core.errors import SourceError
 from simkit.report.contexts import context_lines
-from simkit.scenario.claims import CONTEXT_CLAIMS
-from simkit.scenario.selecting import AFFIRMING, BOUNDING, malformed, selected
-from simkit.session import run
-from simkit.views import view_of
+from simkit.session.simulate import run
+from simkit.spec.pipeline.recipe import RESERVED
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS
+from simkit.spec.scenario.selecting import AFFIRMING, BOUNDING, malformed, selected
+from simkit.trace.views import view_of
 from tests.building import prepared
 from tests.expect.judging import FIRST_MEAL, HANDOFFS, MEALS, PIPELINE, text, told, with_claims
 

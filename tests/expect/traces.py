@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simkit import events as e
-from simkit.context.tokens import chars_over_four, tokens_of
-from simkit.expect.findings import Hit
-from simkit.expect.lints import Lint, run_lints
-from simkit.messages import HANDOFF_PREFIX, Message, ToolCall
-from simkit.scenario.files import Library, items_in
-from simkit.session import run
-from simkit.trace import Trace, decoded
+from simkit.checks.findings import Hit
+from simkit.checks.lints import Lint, run_lints
+from simkit.core.messages import HANDOFF_PREFIX, Message, ToolCall
+from simkit.runtime.context.tokens import chars_over_four, tokens_of
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, items_in
+from simkit.trace import events as e
+from simkit.trace.store import Trace, decoded
 
 MESSAGES = e.ChannelFacts("append", "session")
 

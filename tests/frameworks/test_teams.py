@@ -15,8 +15,8 @@ pytest.importorskip("opentelemetry.trace", reason="opentelemetry-api is not inst
 from opentelemetry import trace
 
 from simkit.adapters.opentelemetry import spans, watch
-from simkit.scenario.files import Prepared
-from simkit.session import simulate
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Prepared
 from tests.adapters import running
 from tests.adapters.running import passes
 

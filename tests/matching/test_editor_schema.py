@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import MatcherError
-from simkit.json_schema import schema_errors
-from simkit.matching import OPERATORS, check, matcher_json_schema
+from simkit.core.errors import MatcherError
+from simkit.language.json_schema import schema_errors
+from simkit.language.matching import OPERATORS, check, matcher_json_schema
 
 SCHEMA = {"$ref": "#/$defs/matcher", "$defs": matcher_json_schema()}
 MATCHERS: list[Any] = [

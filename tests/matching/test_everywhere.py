@@ -15,8 +15,9 @@ import yaml
 
 from simkit.bdd.claiming import WHOLE
 from simkit.bdd.places import Places
-from simkit.bdd.telling import Story
-from simkit.errors import SourceError
+from simkit.bdd.story import Story
+from simkit.core.errors import SourceError
+from simkit.language.yaml import path_text
 from simkit.matchers import (
     absent,
     all_of,
@@ -29,14 +30,13 @@ from simkit.matchers import (
     partial,
     starts,
 )
-from simkit.scenario.apps import CodePipeline
-from simkit.scenario.claims import Expect
-from simkit.scenario.files import Library, items_in
-from simkit.scenario.model import Shared
-from simkit.scenario.schema import schemas
-from simkit.shape import json_schema_of
-from simkit.simulation import Simulation
-from simkit.source import path_text
+from simkit.session.simulation import Simulation
+from simkit.spec.fields import json_schema_of
+from simkit.spec.scenario.apps import CodePipeline
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.files import Library, items_in
+from simkit.spec.scenario.model import Shared
+from simkit.spec.scenario.schema import schemas
 
 FILE: Final = "t.scenario.yaml"
 Template = tuple[str | int, ...]

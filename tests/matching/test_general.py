@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simkit.matching import compile_matcher, holds, mismatches
-from simkit.messages import ABSENT
-from simkit.source.values import SourceFloat
+from simkit.core.messages import ABSENT
+from simkit.language.matching import compile_matcher, holds, mismatches
+from simkit.language.yaml.values import SourceFloat
 
 HOLDS: list[tuple[Any, Any]] = [
     (1, 1.0),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import MatcherError, SourceError
-from simkit.matching.kinds import (
+from simkit.core.errors import MatcherError, SourceError
+from simkit.language.matching.kinds import (
     AGENTS,
     DROPS,
     ERROR,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.matching import Mismatch, holds, mismatches
-from simkit.messages import ABSENT
+from simkit.core.messages import ABSENT
+from simkit.language.matching import Mismatch, holds, mismatches
 
 EVERY: list[Any] = [
     [],

@@ -7,8 +7,8 @@ from typing import Any, overload
 
 import pytest
 
-from simkit.matching import holds
-from simkit.messages import ABSENT
+from simkit.core.messages import ABSENT
+from simkit.language.matching import holds
 
 EVERY: list[Any] = [
     0,

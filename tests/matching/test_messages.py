@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.matching import Mismatch, holds, mismatches
-from simkit.messages import Dropped, Message, ToolCall
-from simkit.source.values import SourceFloat
+from simkit.core.messages import Dropped, Message, ToolCall
+from simkit.language.matching import Mismatch, holds, mismatches
+from simkit.language.yaml.values import SourceFloat
 
 CALL = ToolCall("call1", "log_meal", {"food": "pizza"})
 USER = Message("user", "I ate pizza", "m1", turn=1)

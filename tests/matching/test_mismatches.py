@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.matching import Mismatch, mismatches
-from simkit.messages import ABSENT
+from simkit.core.messages import ABSENT
+from simkit.language.matching import Mismatch, mismatches
 
 
 def test_only_what_differs_is_told_with_its_place_in_value_and_matcher() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.matching import compile_matcher, mismatches
-from simkit.messages import Message
+from simkit.core.messages import Message
+from simkit.language.matching import compile_matcher, mismatches
 
 FILLER = "Nothing of interest stands here, however long one reads on. " * 6
 TEXT = f"{FILLER}The parcel 4711 was sent by rail on Monday. {FILLER}"

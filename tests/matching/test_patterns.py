@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from simkit.matching import patterns_of
-from simkit.source.values import SourceFloat
+from simkit.language.matching import patterns_of
+from simkit.language.yaml.values import SourceFloat
 
 
 @pytest.mark.parametrize(

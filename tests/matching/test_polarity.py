@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.matching import OPERATORS, holds
-from simkit.matching.polarity import polarity_of
-from simkit.messages import ABSENT, UNMADE
+from simkit.core.messages import ABSENT, UNMADE
+from simkit.language.matching import OPERATORS, holds
+from simkit.language.matching.polarity import polarity_of
 
 DENIALS = [
     [],

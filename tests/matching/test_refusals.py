@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import MatcherError
-from simkit.matching import OPERATORS, check, holds
+from simkit.core.errors import MatcherError
+from simkit.language.matching import OPERATORS, check, holds
 
 BOTH_WAYS = "write `{$exact: {}}` for an empty mapping, `{$any: true}` for any value"
 TYPES = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.events import FaultInjected, ModelFailed
-from simkit.models.faults import FaultPlan
-from simkit.scenario.faults import Fault
+from simkit.runtime.models.faults import FaultPlan
+from simkit.spec.scenario.faults import Fault
+from simkit.trace.events import FaultInjected, ModelFailed
 from tests.building import Ran, run_yaml
 
 PIPELINE = """

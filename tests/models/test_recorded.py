@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from simkit.messages import Answer, Handoff, JsonValue, Message, ToolCall, Usage
-from simkit.models.recorded import Outgoing, RecordedModel, Speaker
-from simkit.models.script import ScriptedModel
-from simkit.ports import ModelRequest
-from simkit.wire.http import HttpAnswer
-from simkit.wire.protocols import PROTOCOLS
-from simkit.wire.values import Asked, Offer, Said
+from simkit.core.messages import Answer, Handoff, JsonValue, Message, ToolCall, Usage
+from simkit.providers.http import HttpAnswer
+from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.values import Asked, Offer, Said
+from simkit.runtime.models.recorded import Outgoing, RecordedModel, Speaker
+from simkit.runtime.models.script import ScriptedModel
+from simkit.runtime.ports import ModelRequest
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}}
 TYPED = {"type": "object", "properties": {"query": {}, "type": {"enum": ["refund", "question"]}}}

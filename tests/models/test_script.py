@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.events import TurnFinished, UnusedLines, UnusedResults
-from simkit.models.script import call_with
+from simkit.core.errors import SourceError
+from simkit.runtime.models.script import call_with
+from simkit.trace.events import TurnFinished, UnusedLines, UnusedResults
 from tests.building import Ran, run_yaml
 
 PIPELINE = """

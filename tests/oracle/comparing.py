@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simkit.messages import Message
-from simkit.scenario.files import Item, Library
-from simkit.session import run
-from simkit.source import load_text
-from simkit.views import View, view_of
+from simkit.core.messages import Message
+from simkit.language.yaml import load_text
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Item, Library
+from simkit.trace.views import View, view_of
 from tests.oracle.model import Model
 from tests.oracle.values import OPEN_ARGS, Open, Said, Turn
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from simkit import reducers
-from simkit.context import filters, history, items, recall
-from simkit.runtime import reading
+from simkit.runtime import history_selection
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.gifts import Gifts
+from simkit.runtime.context import filters, history, items, recall
+from simkit.runtime.initial_values import Gifts
 from simkit.runtime.state import State
-from simkit.runtime.taking import open_turn, work
 from simkit.runtime.tool_use import ToolUse
 from simkit.runtime.turn import Turn
+from simkit.runtime.turn_lifecycle import open_turn, work
+from simkit.trace import reducers
 from tests.oracle.comparing import differences
 from tests.oracle.generator import FLOWS, Draw
 
@@ -84,7 +84,7 @@ def a_turn_keeps_its_channels(patch: Patch) -> None:
 
 
 def every_payload_fits(patch: Patch) -> None:
-    patch.setattr("simkit.runtime.passing.reason_against", lambda *of: "")
+    patch.setattr("simkit.runtime.handoff_execution.reason_against", lambda *of: "")
 
 
 def state_is_as_it_is_now(patch: Patch) -> None:
@@ -129,19 +129,21 @@ def an_answer_ends_what_a_turn_has_kept(patch: Patch) -> None:
 
 
 def a_summary_starts_anew(patch: Patch) -> None:
-    patch.setattr(reading, "_not_covered", lambda slice_, hi, _: [*map(slice_.message, range(hi))])
+    patch.setattr(
+        history_selection, "_not_covered", lambda slice_, hi, _: [*map(slice_.message, range(hi))]
+    )
 
 
 def a_summary_forgets_the_last(patch: Patch) -> None:
-    ask = reading.Reading._ask_for_summary
+    ask = history_selection.Reading._ask_for_summary
     patch.setattr(
-        reading.Reading, "_ask_for_summary", lambda self, agent, _, fresh: ask(
+        history_selection.Reading, "_ask_for_summary", lambda self, agent, _, fresh: ask(
             self, agent, None, fresh)
     )  # fmt: skip
 
 
 def a_summary_covers_what_it_has_not_seen(patch: Patch) -> None:
-    patch.setattr(reading.Reading, "_not_seen", lambda *of: [])
+    patch.setattr(history_selection.Reading, "_not_seen", lambda *of: [])
 
 
 def a_branch_sees_what_others_write(patch: Patch) -> None:

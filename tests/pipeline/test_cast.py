@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.pipeline.cast import members_of, sections_of, startable
-from simkit.pipeline.model import Pipeline
+from simkit.spec.pipeline.agents import members_of, sections_of, startable
+from simkit.spec.pipeline.model import Pipeline
 
 ROUTE: Final = "${run.output.to}"
 EVERYBODY: Final = {"router", "coach", "analyst", "summarizer", "archivist"}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from simkit.cli.other_pipelines import named_for, on_pipeline
-from simkit.errors import SourceError
-from simkit.scenario.apps import Implements
-from simkit.scenario.files import Library
-from simkit.session import Outcome, simulate
-from simkit.views import view_of
+from simkit.core.errors import SourceError
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.apps import Implements
+from simkit.spec.scenario.files import Library
+from simkit.trace.views import view_of
 from tests.mutations import findings_at, item
 from tests.twins import ROOT, app_of, reason_left_out, scenarios, twins
 
@@ -134,7 +134,9 @@ def test_an_agent_with_a_context_object_of_its_own_receives_nothing_else(
         "else of the state does"
     )
     sound = on(DESK, scenario)
-    monkeypatch.setattr("simkit.adapters.openai_agents.flights._channels_of", lambda flight: None)
+    monkeypatch.setattr(
+        "simkit.adapters.openai_agents.agent_runs._channels_of", lambda flight: None
+    )
     outcome = on(DESK, scenario)
 
     assert sound.passed

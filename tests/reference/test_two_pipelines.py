@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.paths import parse
-from simkit.scenario.items import Item
+from simkit.language.paths import parse
+from simkit.spec.scenario.items import Item
 from tests.mutations import errors, findings_at, is_written, where_in_file
 from tests.twins import (
     ROOT,

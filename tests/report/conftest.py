@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simkit.scenario.files import Library
-from simkit.scenario.items import items_in
-from simkit.session import run
-from simkit.views import View, view_of
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
+from simkit.trace.views import View, view_of
 
 COACH = """\
 version: 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from simkit.report.contexts import UNSHOWN_MAX, context_lines
-from simkit.views import View
+from simkit.trace.views import View
 from tests.adapters.running import run_app
 
 JOINED = """\

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from simkit import events as e
-from simkit.messages import Message
+from simkit.core.messages import Message
 from simkit.report.determinism import first_difference
 from simkit.report.text import findings_text
-from simkit.trace import Trace
+from simkit.trace import events as e
+from simkit.trace.store import Trace
 
 
 def lines(*events: e.AnyEvent) -> list[bytes]:

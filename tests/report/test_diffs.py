@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from simkit.diff import TraceDiff, trace_diff
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import (
     Compared,
@@ -19,7 +18,8 @@ from simkit.report.diffs import (
     diff_text,
     exit_code,
 )
-from simkit.views import view_of
+from simkit.trace.diff import TraceDiff, trace_diff
+from simkit.trace.views import view_of
 from tests.building import trace_yaml
 from tests.report.conftest import COACH, TWO_TURNS
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from simkit import events as e
 from simkit.report.events import event_line, event_lines
-from simkit.views import View
+from simkit.trace import events as e
+from simkit.trace.views import View
 
 
 def test_the_events_of_a_turn_are_one_a_line(view_of_run: Callable[..., View]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.expect.findings import Difference, Finding
+from simkit.checks.findings import Difference, Finding
 from simkit.report.github import annotation, annotation_at, result_annotations, split_place
 from simkit.report.results import Result
 

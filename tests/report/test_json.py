@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from simkit.expect.findings import Difference, Finding
+from simkit.checks.findings import Difference, Finding
 from simkit.report.json import json_text
 from simkit.report.results import Result
 

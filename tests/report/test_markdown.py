@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.expect.findings import Finding
+from simkit.checks.findings import Finding
 from simkit.report.markdown import ROWS_MAX, TOLD_MAX, code, fenced, results_markdown
 from simkit.report.results import Result
 

@@ -8,9 +8,9 @@ import pytest
 
 from simkit.report.outcomes import result_of
 from simkit.report.results import Result
-from simkit.scenario.files import Library
-from simkit.scenario.items import items_in
-from simkit.session import simulate
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
 from tests.cli.projects import BAD, ECHO, GOOD
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from simkit.report.states import state_lines
 from simkit.report.wording import Tone
-from simkit.views import View
+from simkit.trace.views import View
 
 RECORDS = """\
 version: 1

@@ -7,7 +7,7 @@ import pytest
 
 from simkit.report.table import table
 from simkit.report.timeline import Row, rows_of
-from simkit.views import View
+from simkit.trace.views import View
 from tests.report.flows import GRAPH, SUPERVISED
 
 Ran = Callable[..., View]

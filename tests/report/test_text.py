@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from simkit.expect.findings import Difference, Finding
+from simkit.checks.findings import Difference, Finding
 from simkit.report.results import Result, Summary
 from simkit.report.text import (
     findings_text,

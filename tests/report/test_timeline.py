@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from simkit.report.timeline import Row, rows_of, selected
-from simkit.views import View
+from simkit.trace.views import View
 from tests.report.flows import GRAPH, SUPERVISED
 
 Ran = Callable[..., View]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from simkit.report.validation import github_lines, json_text, verdict
-from simkit.validation.problems import Problem, Report
+from simkit.spec.validation.problems import Problem, Report
 
 REPORT = Report(
     files=2,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.messages import Dropped, Message, ToolCall
+from simkit.core.messages import Dropped, Message, ToolCall
 from simkit.report.wording import moment, value_text, wrapped
 
 

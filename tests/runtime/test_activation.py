@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SimkitError
-from simkit.events import AgentFinished, ModelFailed, ModelReplied, ToolFailed, ToolReturned
-from simkit.failures import FAILURES
-from simkit.messages import Usage
+from simkit.core.errors import SimkitError
+from simkit.core.messages import Usage
+from simkit.providers.failures import FAILURES
+from simkit.trace.events import AgentFinished, ModelFailed, ModelReplied, ToolFailed, ToolReturned
 from tests.building import Ran, run_yaml, shown
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.events import HistorySummarised, MessageAdded
-from simkit.messages import Message
+from simkit.core.messages import Message
 from simkit.runtime.blocks import Beside, Path, in_blocks
+from simkit.trace.events import HistorySummarised, MessageAdded
 from tests.building import run_yaml
 from tests.runtime.graphs import graph, order, problems
 from tests.runtime.test_restart import NEW, stopped_and_not

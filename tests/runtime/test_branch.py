@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from simkit.events import (
+from simkit.core.messages import Answer, Message
+from simkit.runtime.branch import Branch, BranchLog, common
+from simkit.runtime.models.script import ScriptedModel
+from simkit.runtime.ports import ModelRequest
+from simkit.trace.events import (
     AgentFinished,
     AgentStarted,
     AnyEvent,
@@ -16,10 +20,6 @@ from simkit.events import (
     StateUpdated,
     TurnStarted,
 )
-from simkit.messages import Answer, Message
-from simkit.models.script import ScriptedModel
-from simkit.ports import ModelRequest
-from simkit.runtime.branch import Branch, BranchLog, common
 from tests.building import Ran, run_yaml, shown
 from tests.runtime.graphs import graph, order, problems, ran
 

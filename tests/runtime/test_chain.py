@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from simkit.events import AgentStarted, HandoffMade, HandoffRejected, HandoffRequested, MessageAdded
+from simkit.trace.events import (
+    AgentStarted,
+    HandoffMade,
+    HandoffRejected,
+    HandoffRequested,
+    MessageAdded,
+)
 from tests.building import Ran, shown
 from tests.runtime.graphs import graph, order, problems, ran
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from simkit.ports import Checkpoint
+from simkit.runtime.ports import Checkpoint
 from simkit.runtime.sqlite_store import SqliteStore
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -24,7 +24,7 @@ BATCHES: Final = 150
 CHILD: Final = """
 import json, os, signal, sqlite3, sys, time
 
-from simkit.ports import Checkpoint
+from simkit.runtime.ports import Checkpoint
 from simkit.runtime import sqlite_store
 
 path, fatal = sys.argv[1], int(sys.argv[2])

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.expect.findings import Finding
+from simkit.checks.findings import Finding
+from simkit.core.errors import SourceError
 from simkit.report.text import findings_text
 from tests.building import prepared, run_yaml
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import FunctionFailed
+from simkit.core.errors import FunctionFailed
 from simkit.runtime.functions import called
 
 HERE = "tests/runtime/test_functions.py"

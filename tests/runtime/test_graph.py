@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.events import AgentStarted, RouteChosen
+from simkit.trace.events import AgentStarted, RouteChosen
 from tests.building import Ran, run_yaml, shown
 from tests.runtime.graphs import graph, order, problems, ran
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simkit.events import AgentFinished, AgentStarted, LimitReached, TurnFinished
+from simkit.trace.events import AgentFinished, AgentStarted, LimitReached, TurnFinished
 from tests.building import Ran, run_yaml, shown
 from tests.runtime.graphs import graph, order, problems, ran
 

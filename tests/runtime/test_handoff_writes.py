@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
+from simkit.trace import events as e
 from tests.building import Ran, line, run_yaml, shown
 
 

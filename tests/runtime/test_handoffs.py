@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.events import AgentFinished, HandoffMade
+from simkit.core.errors import SourceError
+from simkit.trace.events import AgentFinished, HandoffMade
 from tests.building import Ran, run_yaml, shown
 
 

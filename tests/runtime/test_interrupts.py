@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.errors import SourceError
+from simkit.core.errors import SourceError
+from simkit.trace import events as e
 from tests.building import Ran, run_yaml, shown, trace_yaml
 from tests.runtime.test_restart import NEW, stopped_and_not
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.events import (
+from simkit.core.errors import SourceError
+from simkit.trace.events import (
     AgentFinished,
     AgentStarted,
     LimitReached,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import OutputInvalid
-from simkit.events import ReplyParsed
+from simkit.core.errors import OutputInvalid
 from simkit.runtime.parsing import parsed
+from simkit.trace.events import ReplyParsed
 from tests.building import run_yaml
 
 PROSE = 'Here it is: {"a": [1, {"b": 2}]} and {"c": 3}.'

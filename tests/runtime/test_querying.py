@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.events import ToolFailed, ToolReturned
-from simkit.messages import Message
-from simkit.ports import ToolReply
-from simkit.reducers import Appended
+from simkit.core.messages import Message
+from simkit.runtime.ports import ToolReply
 from simkit.runtime.querying import looked_up
+from simkit.trace.events import ToolFailed, ToolReturned
+from simkit.trace.reducers import Appended
 from tests.building import run_yaml, shown
 from tests.runtime.graphs import graph, order, problems, ran
 

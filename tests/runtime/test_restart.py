@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit import events as e
-from simkit.errors import SourceError
-from simkit.trace import Trace
-from simkit.views import view_of
+from simkit.core.errors import SourceError
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+from simkit.trace.views import view_of
 from tests.building import Ran, line, run_yaml, shown, trace_yaml
 
 NEW = "# in a new process"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError, Unsupported
-from simkit.json_schema import schema_errors
+from simkit.core.errors import SourceError, Unsupported
+from simkit.language.json_schema import schema_errors
 from simkit.runtime.schemas import refers_inside, schema_of, self_contained
 from tests.building import Ran, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran

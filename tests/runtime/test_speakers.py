@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simkit.pipeline.model import Pipeline
 from simkit.runtime.compiled import compiled
 from simkit.runtime.speakers import speakers_of
+from simkit.spec.pipeline.model import Pipeline
 
 ORDER = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
 TREE = {"type": "object", "properties": {"under": {"$ref": "#"}}}

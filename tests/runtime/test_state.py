@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SimkitError, WriteInvalid
-from simkit.events import StateUpdated, StoreWritten
+from simkit.core.errors import SimkitError, WriteInvalid
 from simkit.runtime.state import as_message
+from simkit.trace.events import StateUpdated, StoreWritten
 from tests.building import Ran, run_yaml
 
 

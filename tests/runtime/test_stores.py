@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import pytest
 
-from simkit.errors import StoreInvalid
-from simkit.ports import Checkpoint, Store
+from simkit.core.errors import StoreInvalid
 from simkit.runtime import sqlite_store
+from simkit.runtime.ports import Checkpoint, Store
 from simkit.runtime.sqlite_store import SqliteStore
 from simkit.runtime.stores import MemoryStore
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.events import AgentStarted
+from simkit.core.errors import SourceError
+from simkit.trace.events import AgentStarted
 from tests.building import Ran, run_yaml, shown
 from tests.runtime.graphs import order, problems
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from simkit.scenario.edits import (
+from simkit.language.yaml import load_text
+from simkit.update.edits import (
     Edit,
     Give,
     Put,
@@ -17,8 +18,7 @@ from simkit.scenario.edits import (
     edited,
     opened,
 )
-from simkit.scenario.replacing import Obstacle
-from simkit.source import load_text
+from simkit.update.replacing import Obstacle
 
 
 def changed(text: str, *edits: Edit) -> str:

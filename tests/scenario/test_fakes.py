@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from simkit.chance import Chance
-from simkit.errors import ReferenceInvalid
-from simkit.scenario.fakes import Fakes, Words
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.rng import Chance
+from simkit.spec.scenario.fakes import Fakes, Words
 
 START = "2026-01-05T09:00:00Z"
 
 ALL = """
 import json, sys
 import time_machine
-from simkit.errors import ReferenceInvalid
-from simkit.chance import Chance
-from simkit.scenario.fakes import Fakes, Words
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.rng import Chance
+from simkit.spec.scenario.fakes import Fakes, Words
 
 def word(fakes, name):
     try:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.scenario.apps import App
-from simkit.scenario.files import Library
-from simkit.scenario.implementing import check_left_out, scenarios_of, standing
-from simkit.scenario.items import items_in
-from simkit.source import Document
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.implementing import check_left_out, scenarios_of, standing
+from simkit.spec.scenario.items import items_in
 
 DESIGN = "version: 1\npipeline: shop\nagents: {a: {}}\nflow: {handoffs: {start: a}}\n"
 SCENARIOS = """\

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.scenario.modules import file_of, meant_by, names_in
-from simkit.shape import is_function_name
+from simkit.spec.fields import is_function_name
+from simkit.spec.scenario.modules import file_of, meant_by, names_in
 
 DESK = """
 from openai import OpenAI

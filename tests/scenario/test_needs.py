@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.scenario.items import items_in
-from simkit.scenario.needs import unmet
+from simkit.spec.scenario.items import items_in
+from simkit.spec.scenario.needs import unmet
 
 MISSING = "which is not installed: pip install"
 

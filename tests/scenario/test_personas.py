@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 
 import simkit
-from simkit.errors import SourceError
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import items_in
-from simkit.scenario.personas import BASICS
-from simkit.session import run, simulate
+from simkit.core.errors import SourceError
+from simkit.session.simulate import run, simulate
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
+from simkit.spec.scenario.personas import BASICS
 
 SHOP: Final = """
 version: 1

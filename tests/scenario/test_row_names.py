@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli.selection import select
-from simkit.scenario.items import items_in
+from simkit.spec.scenario.items import items_in
 
 SCENARIO = """version: 1
 scenario: an order%s

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.accepting.proposals import additions, fixes
-from simkit.errors import SourceError
-from simkit.execution.serving import served
-from simkit.redact import Redactor
-from simkit.scenario.files import Library, Prepared
-from simkit.scenario.items import items_in
-from simkit.session import Outcome, simulate
-from simkit.trace import Trace
-from simkit.views import said_in, view_of
+from simkit.core.errors import SourceError
+from simkit.core.redact import Redactor
+from simkit.session.execution.serving import served
+from simkit.session.simulate import Outcome, simulate
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
+from simkit.trace.store import Trace
+from simkit.trace.views import said_in, view_of
+from simkit.update.proposals import additions, fixes
 
 DESK: Final = """version: 1
 pipeline: desk

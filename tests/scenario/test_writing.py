@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.scenario.writing import WIDTH, entry, flow, scalar, text_block
-from simkit.source import load_text
+from simkit.language.yaml import load_text
+from simkit.spec.scenario.writing import WIDTH, entry, flow, scalar, text_block
 
 TEXTS = [
     "plain", "", " lead", "12", "1.50", "true", "null", "~", "yes", "2026-01-01", "a: b", "a #b",

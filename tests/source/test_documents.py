@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.source import Head, flow_accident, heads, load_text, near, path_text, text_of
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Head, flow_accident, heads, load_text, near, path_text, text_of
 
 QUOTE = "quote the text, or write it in block style"
 SCENARIO = """\

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.source import FILE_BYTES_MAX, NESTING_MAX, heads, load, load_text
+from simkit.core.errors import SourceError
+from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, heads, load, load_text
 
 
 def read(text: str) -> Any:

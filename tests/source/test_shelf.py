@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.source import Shelf, heads, load
+from simkit.core.errors import SourceError
+from simkit.language.yaml import DocumentCache, heads, load
 
 TWO = "scenario: one\nturns: [user: Hello]\n---\nscenario: two\nturns: [user: Bye]\n"
 TWICE = "scenario: one\nturns: [user: Hello]\nx-a: {b: 1, b: 2}\n"
@@ -21,7 +21,7 @@ def written(folder: Path, text: str) -> str:
 
 def test_heads_and_documents_are_those_that_are_read_alone(tmp_path: Path) -> None:
     file = written(tmp_path, TWO)
-    shelf = Shelf()
+    shelf = DocumentCache()
 
     found = shelf.heads(file), [document.data for document in shelf.documents(file)]
 
@@ -30,7 +30,7 @@ def test_heads_and_documents_are_those_that_are_read_alone(tmp_path: Path) -> No
 
 def test_a_document_read_with_its_head_knows_its_places(tmp_path: Path) -> None:
     file = written(tmp_path, TWO)
-    shelf = Shelf()
+    shelf = DocumentCache()
     shelf.heads(file)
 
     _, second = shelf.documents(file)
@@ -40,7 +40,7 @@ def test_a_document_read_with_its_head_knows_its_places(tmp_path: Path) -> None:
 
 def test_what_was_read_for_its_heads_is_not_read_again(tmp_path: Path) -> None:
     file = written(tmp_path, TWO)
-    shelf = Shelf()
+    shelf = DocumentCache()
     shelf.heads(file)
     Path(file).unlink()
 
@@ -50,7 +50,7 @@ def test_what_was_read_for_its_heads_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_fault_below_a_head_is_told_with_the_documents(tmp_path: Path) -> None:
     file = written(tmp_path, TWICE)
-    shelf = Shelf()
+    shelf = DocumentCache()
 
     names = [head.values["scenario"] for head in shelf.heads(file)]
 

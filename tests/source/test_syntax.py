@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.source import load_text
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
 
 QUOTE = "quote the text, or write it in block style"
 TAG = "remove it; if it belongs to a text, quote that"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.source import SourceFloat, SourceInt, load_text, text_of
+from simkit.core.errors import SourceError
+from simkit.language.yaml import SourceFloat, SourceInt, load_text, text_of
 
 QUOTE = "quote the text, or write it in block style"
 TAG = "remove it; if it belongs to a text, quote that"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from simkit.adapters import api
-from simkit.adapters.instruments import Instrument
-from simkit.adapters.pilots import Pilot, Restartable
-from simkit.adapters.scribe import Scribe
+from simkit.adapters.framework_driver import FrameworkDriver, Restartable
+from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.testing import AdapterConformance
 from simkit.testing.rules import APPLICATIONS, rules
 
@@ -72,8 +72,8 @@ HOOKS = {
     "attribution": ('("work", "gather", ', '("gather", '),
     "parallel": ("group=beside.get(), ", ""),
     "nested": ('outer.id if outer else ""', '""'),
-    "handoff": ("scribe.handoff_tools |= ", "unused = "),
-    "filter": ("self._scribe.filtered(working.get(), was, now, agent.shown.__name__)", "pass"),
+    "handoff": ("recorder.handoff_tools |= ", "unused = "),
+    "filter": ("self._recorder.filtered(working.get(), was, now, agent.shown.__name__)", "pass"),
     "state": (' + [(relay.Talk, "note")]', ""),
     "reducer": ('{"notes": [text]}', '{"notes": talk.notes}'),
     "tools": (', "call")', ")"),
@@ -111,8 +111,8 @@ def test_a_broken_rule_is_told_as_the_page_shows(example: Path) -> None:
 
 BREAKING = {
     "it has left this behind": (
-        "with installation, ears.lent_to(self):",
-        "installation.__enter__()\n        with ears.lent_to(self):",
+        "with installation, ears.activate(self):",
+        "installation.__enter__()\n        with ears.activate(self):",
         "left_behind",
         "relay.work",
     ),
@@ -222,13 +222,13 @@ def column(head: str) -> str:
 
 def test_what_the_page_names_is_there_and_what_is_there_is_named() -> None:
     told = re.findall(r"`(\w+)\(", column("what happens"))
-    flown = re.findall(r"^\| `(\w+)\(", column("method of a pilot"), re.M)
-    heard = re.findall(r"^\| `(\w+)\(", column("method of an instrument"), re.M)
+    flown = re.findall(r"^\| `(\w+)\(", column("method of a driver"), re.M)
+    heard = re.findall(r"^\| `(\w+)\(", column("method of an instrumentation"), re.M)
 
-    assert [name for name in told if not hasattr(Scribe, name)] == []
-    assert [name for name in flown if not hasattr(Pilot, name)] == ["restart"]
+    assert [name for name in told if not hasattr(TraceRecorder, name)] == []
+    assert [name for name in flown if not hasattr(FrameworkDriver, name)] == ["restart"]
     assert hasattr(Restartable, "restart")
-    assert [name for name in heard if not hasattr(Instrument, name)] == []
+    assert [name for name in heard if not hasattr(Instrumentation, name)] == []
     assert [name for name in re.findall(r"\bapi\.(\w+)", PAGE) if name not in api.__all__] == []
     assert [name for name in api.__all__ if not re.search(rf"\b{name}\b", PAGE)] == []
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from simkit.errors import ReplyMissing, RunHalted
-from simkit.transports.gate import Decision, Forward, passing_through
-from simkit.transports.interception import intercepting
-from simkit.wire.http import Headers, HttpRequest, HttpResponse
+from simkit.capture.http.interception import intercepting
+from simkit.capture.http.request_router import Decision, Forward, passing_through
+from simkit.core.errors import ReplyMissing, RunHalted
+from simkit.providers.http import Headers, HttpRequest, HttpResponse
 
 JSON: Headers = (("content-type", "application/json"),)
 EVENTS: Headers = (("content-type", "text/event-stream"),)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import NetworkRefused, RunHalted
-from simkit.transports.gate import Forward, passing_through
-from simkit.transports.guards import guarded
-from simkit.transports.interception import intercepting
+from simkit.capture.http.guards import guarded
+from simkit.capture.http.interception import intercepting
+from simkit.capture.http.request_router import Forward, passing_through
+from simkit.core.errors import NetworkRefused, RunHalted
 from tests.transports.conftest import Server
 from tests.transports.gates import Always
 

@@ -6,16 +6,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from simkit.errors import RunHalted
-from simkit.transports.gate import Forward, Gate, current_gate, forwarding, leave, passing_through
-from simkit.transports.guards import guarded
-from simkit.wire.http import HttpRequest
+from simkit.capture.http.guards import guarded
+from simkit.capture.http.request_router import (
+    Forward,
+    RequestRouter,
+    current_gate,
+    forwarding,
+    leave,
+    passing_through,
+)
+from simkit.core.errors import RunHalted
+from simkit.providers.http import HttpRequest
 from tests.transports.gates import Always
 
 REQUEST = HttpRequest("GET", "https://api.example.com/x")
 
 
-def gate() -> Gate:
+def gate() -> RequestRouter:
     return Always(Forward(None))
 
 
@@ -57,7 +64,7 @@ def test_worker_that_a_guarded_session_started_serves_another_session_by_no_wron
 
 def test_thread_goes_through_the_gate_of_the_context_it_is_given() -> None:
     mine, other = gate(), gate()
-    found: list[Gate | None] = []
+    found: list[RequestRouter | None] = []
     with passing_through(other), passing_through(mine):
         context = contextvars.copy_context()
         thread = threading.Thread(target=lambda: found.append(context.run(current_gate, REQUEST)))

@@ -27,8 +27,8 @@ from uuid import uuid4
 
 import pytest
 
-from simkit.errors import NetworkRefused
-from simkit.transports.guards import guarded
+from simkit.capture.http.guards import guarded
+from simkit.core.errors import NetworkRefused
 
 
 def effects_of(function: Callable[[], Any]) -> list[str]:

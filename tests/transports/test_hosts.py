@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.transports.hosts import AllowedHosts
+from simkit.capture.http.hosts import AllowedHosts
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.transports.http1 import Listening, Message, written
-from simkit.wire.http import HttpResponse
+from simkit.capture.http.http1 import Listening, Message, written
+from simkit.providers.http import HttpResponse
 from tests.transports.gates import Heard
 
 CHUNKED = b"transfer-encoding: chunked\r\n\r\n"

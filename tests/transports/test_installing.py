@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.transports.installing import Installation, Made
+from simkit.capture.http.installing import Installation, Made
 
 
 class Owner:

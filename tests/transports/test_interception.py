@@ -22,11 +22,11 @@ import requests
 from google import genai
 from google.genai import types
 
-from simkit.errors import CallUnattributed, RunHalted
-from simkit.transports.gate import passing_through
-from simkit.transports.guards import guarded
-from simkit.transports.interception import intercepting, patched
-from simkit.wire.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.capture.http.guards import guarded
+from simkit.capture.http.interception import intercepting, patched
+from simkit.capture.http.request_router import passing_through
+from simkit.core.errors import CallUnattributed, RunHalted
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 from tests.transports.clients import ALL, ASYNC, BLOCKING, SENT, Pieces, shared
 from tests.transports.conftest import ZIPPED, Server
 from tests.transports.gates import EVENTS, HALT, JSON, Always, answering, json_answer, listening
@@ -461,15 +461,15 @@ def test_aiohttp_session_of_before_the_run_is_answered_and_goes_on_after_it(
 
 LATE = """
 import sys
-from simkit.transports.gate import passing_through
-from simkit.transports.interception import intercepting
-from simkit.wire.http import HttpResponse
+from simkit.capture.http.request_router import passing_through
+from simkit.capture.http.interception import intercepting
+from simkit.providers.http import HttpResponse
 
-class Gate:
+class RequestRouter:
     def take(self, request):
         return HttpResponse(200, (), (b"late",))
 
-with intercepting(), passing_through(Gate()):
+with intercepting(), passing_through(RequestRouter()):
     clients = {"httpx", "httpx2", "aiohttp", "urllib3", "requests", "vcr", "http.client"}
     print(sorted(clients & set(sys.modules)))
     import inspect
@@ -517,9 +517,9 @@ ALIASED = """
 import httpx2
 httpx2.alias_httpx()
 import httpx
-from simkit.transports.gate import passing_through
-from simkit.transports.interception import intercepting
-from simkit.wire.http import HttpResponse
+from simkit.capture.http.request_router import passing_through
+from simkit.capture.http.interception import intercepting
+from simkit.providers.http import HttpResponse
 
 class Always:
     taken = []

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable
 import h11
 import pytest
 
-from simkit.transports import loopback
-from simkit.transports.gate import Decision
-from simkit.transports.loopback import listening
-from simkit.wire.http import HttpRequest, HttpResponse, NoResponse
+from simkit.capture.http import loopback
+from simkit.capture.http.loopback import listening
+from simkit.capture.http.request_router import Decision
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from tests.transports.gates import EVENTS, JSON, json_answer
 
 POST = b"POST /v1/x?a=1 HTTP/1.1\r\nhost: here\r\ncontent-length: 3\r\n\r\nabc"

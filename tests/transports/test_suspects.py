@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.transports.suspects import may_cause_effects
+from simkit.capture.http.suspects import may_cause_effects
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 import requests
 
-from simkit.transports.guards import guarded
-from simkit.transports.waiting import shortened
-from simkit.wire.http import HttpResponse
+from simkit.capture.http.guards import guarded
+from simkit.capture.http.waiting import shortened
+from simkit.providers.http import HttpResponse
 from tests.transports.gates import EVENTS, answering
 
 URL = "https://api.example.com/v1/things"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.errors import SourceError
-from simkit.events import UncontrolledEffect
+from simkit.core.errors import SourceError
+from simkit.trace.events import UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.apps import ways_out
 

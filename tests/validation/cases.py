@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from simkit.cli.validating import checked
+from simkit.cli.validate_output import checked
 
 FILE = "t.scenario.yaml"
 _READ: dict[str, Any] = yaml.safe_load(

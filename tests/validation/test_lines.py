@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit import load, simulate
-from simkit.events import RunFinished
+from simkit.trace.events import RunFinished
 from tests.validation.cases import FILE, cases, problems_of
 
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from simkit.errors import SourceError
-from simkit.source import load_text
-from simkit.validation.problems import Flaw, Problem, Problems
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
+from simkit.spec.validation.problems import Flaw, Problem, Problems
 
 (PLAIN,) = load_text("a: [1,\n  2]\n", "b.yaml")
 (OFF,) = load_text("a: 1\nlints: {VAL-14: kept}\n", "a.yaml")

@@ -9,7 +9,7 @@ import pytest
 import vcr
 from vcr.request import Request
 
-from simkit.errors import ReferenceInvalid
+from simkit.core.errors import ReferenceInvalid
 from simkit.vcr import register, vcr_config
 from tests.cassettes.requests import CHAT_URL
 
@@ -103,7 +103,7 @@ def test_the_plugin_imports_nothing_where_nothing_is_configured() -> None:
     code = (
         "import sys, simkit.pytest_plugin as plugin\n"
         "plugin.pytest_recording_configure(object())\n"
-        "print({'vcr', 'simkit.vcr', 'simkit.cassettes'} & set(sys.modules))\n"
+        "print({'vcr', 'simkit.vcr', 'simkit.capture.cassettes'} & set(sys.modules))\n"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from vcr.request import Request
 
-from simkit.redact import Redactor
+from simkit.core.redact import Redactor
 from simkit.vcr import before_record_request, before_record_response
 from simkit.vcr.hooks import Hooks
 from simkit.vcr.requests import body_of

@@ -14,12 +14,12 @@ from vcr.errors import CannotOverwriteExistingCassetteException
 from vcr.matchers import get_matchers_results
 from vcr.request import Request
 
-from simkit.cassettes import Keying
-from simkit.redact import Redactor
+from simkit.capture.cassettes import Keying
+from simkit.core.redact import Redactor
+from simkit.providers.protocols import protocol_of
 from simkit.vcr import is_nearest_recording, matches_model_request, register, vcr_config
 from simkit.vcr import requests as vcr_requests
 from simkit.vcr.matching import Matching
-from simkit.wire.protocols import protocol_of
 from tests.cassettes.requests import CHAT_URL
 
 OTHERS = {

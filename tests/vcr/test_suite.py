@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
-from simkit.cassettes import load, scan
-from simkit.redact import Redactor
+from simkit.capture.cassettes import load, scan
+from simkit.core.redact import Redactor
 from tests.vcr.standin import standing_in
 
 SUITE = Path(__file__).parent / "suite"

@@ -7,9 +7,9 @@ from typing import assert_never
 
 import httpx2
 
-from simkit.messages import Fails
-from simkit.wire.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse
-from simkit.wire.values import Asked, Protocol, Said
+from simkit.core.messages import Fails
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse
+from simkit.providers.values import Asked, Protocol, Said
 
 REQUEST = httpx2.Request("POST", "http://provider.test/")
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.errors import WireInvalid
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, ToolCall, Usage
-from simkit.wire import sse
-from simkit.wire.anthropic_messages import PROTOCOL
-from simkit.wire.http import HttpRequest, HttpResponse, NoResponse, header
-from simkit.wire.values import Asked, Heard, Offer, Said
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.anthropic.messages import PROTOCOL
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.values import Asked, Heard, Offer, Said
 from tests.wire import mutants
 
 BODIES = Path(__file__).parent / "bodies"

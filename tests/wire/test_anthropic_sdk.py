@@ -11,10 +11,10 @@ import httpx2
 import pydantic
 import pytest
 
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, ToolCall, Usage
-from simkit.wire.anthropic_messages import PROTOCOL
-from simkit.wire.values import Said
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers.anthropic.messages import PROTOCOL
+from simkit.providers.failures import FAILURES
+from simkit.providers.values import Said
 from tests.wire.answering import Provider
 
 WAYS = ["plain", "streamed", "helper"]

@@ -16,11 +16,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from simkit.messages import Message, ToolCall
-from simkit.wire.anthropic_asking import TOKENS_MAX
-from simkit.wire.attachments import IS_ERROR, REASONING
-from simkit.wire.protocols import PROTOCOLS, protocol_of
-from simkit.wire.values import Asked, Offer
+from simkit.core.messages import Message, ToolCall
+from simkit.providers.anthropic.requests import TOKENS_MAX
+from simkit.providers.attachments import IS_ERROR, REASONING
+from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.providers.values import Asked, Offer
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 names = st.sampled_from(["find", "book", "transfer_to_billing"])

@@ -14,13 +14,24 @@ import pytest
 from google import genai
 from google.genai import types
 
-from simkit.errors import WireInvalid, WordUnasked
-from simkit.messages import Beside, Citation, Message, Thinking, Token, ToolCall, Usage, thinking_of
-from simkit.wire import anthropic_messages, gemini, openai_chat, openai_responses
-from simkit.wire.beside import merged
-from simkit.wire.http import HttpRequest
-from simkit.wire.reading import json_bytes
-from simkit.wire.values import Asked, Protocol, Said
+from simkit.core.errors import WireInvalid, WordUnasked
+from simkit.core.messages import (
+    Beside,
+    Citation,
+    Message,
+    Thinking,
+    Token,
+    ToolCall,
+    Usage,
+    thinking_of,
+)
+from simkit.providers.anthropic import messages
+from simkit.providers.beside import merged
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.gemini import generate
+from simkit.providers.http import HttpRequest
+from simkit.providers.openai import chat, responses
+from simkit.providers.values import Asked, Protocol, Said
 from tests.wire.answering import Provider
 
 TEXT: Final = "Grüezi. In Zürich it is 30 degrees, and sunny."
@@ -42,7 +53,7 @@ USAGE: Final = Usage(100, 30, 60, None, 12)
 
 
 class Anthropic:
-    protocol = anthropic_messages.PROTOCOL
+    protocol = messages.PROTOCOL
     logprobs: ClassVar[Any] = {}
     encrypted: ClassVar[Any] = {}
 
@@ -60,7 +71,7 @@ class Anthropic:
 
 
 class Chat:
-    protocol = openai_chat.PROTOCOL
+    protocol = chat.PROTOCOL
     logprobs: ClassVar[Any] = {"logprobs": True, "top_logprobs": 2}
     encrypted: ClassVar[Any] = {}
 
@@ -76,7 +87,7 @@ class Chat:
 
 
 class Responses:
-    protocol = openai_responses.PROTOCOL
+    protocol = responses.PROTOCOL
     logprobs: ClassVar[Any] = {"include": [LOGPROBS], "top_logprobs": 2}
     encrypted: ClassVar[Any] = {"include": ["reasoning.encrypted_content"]}
 
@@ -121,7 +132,7 @@ class Responses:
 
 
 class Gemini:
-    protocol = gemini.PROTOCOL
+    protocol = generate.PROTOCOL
     logprobs: ClassVar[Any] = {"response_logprobs": True, "logprobs": 2}
     encrypted: ClassVar[Any] = {}
 

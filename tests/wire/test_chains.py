@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.errors import WireInvalid
-from simkit.messages import Message, ToolCall
-from simkit.wire.chains import chained
-from simkit.wire.http import HttpRequest
-from simkit.wire.openai_responses import PROTOCOL
-from simkit.wire.reading import json_bytes
-from simkit.wire.values import Asked
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Message, ToolCall
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.chains import chained
+from simkit.providers.http import HttpRequest
+from simkit.providers.openai.responses import PROTOCOL
+from simkit.providers.values import Asked
 
 THOUGHTS = [{"type": "reasoning", "id": "rs_c1_0", "summary": []}]
 REPLY = Message(

@@ -7,13 +7,13 @@ from typing import Any
 import openai
 import pytest
 
-from simkit.errors import WireInvalid
-from simkit.messages import Message, ToolCall, Usage
-from simkit.wire import sse
-from simkit.wire.http import HttpRequest, HttpResponse
-from simkit.wire.protocols import PROTOCOLS
-from simkit.wire.reading import json_bytes, record_of
-from simkit.wire.values import Asked, Said
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.body_reader import json_bytes, record_of
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.values import Asked, Said
 
 CHAT, RESPONSES, GEMINI = (PROTOCOLS[n] for n in ("openai-chat", "openai-responses", "gemini"))
 USER = {"role": "user", "content": "Hello"}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, Usage
-from simkit.wire.failing import ON_THE_WAY, patience_ms
-from simkit.wire.http import HttpRequest, HttpResponse, bytewise
-from simkit.wire.protocols import PROTOCOLS
-from simkit.wire.values import Asked, Protocol, Said
+from simkit.core.messages import Fails, Message, Usage
+from simkit.providers.failing import ON_THE_WAY, patience_ms
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import HttpRequest, HttpResponse, bytewise
+from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.values import Asked, Protocol, Said
 
 LONG = "Take two pills a day, but never with milk or on an empty stomach, and rest."
 

@@ -12,10 +12,10 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, ToolCall, Usage
-from simkit.wire.gemini import PROTOCOL
-from simkit.wire.values import Said
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers.failures import FAILURES
+from simkit.providers.gemini.generate import PROTOCOL
+from simkit.providers.values import Said
 from tests.wire.answering import Provider
 
 WAYS = ["plain", "streamed", "chat"]

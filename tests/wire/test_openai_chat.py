@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit.errors import WireInvalid
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, ToolCall, Usage
-from simkit.wire import sse
-from simkit.wire.http import HttpRequest, HttpResponse, NoResponse
-from simkit.wire.openai_chat import PROTOCOL
-from simkit.wire.values import Asked, Heard, Offer, Said
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
+from simkit.providers.openai.chat import PROTOCOL
+from simkit.providers.values import Asked, Heard, Offer, Said
 
 BODIES = Path(__file__).parent / "bodies"
 URL = "https://api.test/v1/chat/completions"

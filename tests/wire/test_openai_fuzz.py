@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.errors import WireInvalid
-from simkit.messages import Message, ToolCall, Usage
-from simkit.wire.http import HttpRequest, HttpResponse
-from simkit.wire.openai_chat import PROTOCOL as CHAT
-from simkit.wire.openai_responses import PROTOCOL as RESPONSES
-from simkit.wire.values import Asked, Heard, Protocol, Said
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Message, ToolCall, Usage
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.openai.chat import PROTOCOL as CHAT
+from simkit.providers.openai.responses import PROTOCOL as RESPONSES
+from simkit.providers.values import Asked, Heard, Protocol, Said
 
 PATHS = {CHAT.name: "/v1/chat/completions", RESPONSES.name: "/v1/responses"}
 IMAGE = "data:image/png;base64,iVBORw0KGgo="

@@ -11,13 +11,13 @@ import pydantic
 import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-from simkit.failures import FAILURES
-from simkit.messages import Fails, Message, ToolCall, Usage
-from simkit.wire import openai_chat, openai_responses
-from simkit.wire.values import Said
+from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.providers.failures import FAILURES
+from simkit.providers.openai import chat, responses
+from simkit.providers.values import Said
 from tests.wire.answering import Provider
 
-CHAT, RESPONSES = openai_chat.PROTOCOL, openai_responses.PROTOCOL
+CHAT, RESPONSES = chat.PROTOCOL, responses.PROTOCOL
 INTERFACES = [CHAT.name, RESPONSES.name]
 WAYS = ["plain", "streamed", "helper"]
 CALL = ToolCall("call_1", "book", {"city": "Zürich", "nights": 2})

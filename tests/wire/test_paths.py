@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.wire.counting import counted
-from simkit.wire.http import HttpRequest, path_of
-from simkit.wire.protocols import PROTOCOLS, protocol_of
-from simkit.wire.reading import json_bytes, record_of
-from simkit.wire.unspoken import unspoken
+from simkit.providers.body_reader import json_bytes, record_of
+from simkit.providers.counting import counted
+from simkit.providers.http import HttpRequest, path_of
+from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.providers.unsupported import unspoken
 
 PATHS = {
     "openai-chat": "/v1/chat/completions",

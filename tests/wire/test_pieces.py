@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.wire.pieces import pieces
+from simkit.providers.chunks import pieces
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.wire.http import HttpRequest
-from simkit.wire.protocols import PROTOCOLS, protocol_of
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import PROTOCOLS, protocol_of
 
 
 @pytest.mark.parametrize(

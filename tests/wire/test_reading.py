@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit.errors import WireInvalid
-from simkit.wire.reading import json_text, maybe, need, record_of, records, typed, unknown
+from simkit.core.errors import WireInvalid
+from simkit.providers.body_reader import json_text, maybe, need, record_of, records, typed, unknown
 
 
 def test_fields_are_read_by_their_kind() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.wire import sse
-from simkit.wire.http import HttpResponse
+from simkit.providers import sse
+from simkit.providers.http import HttpResponse
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=8)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from google.genai import types
 
 from simkit.adapters.plain_texts import plain_or_text
-from simkit.messages import JsonValue
+from simkit.core.messages import JsonValue
 
 CONFIRM: Final = "adk_request_confirmation"
 """The call by which the ADK asks whether a tool may be carried out."""

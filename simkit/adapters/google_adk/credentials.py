@@ -10,8 +10,8 @@ from typing import Any, Final
 import google.auth
 from google.oauth2.credentials import Credentials
 
-from simkit.adapters.surroundings import DUMMY_KEY
-from simkit.transports.installing import Made, Row
+from simkit.adapters.environment import DUMMY_KEY
+from simkit.capture.http.installing import Made, Row
 
 _credentials: Final[Any] = Credentials
 _KEY: Final = "GOOGLE_API_KEY"

@@ -9,9 +9,9 @@ from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
 from google.adk.tools import BaseTool
 from google.adk.tools.agent_tool import AgentTool
 
-from simkit import events as e
+from simkit.adapters.framework_driver import MADE
 from simkit.adapters.google_adk.state import scope_of
-from simkit.adapters.pilots import MADE
+from simkit.trace import events as e
 
 
 def reachable(root: Any) -> Iterator[Any]:

@@ -18,10 +18,10 @@ from google.adk.plugins.base_plugin import BasePlugin
 
 from simkit.adapters.activations import Run
 from simkit.adapters.user_functions import heard, name_of
-from simkit.messages import Message
-from simkit.transports.installing import Made, Row
-from simkit.wire.gemini import PROTOCOL
-from simkit.wire.http import HttpRequest
+from simkit.capture.http.installing import Made, Row
+from simkit.core.messages import Message
+from simkit.providers.gemini.generate import PROTOCOL
+from simkit.providers.http import HttpRequest
 
 Hears: TypeAlias = Callable[[], "tuple[Any, Run] | None"]
 """Returns the log that hears this code, and the activation whose request is being made."""
@@ -41,7 +41,7 @@ async def shortened(log: Any, run: Run, context: Any) -> None:
     after = await _history(context)
     if len(before) != len(after):
         with log.writing():
-            log.scribe.filtered(run, before, after, SHORTENED)
+            log.recorder.filtered(run, before, after, SHORTENED)
 
 
 async def _history(context: Any) -> list[Message]:
@@ -122,4 +122,4 @@ class _Look:
             return
         log, run = self._heard
         with log.writing():
-            log.scribe.filtered(run, self._before, after, self._by)
+            log.recorder.filtered(run, self._before, after, self._by)

@@ -10,14 +10,14 @@ from google.adk.agents import ParallelAgent
 from google.genai import types
 
 from simkit.adapters.activations import Run
-from simkit.adapters.beside import Beside
 from simkit.adapters.endings import ending
+from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.google_adk.asking import question_of
-from simkit.adapters.google_adk.places import Flight, Place, open_call
+from simkit.adapters.google_adk.places import AgentRun, Place, open_call
 from simkit.adapters.google_adk.state import States
 from simkit.adapters.handoff_calls import asked_for_by
-from simkit.adapters.pilots import Cockpit
-from simkit.messages import JsonValue, Message
+from simkit.adapters.parallel_groups import Beside
+from simkit.core.messages import JsonValue, Message
 
 TRANSFER: Final = "transfer_to_agent"
 """The tool by which control passes, and its argument: the agent."""
@@ -34,10 +34,14 @@ MERGED: Final = "of several transfers at once the ADK makes one"
 class AdkLog:
     """Writes down the work of one scenario's agents."""
 
-    def __init__(self, cockpit: Cockpit) -> None:
-        self.cockpit, self.scribe, self.writing = cockpit, cockpit.scribe, cockpit.writing
-        self.states = States(cockpit.scribe)
-        self._beside = Beside[Flight](cockpit.scribe)
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self.adapter_context, self.recorder, self.writing = (
+            adapter_context,
+            adapter_context.recorder,
+            adapter_context.writing,
+        )
+        self.states = States(adapter_context.recorder)
+        self._beside = Beside[AgentRun](adapter_context.recorder)
         self._origins: dict[str, Place] = {}
         """Who made an event, by the event's id."""
         self.next_number = itertools.count(1).__next__
@@ -52,25 +56,25 @@ class AdkLog:
 
     def began(self, here: Place | None, said: Any) -> Place:
         """A runner is called, by a tool of an agent or by the pipeline's own code."""
-        words = "" if here is None else here.flight.words
-        flight = Flight(here, text_of(said) or words)
+        words = "" if here is None else here.agent_run.words
+        agent_run = AgentRun(here, text_of(said) or words)
         with self.writing():
-            self._beside.began(flight, here)
-        return Place(flight, here)
+            self._beside.began(agent_run, here)
+        return Place(agent_run, here)
 
-    def ended(self, flight: Flight) -> None:
+    def ended(self, agent_run: AgentRun) -> None:
         """It is over, however it ended."""
         with self.writing():
-            for place in flight.parked:
+            for place in agent_run.parked:
                 if place.run is not None:
-                    self.scribe.end_run(place.run, "cancelled")
-            self._beside.ended(flight)
+                    self.recorder.end_run(place.run, "cancelled")
+            self._beside.ended(agent_run)
 
     # Agents
 
     def agent_began(self, here: Place, agent: Any) -> Place:
-        """An agent goes to work: in a flight, in another agent, or instead of it; or goes on."""
-        parked = here.flight.parked
+        """An agent goes to work: in a agent_run, in another agent, or instead of it; or goes on."""
+        parked = here.agent_run.parked
         with self.writing():
             known = next((one for one in parked if one.agent.name == agent.name), None)
             if known is not None:
@@ -78,35 +82,35 @@ class AdkLog:
                 return known
             outer = self._left_by(here, agent)
             if outer.agent is None:
-                outer = self._giver(here.flight, agent.name) or outer
+                outer = self._giver(here.agent_run, agent.name) or outer
             group = self._group(outer)
             run, parent = self._begin(outer, agent, group)
-            place = Place(here.flight, outer, agent, run)
+            place = Place(here.agent_run, outer, agent, run)
             if group:
                 place.branch, place.parallel = run.id, group
-            here.flight.places[run.id] = place
+            here.agent_run.places[run.id] = place
             self._told_handoffs(parent)
             return place
 
     def _begin(self, outer: Place, agent: Any, group: str) -> tuple[Run, Run | None]:
         parent = outer.working
-        run = self.scribe.begin_run(
+        run = self.recorder.begin_run(
             agent.name, self._given_to(agent.name, outer), group=group, branch=outer.branch,
             outer=outer.branch if group else "", parent=parent.id if parent is not None else "",
         )  # fmt: skip
         return run, parent
 
-    def _giver(self, flight: Flight, agent: str) -> Place | None:
+    def _giver(self, agent_run: AgentRun, agent: str) -> Place | None:
         """Returns the agent whose call gives another one a task, which the ADK runs elsewhere."""
-        asked = next(self.scribe.pending(agent), None)
-        return flight.places.get(asked.run.id) if asked is not None else None
+        asked = next(self.recorder.pending(agent), None)
+        return agent_run.places.get(asked.run.id) if asked is not None else None
 
     def _given_to(self, agent: str, outer: Place) -> JsonValue:
         """Returns what an agent is started with: what it is called with, or what was said last."""
-        scribe = self.scribe
-        asked = scribe.asked(open_call.get()[1]) or next(scribe.pending(agent), None)
+        recorder = self.recorder
+        asked = recorder.asked(open_call.get()[1]) or next(recorder.pending(agent), None)
         if outer.run is None or asked is None or asked.call.name != agent:
-            return outer.flight.words or None
+            return outer.agent_run.words or None
         args = asked.call.args
         return args.get("request", args) if isinstance(args, dict) else args
 
@@ -117,29 +121,29 @@ class AdkLog:
             return here
         if not self._passes_on(run, agent.name):
             return here
-        self.scribe.end_run(run, "handed_off")
+        self.recorder.end_run(run, "handed_off")
         return here.outer
 
     def _passes_on(self, run: Run, agent: str = "") -> bool:
         """Whether a run has asked for a handoff, to an agent, that is not made yet."""
-        mine = asked_for_by(run, self.scribe.requested)
+        mine = asked_for_by(run, self.recorder.requested)
         return any(one.to_agent == agent or not agent for one in mine)
 
     def _told_handoffs(self, parent: Run | None) -> None:
         """Rejects the other transfers that were asked for by a message of which one was made."""
-        if not self.scribe.requested:
+        if not self.recorder.requested:
             return
-        over = {run.id for run in self.scribe.runs if run.is_over}
-        for one in list(self.scribe.requested):
+        over = {run.id for run in self.recorder.runs if run.is_over}
+        for one in list(self.recorder.requested):
             if one.run in over and (parent is None or one.run != parent.id):
-                self.scribe.refused(one, MERGED)
+                self.recorder.refused(one, MERGED)
 
     def _group(self, outer: Place) -> str:
-        """Agents inside a ParallelAgent are parallel; so are flights begun beside each other."""
+        """Agents inside a ParallelAgent are parallel; so are agent_runs begun beside each other."""
         if isinstance(outer.agent, ParallelAgent):
-            outer.group = outer.group or self.scribe.begin_group()
+            outer.group = outer.group or self.recorder.begin_group()
             return outer.group
-        return "" if outer.agent is not None else self._beside.starts(outer.flight)
+        return "" if outer.agent is not None else self._beside.starts(outer.agent_run)
 
     def agent_ended(self, place: Place, problem: BaseException | None, last: Any) -> None:
         """It is over, or left behind its ``last`` event: then it may go on later."""
@@ -147,35 +151,35 @@ class AdkLog:
         with self.writing():
             if run is None or run.is_over:
                 return
-            flight = place.flight
-            asks = [call for agent, call in flight.waiting.values() if agent == run.agent]
+            agent_run = place.agent_run
+            asks = [call for agent, call in agent_run.waiting.values() if agent == run.agent]
             is_left = isinstance(problem, GeneratorExit)
             has_raised = problem is not None and not is_left
             if self._passes_on(run) and not has_raised:
-                self.scribe.end_run(run, "handed_off")
-            elif asks and flight.outer is None and not has_raised:
+                self.recorder.end_run(run, "handed_off")
+            elif asks and agent_run.outer is None and not has_raised:
                 questions = [question_of(call) for call in asks]
                 one_only = questions[0] if len(questions) == 1 else questions
-                self.scribe.interrupted(run, one_only)
+                self.recorder.interrupted(run, one_only)
             elif is_left and not _is_answer(last):
-                flight.parked.append(place)
+                agent_run.parked.append(place)
             else:
-                waits = problem is None and flight.waiting
+                waits = problem is None and agent_run.waiting
                 status = "interrupted" if waits else ending(None if is_left else problem)
                 is_silent = run.final is not None or status != "done"
                 output = None if is_silent else place.words or None
-                self.scribe.end_run(run, status, output)
+                self.recorder.end_run(run, status, output)
 
     def summarizer_began(self, here: Place) -> Place:
         """Old events are summarised, which no agent does."""
         with self.writing():
-            return Place(here.flight, here, None, self.scribe.begin_run(SUMMARIZER))
+            return Place(here.agent_run, here, None, self.recorder.begin_run(SUMMARIZER))
 
     def summarizer_ended(self, place: Place, problem: BaseException | None) -> None:
         """They are."""
         with self.writing():
             if place.run is not None:
-                self.scribe.end_run(place.run, ending(problem))
+                self.recorder.end_run(place.run, ending(problem))
 
     # What agents make
 
@@ -192,19 +196,19 @@ class AdkLog:
             self._note_words(place, run, event)
             to = event.actions.transfer_to_agent
             if to and not self._passes_on(run, to):
-                self.scribe.hand_over(run.agent, to, self._passed_by(event), run=run)
+                self.recorder.hand_over(run.agent, to, self._passed_by(event), run=run)
 
     def _passed_by(self, event: Any) -> JsonValue:
         """Returns what a tool was called with that passed control on; of several nobody knows
         which one did."""
         answers = event.get_function_responses()
-        asked = self.scribe.asked(answers[0].id or "") if len(answers) == 1 else None
+        asked = self.recorder.asked(answers[0].id or "") if len(answers) == 1 else None
         if asked is None:
             return None
-        return self.scribe.handoff_tools.passed_by(asked.call.name, asked.call.args) or None
+        return self.recorder.handoff_tools.passed_by(asked.call.name, asked.call.args) or None
 
     def _note_waiting(self, place: Place, event: Any) -> None:
-        waiting = place.flight.waiting
+        waiting = place.agent_run.waiting
         for call in event.get_function_calls():
             if call.id in (event.long_running_tool_ids or ()):
                 waiting[call.id] = (event.author, call)
@@ -218,7 +222,7 @@ class AdkLog:
             return
         place.said(words)
         if run.final is None or run.final.content != words:
-            run.final = self.scribe.known(Message("assistant", words, agent=run.agent), run)
+            run.final = self.recorder.known(Message("assistant", words, agent=run.agent), run)
 
     # What sessions keep
 
@@ -227,8 +231,8 @@ class AdkLog:
         maker = self._origins.get(event.id)
         run = maker.run if maker is not None else None
         with self.writing():
-            if here is not None and here.flight.outer is None and not here.flight.looked:
-                here.flight.looked = True
+            if here is not None and here.agent_run.outer is None and not here.agent_run.looked:
+                here.agent_run.looked = True
                 self.states.found(state)
             self.states.wrote(
                 event.id, event.actions.state_delta, run.agent if run is not None else "", run,

@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 from simkit.adapters.activations import Run
-from simkit.adapters.here import Here
+from simkit.adapters.context_scope import Here
 
 open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", default=(0, ""))
 """The tool that is being carried out here, by identity, and the id of its call."""
 
 
-class Flight:
+class AgentRun:
     """One call of ``Runner.run_async``: a turn, or an agent that is a tool at work."""
 
     __slots__ = ("looked", "outer", "parked", "places", "waiting", "words")
@@ -32,14 +32,14 @@ class Flight:
 
 
 class Place:
-    """An agent at work, or the beginning of a flight: then without a run."""
+    """An agent at work, or the beginning of a agent_run: then without a run."""
 
-    __slots__ = ("agent", "branch", "flight", "group", "outer", "parallel", "run", "words")
+    __slots__ = ("agent", "agent_run", "branch", "group", "outer", "parallel", "run", "words")
 
     def __init__(
-        self, flight: Flight, outer: Place | None, agent: Any = None, run: Run | None = None
+        self, agent_run: AgentRun, outer: Place | None, agent: Any = None, run: Run | None = None
     ) -> None:
-        self.flight, self.outer, self.agent, self.run = flight, outer, agent, run
+        self.agent_run, self.outer, self.agent, self.run = agent_run, outer, agent, run
         self.branch: str = outer.branch if outer is not None else ""
         self.parallel: str = outer.parallel if outer is not None else ""
         """The parallel group in one of whose branches it is, and the run that opened that."""
@@ -48,9 +48,9 @@ class Place:
 
     def said(self, words: str) -> None:
         """Something is said here: it is the last thing said wherever this is inside, too."""
-        self.flight.words = words
+        self.agent_run.words = words
         here: Place | None = self
-        while here is not None and here.flight is self.flight:
+        while here is not None and here.agent_run is self.agent_run:
             here.words, here = words, here.outer
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from simkit.errors import RunHalted
+from simkit.core.errors import RunHalted
 
 _LOGGERS: Final = ("google_adk", "google_genai")
 

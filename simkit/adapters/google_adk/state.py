@@ -9,9 +9,9 @@ import msgspec
 
 from simkit.adapters.activations import Run
 from simkit.adapters.plain_values import NotPlain, plain
-from simkit.adapters.scribe import Scribe
-from simkit.messages import JsonValue
-from simkit.trace import canonical
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.messages import JsonValue
+from simkit.trace.store import canonical
 
 SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
 """Prefixes of keys, and how long what they name lives."""
@@ -31,15 +31,15 @@ def scope_of(key: str) -> str:
 class States:
     """What the trace knows of each conversation's state."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder = recorder
         self._told: dict[str, dict[str, bytes]] = {}
         self._written: set[str] = set()
         """Events whose writes were told, by their ids."""
 
     def found(self, state: Mapping[str, Any]) -> None:
         """A turn finds a state: tells what is not known of it, and what is there no more."""
-        told = self._told.setdefault(self._scribe.session, {})
+        told = self._told.setdefault(self._recorder.session, {})
         held = _plain(state)
         changed = {key: value for key, value in held.items() if told.get(key) != _encode(value)}
         changed |= dict.fromkeys(key for key in told if key not in held)
@@ -50,10 +50,10 @@ class States:
                 told[key] = _encode(value)
             else:
                 del told[key]
-        self._scribe.wrote(changed, cause="given")
+        self._recorder.wrote(changed, cause="given")
         for key in changed:
             if key in held and scope_of(key) in SHARED:
-                self._scribe.read(key, scope_of(key))
+                self._recorder.read(key, scope_of(key))
 
     def wrote(
         self, event: str, delta: Mapping[str, Any], agent: str, run: Run | None,
@@ -66,13 +66,13 @@ class States:
         if not update:
             return
         self._written.add(event)
-        told = self._told.setdefault(self._scribe.session, {})
+        told = self._told.setdefault(self._recorder.session, {})
         told.update({key: _encode(value) for key, value in update.items()})
         cause = "user" if run is None and not agent else "writes"
-        self._scribe.wrote(update, agent, run, cause=cause, group=group, branch=branch)
+        self._recorder.wrote(update, agent, run, cause=cause, group=group, branch=branch)
         for key in update:
             if scope_of(key) in SHARED:
-                self._scribe.stored(key, scope_of(key), agent, run)
+                self._recorder.stored(key, scope_of(key), agent, run)
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, JsonValue]:

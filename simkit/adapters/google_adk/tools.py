@@ -12,8 +12,8 @@ from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 
 from simkit.adapters.google_adk.log import TRANSFER
 from simkit.adapters.google_adk.places import open_call
-from simkit.models.returned import returned_by
-from simkit.transports.installing import Made, Row
+from simkit.capture.http.installing import Made, Row
+from simkit.runtime.models.returned import returned_by
 
 
 def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
@@ -36,7 +36,7 @@ def _stood_in_for(before: Made, current_log: Callable[[], Any]) -> Made:
             return await before(self, args=args, tool_context=tool_context)
         outer = open_call.set(call)
         try:
-            return await log.cockpit.carry_out(
+            return await log.adapter_context.carry_out(
                 self.name, args, call[1],
                 lambda: before(self, args=args, tool_context=tool_context), _returns(self),
             )  # fmt: skip

@@ -1,4 +1,4 @@
 """LangGraph: compiled graphs, their builders, functions that make one, and code that calls one."""
 
-from simkit.adapters.langgraph.pilot import instrument as instrument
-from simkit.adapters.langgraph.pilot import pilot as pilot
+from simkit.adapters.langgraph.driver import driver as driver
+from simkit.adapters.langgraph.driver import instrumentation as instrumentation

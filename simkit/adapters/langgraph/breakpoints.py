@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from langgraph.errors import GraphInterrupt
 from langgraph.pregel._loop import PregelLoop
 
-from simkit.transports.installing import Made, Row
+from simkit.capture.http.installing import Made, Row
 
 _STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
 

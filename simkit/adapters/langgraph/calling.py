@@ -11,17 +11,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 
 from simkit.adapters.entry import Caller
-from simkit.adapters.giving import give
+from simkit.adapters.initial_state import give
 from simkit.adapters.langgraph.input import answer_to, given_to, reply_of
 from simkit.adapters.langgraph.names import graphs_in, tools_in
 from simkit.adapters.plain_values import NotPlain, plain
 from simkit.adapters.run_options import way_of
-from simkit.adapters.scribe import Scribe
-from simkit.errors import FunctionMissing, ScriptMisfit
-from simkit.ports import UserTurn
-from simkit.references import compile as compile_references
-from simkit.scenario.apps import App
-from simkit.source import near
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import FunctionMissing, ScriptMisfit
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import near
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
 
 _ASYNC: Final = ("ainvoke", "astream")
 _WAYS: Final = ("invoke", "stream", *_ASYNC)
@@ -59,12 +59,12 @@ class Calling:
             raise asked_nothing(turn.session, self._app.pipeline, number)
         return answer_to(waiting, turn.value)
 
-    def prepare(self, session: str, scribe: Scribe) -> None:
+    def prepare(self, session: str, recorder: TraceRecorder) -> None:
         """Has the graph's state prepared for a session that has not begun."""
         if session not in self._threads:
-            self._projects[session] = scribe.project
+            self._projects[session] = recorder.project
             config = self._config(session)
-            give(self._app, scribe, self._graph, session=session, config=config)
+            give(self._app, recorder, self._graph, session=session, config=config)
 
     def _said(self, session: str) -> Mapping[str, Any]:
         root = {"session": session, "project": self._projects[session]}

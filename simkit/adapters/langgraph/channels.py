@@ -10,8 +10,8 @@ from langgraph.channels import EphemeralValue, UntrackedValue
 from langgraph.channels.base import BaseChannel
 
 from simkit.adapters.langgraph.overwriting import keeps_the_newer
-from simkit.events import ChannelFacts
-from simkit.trace import canonical
+from simkit.trace.events import ChannelFacts
+from simkit.trace.store import canonical
 
 _MESSAGES: Final = "langgraph.graph.message"
 _ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}

@@ -21,9 +21,9 @@ from langgraph.types import Command
 from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import HOOKS
-from simkit.adapters.scribe import Scribe
-from simkit.events import Cut
-from simkit.transports.installing import Made, Row
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.installing import Made, Row
+from simkit.trace.events import Cut
 
 MESSAGES: Final = "messages"
 FOR_THE_MODEL: Final = "llm_input_messages"
@@ -43,10 +43,10 @@ class _Filter(msgspec.Struct, frozen=True):
 
 
 class Filters:
-    """Tells a scribe what was taken out of contexts."""
+    """Tells a recorder what was taken out of contexts."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder = recorder
         self._gone: dict[str, tuple[Cut, ...]] = {}
         """Session to what was removed from its state."""
         self._gone_below: list[tuple[tuple[str, ...], tuple[Cut, ...]]] = []
@@ -61,12 +61,12 @@ class Filters:
 
     def restart(self) -> None:
         """A graph is called that remembers nothing."""
-        self._gone.pop(self._scribe.session, None)
+        self._gone.pop(self._recorder.session, None)
 
     def began(self, run: Run, path: tuple[str, ...]) -> None:
         """A run begins whose state lacks what was removed from it."""
         below = (cuts for where, cuts in self._gone_below if where == path[: len(where)])
-        gone = self._gone.get(self._scribe.session, ())
+        gone = self._gone.get(self._recorder.session, ())
         run.lasting_cuts = (*gone, *(cut for cuts in below for cut in cuts), *run.lasting_cuts)
 
     def wrote(self, run: Run, path: tuple[str, ...], node: str, given: Any, result: Any) -> None:
@@ -92,7 +92,7 @@ class Filters:
         if path:
             self._gone_below.append((path, cuts))
         else:
-            session = self._scribe.session
+            session = self._recorder.session
             self._gone[session] = (*self._gone.get(session, ()), *cuts)
 
     def narrowed(self, run: Run, before: Sequence[Any], after: Sequence[Any], by: str) -> None:
@@ -118,7 +118,7 @@ class Filters:
     def _tell(self, run: Run, one: _Filter, *, lasting: bool = False) -> None:
         before = [as_message(message) for message in one.before]
         after = [as_message(message) for message in one.after]
-        self._scribe.filtered(run, before, after, one.by, lasting=lasting)
+        self._recorder.filtered(run, before, after, one.by, lasting=lasting)
 
 
 def _look(message: BaseMessage) -> tuple[str, str]:

@@ -12,11 +12,11 @@ from langgraph.types import Command
 from simkit.adapters.entry import found_as
 from simkit.adapters.langgraph.channels import is_state
 from simkit.adapters.langgraph.messages import text_of
-from simkit.errors import ScriptBroken
-from simkit.ports import UserTurn
-from simkit.references import compile as compile_references
-from simkit.scenario.apps import App
-from simkit.source import near
+from simkit.core.errors import ScriptBroken
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import near
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
 
 MESSAGES: Final = "messages"
 _INTERRUPT: Final = "__interrupt__"

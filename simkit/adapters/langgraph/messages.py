@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
+from simkit.adapters.history_reader import is_worth_it
 from simkit.adapters.langgraph.overwriting import told_write
 from simkit.adapters.plain_values import names_of
-from simkit.adapters.readings import is_worth_it
 from simkit.adapters.streams import leading_equal, leading_same
-from simkit.messages import ROLE_ALIASES, Message, ToolCall
-from simkit.trace import copied
+from simkit.core.messages import ROLE_ALIASES, Message, ToolCall
+from simkit.trace.store import copied
 
 REMOVED: Final = "a message is removed"
 """Stands for LangGraph's order to remove a message; what is left is told with the state."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from langgraph.pregel import Pregel
 
-from simkit.messages import HANDOFF_PREFIX
+from simkit.core.messages import HANDOFF_PREFIX
 
 PREBUILT: Final = frozenset(
     (

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from langgraph.types import Overwrite
 
-from simkit.reducers import DECLARED_RESET
+from simkit.trace.reducers import DECLARED_RESET
 
 _MARK: Final = "__overwrite__"
 """What an `Overwrite` is as plain data: its only key, or its type."""

@@ -9,10 +9,10 @@ from langgraph.graph import END, START
 from langgraph.pregel import Pregel
 from langgraph.types import Send
 
-from simkit import events as e
 from simkit.adapters.activations import Run
-from simkit.adapters.scribe import Scribe
-from simkit.transports.installing import Made
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.installing import Made
+from simkit.trace import events as e
 
 Told = Callable[[str, Sequence[str], Sequence[str]], None]
 """Hears of a choice: the namespace of the code, the labels that it named, the nodes they mean."""
@@ -82,8 +82,8 @@ def _ways(chosen: Sequence[Any], ends: Mapping[Any, str]) -> tuple[list[str], li
 class Routes:
     """The choices of nodes that are still at work: they are told when a node is over."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder = recorder
         self._chosen: dict[str, list[tuple[Sequence[str], Sequence[str]]]] = {}
         """By the task whose code chose."""
 
@@ -100,9 +100,9 @@ class Routes:
         for labels, targets in self._chosen.pop(task, ()):
             agents = tuple(target for target in targets if target not in _ENDS)
             if agents:
-                self._scribe.sink.emit(
+                self._recorder.sink.emit(
                     e.RouteChosen(
-                        *self._scribe.at(run.agent if run is not None else "", run), agents,
+                        *self._recorder.at(run.agent if run is not None else "", run), agents,
                         # Several at once are several ways, and no label is in doubt.
                         tuple(labels) if len(labels) < 2 else (), len(agents) > 1,
                     )

@@ -19,10 +19,10 @@ from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_s
 from simkit.adapters.langgraph.messages import Conversions, as_message, messages_in, plain
 from simkit.adapters.langgraph.overwriting import is_reset, told_write
 from simkit.adapters.plain_values import is_equal, names_of
-from simkit.adapters.scribe import Scribe
 from simkit.adapters.streams import leading_same
-from simkit.events import ChannelFacts
-from simkit.reducers import DECLARED_RESET, empty_value
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.trace.events import ChannelFacts
+from simkit.trace.reducers import DECLARED_RESET, empty_value
 
 _JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.or_}
 
@@ -40,8 +40,8 @@ class _Write(msgspec.Struct, frozen=True):
 class States:
     """The state of each session, and of the graphs that others run, as far as it is told."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder = recorder
         self.declared: Mapping[str, ChannelFacts] = {}
         """The channels that judges know."""
         self.told: dict[str, dict[str, Any]] = {}
@@ -67,14 +67,14 @@ class States:
 
         It is the session's; of graphs that run beside each other, the first one's is.
         """
-        session = self._scribe.session
+        session = self._recorder.session
         is_sessions = session not in self._busy
         self._busy.add(session)
-        return State(channels, self._scribe, self, are_kept=are_kept, is_sessions=is_sessions)
+        return State(channels, self._recorder, self, are_kept=are_kept, is_sessions=is_sessions)
 
     def inside(self, around: State, channels: Mapping[str, Any]) -> State:
         """Returns the state of a graph that another one runs."""
-        return State(channels, self._scribe, self, around=around)
+        return State(channels, self._recorder, self, around=around)
 
     def is_free(self, session: str) -> None:
         """The graph that worked in a session's own state is done."""
@@ -88,10 +88,10 @@ class State:
     """
 
     def __init__(
-        self, channels: Mapping[str, Any], scribe: Scribe, states: States, *,
+        self, channels: Mapping[str, Any], recorder: TraceRecorder, states: States, *,
         are_kept: bool = False, is_sessions: bool = False, around: State | None = None,
     ) -> None:  # fmt: skip
-        self._scribe, self._states, self._session = scribe, states, scribe.session
+        self._recorder, self._states, self._session = recorder, states, recorder.session
         self._facts = channels_of(channels, are_kept=are_kept)
         found = (n for n, c in channels.items() if holds_messages(c))
         self.conversation = frozenset(("messages", *found))
@@ -103,7 +103,7 @@ class State:
         self._told: dict[str, Any] = {}
         """Channel to the value that judges hold."""
         if is_sessions:
-            self._told = states.told.setdefault(self._session, dict(scribe.given))
+            self._told = states.told.setdefault(self._session, dict(recorder.given))
         self._held: Mapping[str, Any] = {}
         """What the channels hold, before that is told."""
         self._writes: list[_Write] = []
@@ -167,7 +167,7 @@ class State:
                 if name in around._told and name in self._facts
                 and _begins_with(value, around._told[name])
             }  # fmt: skip
-        self.id = self._scribe.state_opened(
+        self.id = self._recorder.state_opened(
             self._facts, around.id if around is not None else "", tuple(shares)
         )
         self._told = shares
@@ -203,8 +203,8 @@ class State:
     def _take(self, values: Mapping[str, Any]) -> None:
         """Tells what a graph is given, or finds in its channels."""
         told = self._told
-        for name in told.keys() & self._scribe.given.keys() if self._is_sessions else ():
-            if told[name] is self._scribe.given[name]:
+        for name in told.keys() & self._recorder.given.keys() if self._is_sessions else ():
+            if told[name] is self._recorder.given[name]:
                 told[name] = _as_held(told[name], values.get(name))
         update: dict[str, Any] = {}
         now: dict[str, Any] = {}
@@ -225,7 +225,7 @@ class State:
                 now[name] = value
         update |= self._expired(values)
         if update:
-            self._scribe.wrote(
+            self._recorder.wrote(
                 self._plain_whole(update), values=self._plain_whole(now), cause="user",
                 state=self.id,
             )  # fmt: skip
@@ -289,14 +289,14 @@ class State:
                     if name in resumed or is_else or not self._is_ours(name, facts):
                         now[name] = after
             if update:
-                self._scribe.wrote(
+                self._recorder.wrote(
                     self._plain(update, write.run), write.agent, write.run,
                     values=self._plain_whole(now, write.run), group=write.group,
                     branch=write.branch, state=self.id,
                 )  # fmt: skip
         expired = self._expired(values) if values else {}
         if expired:
-            self._scribe.wrote(self._plain_whole(expired), state=self.id)
+            self._recorder.wrote(self._plain_whole(expired), state=self.id)
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
         """Whether judges make a channel's new value from the update alone."""
@@ -314,11 +314,11 @@ class State:
         }
 
     def _logged(self, run: Run | None, said: Sequence[BaseMessage]) -> list[Any]:
-        return self._scribe.logged([*map(as_message, said)], run)
+        return self._recorder.logged([*map(as_message, said)], run)
 
     def _whole(self, channel: str, run: Run | None, said: Sequence[BaseMessage]) -> list[Any]:
         ours = self._states.conversions.of(("list", channel), said)
-        return self._scribe.told(ours, channel, run)
+        return self._recorder.told(ours, channel, run)
 
 
 _UNKNOWN: Final = object()

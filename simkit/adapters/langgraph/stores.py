@@ -14,16 +14,16 @@ from langgraph.store.base import GetOp, PutOp, SearchOp
 from simkit.adapters.activations import Run
 from simkit.adapters.entry import Caller
 from simkit.adapters.langgraph.names import graphs_in
-from simkit.adapters.langgraph.taps import current_listener
+from simkit.adapters.langgraph.stream_observers import current_listener
 from simkit.adapters.plain_values import is_equal
-from simkit.adapters.scribe import Scribe
-from simkit.events import ChannelFacts
-from simkit.messages import ABSENT
-from simkit.paths import lookup
-from simkit.reducers import DECLARED_RESET
-from simkit.references import compile as compile_references
-from simkit.scenario.apps import StoreChannel
-from simkit.transports.installing import Made, Row
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.installing import Made, Row
+from simkit.core.messages import ABSENT
+from simkit.language.paths import lookup
+from simkit.language.references import compile as compile_references
+from simkit.spec.scenario.apps import StoreChannel
+from simkit.trace.events import ChannelFacts
+from simkit.trace.reducers import DECLARED_RESET
 
 SCOPE: Final = "global"
 """Of what no channel is said to hold."""
@@ -78,8 +78,8 @@ class _Place(msgspec.Struct, frozen=True):
 class Stored:
     """What a pipeline's stores hold, told as channels where the scenario says which is which."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self._scribe = scribe
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder = recorder
         self.said: Mapping[str, StoreChannel] = {}
         self.is_deaf = False
         """Whoever uses a store now is no part of the pipeline's work."""
@@ -110,9 +110,9 @@ class Stored:
         From then on, what becomes of a store is heard.
         """
         stores = [one.store for one in graphs_in(graph) if one.store is not None]
-        if not stores or not self.said or self._scribe.session in self._looked:
+        if not stores or not self.said or self._recorder.session in self._looked:
             return
-        self._looked.add(self._scribe.session)
+        self._looked.add(self._recorder.session)
         for place in self._places():
             held = self._held.get((place.channel, place.namespace))
             known = self._told(place, held) if held is not None else self._given(place)
@@ -122,7 +122,7 @@ class Stored:
             self._held[place.channel, place.namespace] = found
             now = self._told(place, found)
             if not is_equal(now, known):
-                self._scribe.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
+                self._recorder.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
 
     def restart(self) -> None:
         """The graph is built anew: what its store holds then is what outlived its process."""
@@ -130,7 +130,7 @@ class Stored:
 
     def tell(self, operation: Any, run: Run | None) -> None:
         """Writes down what an operation has read or written."""
-        scribe, agent = self._scribe, run.agent if run is not None else ""
+        recorder, agent = self._recorder, run.agent if run is not None else ""
         if self.is_deaf or not isinstance(operation, (PutOp, GetOp, SearchOp)):
             return
         place = next((one for one in self._places() if one.holds(operation)), None)
@@ -138,12 +138,12 @@ class Stored:
         if place is not None:
             name, scope = place.channel, place.said.scope
         if not isinstance(operation, PutOp):
-            scribe.read(name, scope, agent, run)
+            recorder.read(name, scope, agent, run)
             return
-        scribe.stored(name, scope, agent, run)
+        recorder.stored(name, scope, agent, run)
         if place is not None:
             update = self._put(place, operation.key, operation.value)
-            scribe.wrote({place.channel: update}, agent, run)
+            recorder.wrote({place.channel: update}, agent, run)
 
     def _put(self, place: _Place, key: str, value: Any) -> Any:
         """Returns the update that a write of one item is."""
@@ -166,10 +166,10 @@ class Stored:
 
     def _given(self, place: _Place) -> Any:
         otherwise: Any = [] if place.said.key is None else None
-        return self._scribe.given.get(place.channel, otherwise)
+        return self._recorder.given.get(place.channel, otherwise)
 
     def _places(self) -> Iterator[_Place]:
-        root = {"session": self._scribe.session, "project": self._scribe.project}
+        root = {"session": self._recorder.session, "project": self._recorder.project}
         for name, one in self.said.items():
             named = (str(compile_references(part).resolve(root)) for part in one.namespace)
             yield _Place(name, tuple(named), one)

@@ -12,8 +12,8 @@ from simkit.adapters.activations import Run
 from simkit.adapters.langgraph.names import reads_of
 from simkit.adapters.langgraph.state import State
 from simkit.adapters.plain_values import is_equal
-from simkit.messages import ABSENT
-from simkit.paths import lookup
+from simkit.core.messages import ABSENT
+from simkit.language.paths import lookup
 
 END: Final = "__end__"
 RETURNED: Final = "__return__"

@@ -15,11 +15,11 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from simkit.adapters.activations import Asked
+from simkit.adapters.framework_driver import UseTool
 from simkit.adapters.langgraph.messages import text_of
-from simkit.adapters.langgraph.taps import current_listener
-from simkit.adapters.pilots import UseTool
-from simkit.models.returned import returned_by
-from simkit.transports.installing import Made, Row
+from simkit.adapters.langgraph.stream_observers import current_listener
+from simkit.capture.http.installing import Made, Row
+from simkit.runtime.models.returned import returned_by
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
 """The id of the tool call that this code carries out."""

@@ -13,11 +13,10 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit import events as e
 from simkit.adapters.activations import Run
 from simkit.adapters.endings import ending
+from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.langgraph.filters import Filters, wrapping
-from simkit.adapters.langgraph.moves import Moves
 from simkit.adapters.langgraph.names import (
     graph_below,
     is_part,
@@ -25,35 +24,36 @@ from simkit.adapters.langgraph.names import (
     name_of,
     path_of,
 )
+from simkit.adapters.langgraph.routing import Moves
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.stores import Stored
-from simkit.adapters.langgraph.taps import End, Hear, namespace_now
+from simkit.adapters.langgraph.stream_observers import End, Hear, namespace_now
 from simkit.adapters.langgraph.tasks import Root, Task, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
 from simkit.adapters.langgraph.whole import WHOLE, Held
-from simkit.adapters.pilots import Cockpit
 from simkit.adapters.pools import follow
+from simkit.trace import events as e
 
 PATIENCE_S: Final = 10.0
 """How long a task waits for its turn before it runs beside the others."""
 
 
 class Watch(Moves):
-    """Tells a scribe what happens in graphs; is entered from any thread."""
+    """Tells a recorder what happens in graphs; is entered from any thread."""
 
-    def __init__(self, cockpit: Cockpit) -> None:
-        super().__init__(cockpit)
-        scribe = cockpit.scribe
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        super().__init__(adapter_context)
+        recorder = adapter_context.recorder
         self.met: dict[str, None] = {}
         """The nodes that have worked."""
-        self.states = States(scribe)
-        self.kept = Stored(scribe)
+        self.states = States(recorder)
+        self.kept = Stored(recorder)
         """The channels that are kept in stores."""
         self._starting: list[Task] = []
         """Tasks of one step whose start is not told yet."""
         self._pushed: dict[tuple[str, ...], Task] = {}
         """The last task that code of a task has called, by that task's path."""
-        self.filters = Filters(scribe)
+        self.filters = Filters(recorder)
         self._is_stopped = False
         """A graph has stopped in this turn, as it was told."""
         self._saved: set[str] = set()
@@ -114,12 +114,12 @@ class Watch(Moves):
                 task.over.set()
             status = ending(problem)
             for run in root.parts.values():
-                self._scribe.end_run(run, status)
+                self._recorder.end_run(run, status)
             root.parts.clear()
             if status == "cancelled":  # A step that is cancelled tells of no task that it is over.
                 for task in reversed(tasks):
                     if task.run is not None:
-                        self._scribe.end_run(task.run, status)
+                        self._recorder.end_run(task.run, status)
 
     def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
         """A graph stopped between two steps, as it was told: nobody asks, but the user is waited
@@ -127,7 +127,7 @@ class Watch(Moves):
         with self._writing():
             self._start_all()
             path = path_of(namespace)
-            runs, latest = self._scribe.runs, next(reversed(self._tasks.values()), None)
+            runs, latest = self._recorder.runs, next(reversed(self._tasks.values()), None)
             if latest is None or not runs:
                 return
             root, outer, agent = latest.root, self._tasks.get(path[0]) if path else None, ""
@@ -136,17 +136,17 @@ class Watch(Moves):
             elif nodes:
                 is_inner = is_part(nodes[0], root.graph, False)
                 agent = name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
-            self.asks.setdefault(self._scribe.session, []).append({"id": "", "agent": agent})
-            asked = e.TurnInterrupted(*self._scribe.at(agent, runs[-1]), {where: [*nodes]})
-            self._scribe.sink.emit(asked)
-            self._scribe.waits_for = runs[-1].id
+            self.asks.setdefault(self._recorder.session, []).append({"id": "", "agent": agent})
+            asked = e.TurnInterrupted(*self._recorder.at(agent, runs[-1]), {where: [*nodes]})
+            self._recorder.sink.emit(asked)
+            self._recorder.waits_for = runs[-1].id
             self._is_stopped = True
 
     def _go_on(self) -> None:
         """Code that has stopped a graph calls one again in the same turn: it waits for nobody."""
         if self._is_stopped:
-            self._is_stopped, self._scribe.waits_for = False, ""
-            self.asks.pop(self._scribe.session, None)
+            self._is_stopped, self._recorder.waits_for = False, ""
+            self.asks.pop(self._recorder.session, None)
 
     def place_of(self, problem: BaseException) -> int:
         """Returns the how manieth of the problems of nodes it is."""
@@ -173,7 +173,7 @@ class Watch(Moves):
             elif mode == "values":
                 self.states.last = payload
             else:
-                self._scribe.saved(root.steps[0] if len(root.steps) == 1 else None)
+                self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
                 root.steps.clear()
 
     def _holds(
@@ -265,7 +265,7 @@ class Watch(Moves):
             self._start_all()
             task.state.open()
             channels, received = input_of(task)
-            run = parts[key] = self._scribe.begin_run(
+            run = parts[key] = self._recorder.begin_run(
                 task.agent, parent=task.parent, call_id=call, state=task.state.id,
                 channels=channels, received=received,
             )  # fmt: skip
@@ -275,7 +275,7 @@ class Watch(Moves):
 
     def _carried_out(self) -> str:
         """Returns our id of the tool call that this code carries out; empty for none."""
-        asked = self._scribe.asked(calling.get())
+        asked = self._recorder.asked(calling.get())
         if asked is None or asked.is_answered or asked.call.is_handoff:
             return ""
         return asked.call.id
@@ -284,7 +284,7 @@ class Watch(Moves):
         """Tells the start of the tasks that a step begins: several are a parallel group."""
         starting, self._starting = self._starting, []
         own = [task for task in starting if task.is_own]
-        group = self._scribe.begin_group() if len(own) > 1 else ""
+        group = self._recorder.begin_group() if len(own) > 1 else ""
         for task in own:
             outer = task.branch
             sent = self._plain(task.sent)
@@ -292,7 +292,7 @@ class Watch(Moves):
                 sent = held_at(self.inputs[task.agent], received=self._plain(task.given))
             task.state.open()
             channels, received = input_of(task)
-            task.run = self._scribe.begin_run(
+            task.run = self._recorder.begin_run(
                 task.agent, sent, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent, call_id=self._carried_out() if task.parent else "",
                 is_node=True, state=task.state.id, channels=(*channels, *self.kept.said),
@@ -310,7 +310,7 @@ class Watch(Moves):
             return
         inside = (*path, task.id)
         for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
-            self._scribe.end_run(root.parts.pop(key))
+            self._recorder.end_run(root.parts.pop(key))
         result, run = payload["result"], task.run
         state = task.state
         if payload["error"] is None and not (task.is_saved and state.goes_on):
@@ -334,14 +334,14 @@ class Watch(Moves):
         self, run: Run, has_failed: bool, task: Task | None = None, output: Any = None
     ) -> None:
         if has_failed:
-            self._scribe.end_run(run, "failed")
-        elif run.final is None and any(one.run == run.id for one in self._scribe.requested):
-            self._scribe.end_run(run, "handed_off")
+            self._recorder.end_run(run, "failed")
+        elif run.final is None and any(one.run == run.id for one in self._recorder.requested):
+            self._recorder.end_run(run, "handed_off")
         elif run.agent in self.outputs and task is not None:
             said = held_at(self.outputs[run.agent], update=self._plain(output))
-            self._scribe.end_run(run, output=said)
+            self._recorder.end_run(run, output=said)
         else:
-            self._scribe.end_run(run, output=self._plain(output_of(task, output, run)))
+            self._recorder.end_run(run, output=self._plain(output_of(task, output, run)))
 
     def _interrupted(
         self, path: tuple[str, ...], task: Task, interrupts: Sequence[Mapping[str, Any]]
@@ -352,12 +352,12 @@ class Watch(Moves):
         if run is None or (path and not task.is_own):
             return
         if path:
-            self._scribe.end_run(run, "interrupted")
+            self._recorder.end_run(run, "interrupted")
             return
-        waiting = self.asks.setdefault(self._scribe.session, [])
+        waiting = self.asks.setdefault(self._recorder.session, [])
         for one in interrupts:
             waiting.append({"id": one["id"], "agent": task.agent})
-            self._scribe.interrupted(run, self._plain(one["value"]))
+            self._recorder.interrupted(run, self._plain(one["value"]))
 
     # What callbacks tell
 

@@ -11,7 +11,7 @@ from langgraph.pregel._io import read_channels
 from langgraph.pregel._loop import PregelLoop
 
 from simkit.adapters.langgraph.channels import is_state
-from simkit.transports.installing import Made, Row
+from simkit.capture.http.installing import Made, Row
 
 WHOLE: Final = "simkit"
 """A stream's mode that nobody else asks for."""

@@ -9,27 +9,27 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
 from simkit.adapters.activations import Run
+from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.langgraph.callbacks import Callbacks
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
-from simkit.adapters.langgraph.taps import End, Hear, installation, namespace_now
+from simkit.adapters.langgraph.stream_observers import End, Hear, installation, namespace_now
 from simkit.adapters.langgraph.tools import calling, used
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch
-from simkit.adapters.pilots import Cockpit
-from simkit.messages import Usage
-from simkit.scenario.apps import AgentRule
-from simkit.wire.values import Offer
+from simkit.core.messages import Usage
+from simkit.providers.values import Offer
+from simkit.spec.scenario.apps import AgentRule
 
 
 class Work:
     """Hears graphs and callbacks; what is about nodes is the watch's."""
 
-    def __init__(self, cockpit: Cockpit) -> None:
-        self._scribe, self._writing = cockpit.scribe, cockpit.writing
-        self._use = cockpit.use_tool
-        self.watch = watch = Watch(cockpit)
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._recorder, self._writing = adapter_context.recorder, adapter_context.writing
+        self._use = adapter_context.use_tool
+        self.watch = watch = Watch(adapter_context)
         self.callbacks = Callbacks(self)
         self.began_work, self.returned, self.raised = watch.began_work, watch.returned, watch.raised
         self.wrote, self.narrowed = watch.wrote, watch.narrowed
@@ -54,7 +54,7 @@ class Work:
         """Learns which of a graph's tools pass control."""
         if not any(one is graph for one in self._looked_at):
             self._looked_at.append(graph)
-            tools = self._scribe.handoff_tools
+            tools = self._recorder.handoff_tools
             tools.know(agents_in(graph).values())
             tools.see(tool.name for tool in tools_in(graph))
             tools.learn_new(handoff_tools_in(graph))
@@ -81,10 +81,10 @@ class Work:
 
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
         """Returns what comes of a tool's call, or an awaitable of it."""
-        if self._scribe.handoff_tools.target_of(tool.name) is not None:
+        if self._recorder.handoff_tools.target_of(tool.name) is not None:
             return real()
         foreign = args.get("tool_call_id") or calling.get()
-        asked = self._scribe.asked(foreign) if isinstance(foreign, str) else None
+        asked = self._recorder.asked(foreign) if isinstance(foreign, str) else None
         if asked is not None and asked.call.name != tool.name:
             asked = None
         return used(self._use, tool, args, asked, real)
@@ -98,9 +98,9 @@ class Work:
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
         with self._writing():
-            asked = self._scribe.asked(call_id)
+            asked = self._recorder.asked(call_id)
             if problem and asked is not None and not asked.call.is_handoff:
-                self._scribe.tool_answered(asked, None, problem)
+                self._recorder.tool_answered(asked, None, problem)
 
     def stored(self, store: Any, operations: list[Any]) -> None:
         """Operations on a long-term store were carried out."""
@@ -133,8 +133,8 @@ class Work:
             if run is None or run.model_calls != before:
                 return
             ours = self.watch.states.conversions.of(("agent", run.agent), sent)
-            call = self._scribe.sent(run, ours, [*map(Offer, tools)], {})
+            call = self._recorder.sent(run, ours, [*map(Offer, tools)], {})
             counted = getattr(said, "usage_metadata", None)
             usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
             message = as_message(said)
-            self._scribe.replied(run, call, message, "calls" if message.calls else "text", usage)
+            self._recorder.replied(run, call, message, "calls" if message.calls else "text", usage)

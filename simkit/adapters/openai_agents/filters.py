@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from agents import Handoff, HandoffInputData, RunConfig
 
-from simkit.adapters.openai_agents.flights import Flight, FlightLog
+from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.where import current_log, flight_now, installation
 from simkit.adapters.user_functions import heard, name_of
-from simkit.messages import Message
-from simkit.transports.installing import Made, Row
-from simkit.wire.openai_items import messages_of
+from simkit.capture.http.installing import Made, Row
+from simkit.core.messages import Message
+from simkit.providers.openai.items import messages_of
 
 NESTED: Final = "nest_handoff_history"
 """What puts the history before a handoff into one message, if it is asked to."""
@@ -49,7 +49,7 @@ def rows_for_nesting() -> Iterator[Row]:
         yield module, _NEST, _of_nesting
 
 
-Tell = Callable[[FlightLog, Flight, Any, Any], None]
+Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
 """Writes down what a filter was given, and what it returned."""
 
 
@@ -58,26 +58,26 @@ def _told(before: Made, tell: Tell) -> Made:
 
     @functools.wraps(before)
     def made(given: Any, *args: Any, **kwargs: Any) -> Any:
-        log, flight = current_log(), flight_now()
-        if log is None or flight is None:
+        log, agent_run = current_log(), flight_now()
+        if log is None or agent_run is None:
             return before(given, *args, **kwargs)
-        told = functools.partial(tell, log, flight, given)
+        told = functools.partial(tell, log, agent_run, given)
         return heard(before(given, *args, **kwargs), told)
 
     return made
 
 
 def _of_a_handoff(before: Made) -> Made:
-    def tell(log: FlightLog, flight: Flight, data: Any, filtered: Any) -> None:
+    def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, filtered: Any) -> None:
         if isinstance(filtered, HandoffInputData):
-            log.passed_on(flight, history_in(data), history_in(filtered), name_of(before))
+            log.passed_on(agent_run, history_in(data), history_in(filtered), name_of(before))
 
     return _told(before, tell)
 
 
 def _of_nesting(before: Made) -> Made:
-    def tell(log: FlightLog, flight: Flight, data: Any, nested: Any) -> None:
-        log.passed_on(flight, history_in(data), history_in(nested[0]), NESTED)
+    def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, nested: Any) -> None:
+        log.passed_on(agent_run, history_in(data), history_in(nested[0]), NESTED)
 
     return _told(before, tell)
 
@@ -85,15 +85,15 @@ def _of_nesting(before: Made) -> Made:
 def _of_a_call(before: Made) -> Made:
     @functools.wraps(before)
     def made(payload: Any) -> Any:
-        log, flight = current_log(), flight_now()
-        if log is None or flight is None:
+        log, agent_run = current_log(), flight_now()
+        if log is None or agent_run is None:
             return before(payload)
         # The filter may change the list that it is given.
         sent = messages_in(payload.model_data.input)
 
         def told(updated: Any) -> None:
             shown = messages_in(getattr(updated, "input", ()))
-            log.shown(flight, payload.agent, sent, shown, name_of(before))
+            log.shown(agent_run, payload.agent, sent, shown, name_of(before))
 
         return heard(before(payload), told)
 

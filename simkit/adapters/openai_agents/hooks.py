@@ -1,4 +1,4 @@
-"""Hooks of one flight: each tells the log, then whoever the caller has given."""
+"""Hooks of one agent_run: each tells the log, then whoever the caller has given."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from agents import FunctionTool, RunHooks
 
-from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.filters import hear_handoffs
-from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.tools import answered, tool_began, tool_ended
+from simkit.adapters.serial_executor import keep_in_step
 
 
 class FlightHooks(RunHooks[Any]):
@@ -18,13 +18,13 @@ class FlightHooks(RunHooks[Any]):
     They run in tasks of their own: a context variable that is set here would be lost.
     """
 
-    def __init__(self, log: FlightLog, flight: Flight, inner: RunHooks[Any] | None) -> None:
-        self._log, self._flight = log, flight
+    def __init__(self, log: AgentRunLog, agent_run: AgentRun, inner: RunHooks[Any] | None) -> None:
+        self._log, self._agent_run = log, agent_run
         self._inner: RunHooks[Any] = inner or RunHooks()
 
     async def on_agent_start(self, context: Any, agent: Any) -> None:
         """An agent goes to work."""
-        self._log.agent_started(self._flight, agent)
+        self._log.agent_started(self._agent_run, agent)
         await self._inner.on_agent_start(context, agent)
 
     async def on_llm_start(
@@ -32,7 +32,7 @@ class FlightHooks(RunHooks[Any]):
     ) -> None:
         """Its model is asked."""
         keep_in_step()
-        self._log.asks(self._flight, agent)
+        self._log.asks(self._agent_run, agent)
         answered(agent.tools)
         hear_handoffs(agent.handoffs)
         await self._inner.on_llm_start(context, agent, system_prompt, input_items)
@@ -42,13 +42,13 @@ class FlightHooks(RunHooks[Any]):
         await self._inner.on_llm_end(context, agent, response)
 
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
-        """It has put out what the flight ends with."""
-        self._log.agent_ended(self._flight, output)
+        """It has put out what the agent_run ends with."""
+        self._log.agent_ended(self._agent_run, output)
         await self._inner.on_agent_end(context, agent, output)
 
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
         """Control passes; what ``on_handoff`` of the handoff changed is there by now."""
-        self._log.handed_off(self._flight, to_agent)
+        self._log.handed_off(self._agent_run, to_agent)
         await self._inner.on_handoff(context=context, from_agent=from_agent, to_agent=to_agent)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
@@ -56,13 +56,13 @@ class FlightHooks(RunHooks[Any]):
         if isinstance(tool, FunctionTool):
             answered([tool])
         else:
-            tool_began(self._log, self._flight, tool)
+            tool_began(self._log, self._agent_run, tool)
         await self._inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         """It came back."""
         if not isinstance(tool, FunctionTool):
-            tool_ended(self._log, self._flight, tool, result)
+            tool_ended(self._log, self._agent_run, tool, result)
         with self._log.writing():
-            self._log.look(self._flight)
+            self._log.look(self._agent_run)
         await self._inner.on_tool_end(context, agent, tool, result)

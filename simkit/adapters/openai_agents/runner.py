@@ -16,9 +16,8 @@ import agents.run
 from agents.lifecycle import RunHooksBase
 from agents.tracing.processors import BatchTraceProcessor
 
-from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.filters import hear_filters, rows_for_nesting
-from simkit.adapters.openai_agents.flights import Flight, FlightLog
 from simkit.adapters.openai_agents.hooks import FlightHooks
 from simkit.adapters.openai_agents.where import (
     current_log,
@@ -27,12 +26,13 @@ from simkit.adapters.openai_agents.where import (
     installation,
     told_to,
 )
-from simkit.transports.gate import is_gated
-from simkit.transports.installing import Installation, Made, Row
+from simkit.adapters.serial_executor import keep_in_step
+from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.request_router import is_gated
 
 
 @contextmanager
-def heard(log: FlightLog) -> Iterator[None]:
+def heard(log: AgentRunLog) -> Iterator[None]:
     """Tells a log what the SDK does in this context, and in what that starts."""
     with installation, told_to(log):
         installation.replace(_rows())
@@ -51,9 +51,9 @@ class _Runner(agents.run.AgentRunner):
         if log is None:
             return await self._before.run(starting_agent, input, **kwargs)
         keep_in_step()
-        with _flying(log, starting_agent, input, kwargs) as flight:
+        with _flying(log, starting_agent, input, kwargs) as agent_run:
             result = await self._before.run(starting_agent, input, **kwargs)
-            log.ended(flight, result)
+            log.ended(agent_run, result)
             return result
 
     def run_sync(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
@@ -61,10 +61,10 @@ class _Runner(agents.run.AgentRunner):
         log = current_log()
         if log is None:
             return self._before.run_sync(starting_agent, input, **kwargs)
-        with _flying(log, starting_agent, input, kwargs) as flight:
+        with _flying(log, starting_agent, input, kwargs) as agent_run:
             log.loops.lend()
             result = self._before.run_sync(starting_agent, input, **kwargs)
-            log.ended(flight, result)
+            log.ended(agent_run, result)
             return result
 
     def run_streamed(self, starting_agent: Any, input: Any, **kwargs: Any) -> Any:
@@ -72,31 +72,31 @@ class _Runner(agents.run.AgentRunner):
         log = current_log()
         if log is None:
             return self._before.run_streamed(starting_agent, input, **kwargs)
-        with _flying(log, starting_agent, input, kwargs) as flight:
+        with _flying(log, starting_agent, input, kwargs) as agent_run:
             # The task that is started here copies the context.
             result = self._before.run_streamed(starting_agent, input, **kwargs)
-        _follow(log, flight, result)
+        _follow(log, agent_run, result)
         return result
 
 
 @contextmanager
-def _flying(log: FlightLog, agent: Any, said: Any, kwargs: dict[str, Any]) -> Iterator[Flight]:
-    """Makes what is done inside belong to a flight, and lets ``kwargs`` bring our hooks."""
-    flight = log.began(flight_now(), agent, said, kwargs.get("context"))
+def _flying(log: AgentRunLog, agent: Any, said: Any, kwargs: dict[str, Any]) -> Iterator[AgentRun]:
+    """Makes what is done inside belong to a agent_run, and lets ``kwargs`` bring our hooks."""
+    agent_run = log.began(flight_now(), agent, said, kwargs.get("context"))
     _hear_session(kwargs.get("session"))
     hear_filters(kwargs.get("run_config"))
     hooks = kwargs.get("hooks")
     if hooks is None or isinstance(hooks, RunHooksBase):
-        kwargs["hooks"] = FlightHooks(log, flight, hooks)
-    with inside(flight):
+        kwargs["hooks"] = FlightHooks(log, agent_run, hooks)
+    with inside(agent_run):
         try:
-            yield flight
+            yield agent_run
         except BaseException as problem:
-            log.failed(flight, problem)
+            log.failed(agent_run, problem)
             raise
 
 
-def _follow(log: FlightLog, flight: Flight, result: Any) -> None:
+def _follow(log: AgentRunLog, agent_run: AgentRun, result: Any) -> None:
     events = result.stream_events
 
     async def stream_events() -> Any:
@@ -106,12 +106,12 @@ def _follow(log: FlightLog, flight: Flight, result: Any) -> None:
                     yield event
         except GeneratorExit:
             # The SDK has let the run come to its end all the same, unless it was cancelled.
-            log.ended(flight, result)
+            log.ended(agent_run, result)
             raise
         except BaseException as problem:
-            log.failed(flight, problem)
+            log.failed(agent_run, problem)
             raise
-        log.ended(flight, result)
+        log.ended(agent_run, result)
 
     result.stream_events = stream_events
 

@@ -10,11 +10,11 @@ import msgspec
 from agents import FunctionTool
 from agents.tool_context import ToolContext
 
-from simkit.adapters.openai_agents.flights import Flight, FlightLog
+from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.where import current_log, installation
 from simkit.adapters.plain_texts import plain_or_text
-from simkit.models.returned import returned_by
-from simkit.transports.installing import Made, Row
+from simkit.capture.http.installing import Made, Row
+from simkit.runtime.models.returned import returned_by
 
 _FUNCTION: Final = "__agents_function_tool_wrapped_callable__"
 """Where the SDK keeps the function that a tool was made of."""
@@ -49,7 +49,7 @@ def _stood_in_for(returns: Any, before: Made) -> Made:
 
 
 async def _carried_out(
-    log: FlightLog, context: ToolContext[Any], arguments: str, before: Made, returns: Any
+    log: AgentRunLog, context: ToolContext[Any], arguments: str, before: Made, returns: Any
 ) -> Any:
     try:
         args = msgspec.json.decode(arguments) if arguments else {}
@@ -57,21 +57,23 @@ async def _carried_out(
         # The tool itself says what is wrong with them.
         return await before(context, arguments)
     name, call_id = context.tool_name, context.tool_call_id
-    return await log.cockpit.carry_out(
+    return await log.adapter_context.carry_out(
         name, args, call_id, lambda: before(context, arguments), returns
     )
 
 
-def tool_began(log: FlightLog, flight: Flight, tool: Any) -> None:
+def tool_began(log: AgentRunLog, agent_run: AgentRun, tool: Any) -> None:
     """A tool goes to work that is no function: a shell, a computer."""
     with log.writing():
-        flight.open_tools[id(tool)] = asked = log.scribe.called_by_code(tool.name, None, flight.run)
-        log.scribe.tool_called(asked)
+        agent_run.open_tools[id(tool)] = asked = log.recorder.called_by_code(
+            tool.name, None, agent_run.run
+        )
+        log.recorder.tool_called(asked)
 
 
-def tool_ended(log: FlightLog, flight: Flight, tool: Any, result: Any) -> None:
+def tool_ended(log: AgentRunLog, agent_run: AgentRun, tool: Any, result: Any) -> None:
     """It came back."""
-    asked = flight.open_tools.pop(id(tool), None)
+    asked = agent_run.open_tools.pop(id(tool), None)
     if asked is not None:
         with log.writing():
-            log.scribe.tool_answered(asked, plain_or_text(result))
+            log.recorder.tool_answered(asked, plain_or_text(result))

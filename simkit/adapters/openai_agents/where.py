@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from simkit.adapters.ears import Ears
-from simkit.adapters.here import Here
-from simkit.adapters.openai_agents.flights import Flight, FlightLog
-from simkit.transports.installing import Installation
+from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.context_scope import Here
+from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
+from simkit.capture.http.installing import Installation
 
-_here: Final = Here[Flight]("simkit_flight")
+_here: Final = Here[AgentRun]("simkit_agent_run")
 flight_now, inside = _here.now, _here.inside
-_ears: Final = Ears[FlightLog]("simkit_flight_log")
-current_log, told_to = _ears.current, _ears.lent_to
+_ears: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
+current_log, told_to = _ears.current, _ears.activate
 
 installation: Final = Installation()
 """What is replaced in the SDK for as long as a turn of some scenario lasts."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from simkit.adapters.opentelemetry.watch import instrument as instrument
+from simkit.adapters.opentelemetry.watch import instrumentation as instrumentation
 
 
-def pilot(subject: Any, app: Any, cockpit: Any) -> None:
+def driver(subject: Any, app: Any, adapter_context: Any) -> None:
     """Flies nothing: spans say who is at work, not how a pipeline is run."""

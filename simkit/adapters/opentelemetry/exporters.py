@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from opentelemetry import trace
 
-from simkit.transports.installing import Installation, Made, Row
+from simkit.capture.http.installing import Installation, Made, Row
 
 _OTLP: Final = "opentelemetry.exporter.otlp.proto"
 EXPORTERS: Final = (

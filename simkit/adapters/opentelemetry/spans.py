@@ -17,8 +17,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
-from simkit.adapters.ears import Ears
-from simkit.transports.installing import Installation, Made, Row
+from simkit.adapters.context_listeners import ContextListeners
+from simkit.capture.http.installing import Installation, Made, Row
 
 
 class SpanListener(Protocol):
@@ -87,7 +87,7 @@ def has_failed(span: trace.Span) -> bool:
     )
 
 
-_ears: Final = Ears[SpanListener]("simkit_spans")
+_ears: Final = ContextListeners[SpanListener]("simkit_spans")
 
 
 def _tell_end(span: trace.Span) -> None:
@@ -144,5 +144,5 @@ _installation: Final = Installation(_rows)
 @contextmanager
 def told_to(listener: SpanListener) -> Iterator[None]:
     """Tells a listener of the spans that are started and ended in this context."""
-    with _installation, _ears.lent_to(listener):
+    with _installation, _ears.activate(listener):
         yield

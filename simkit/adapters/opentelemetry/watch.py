@@ -14,19 +14,19 @@ from typing import Any, Final
 from opentelemetry import trace
 
 from simkit.adapters.activations import Run
+from simkit.adapters.annotations import current_mark
 from simkit.adapters.endings import STOPS
-from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.framework_driver import AdapterContext
 from simkit.adapters.opentelemetry.exporters import nothing_exported
 from simkit.adapters.opentelemetry.sights import Sight, activation, naming
 from simkit.adapters.opentelemetry.spans import has_failed, told_to
-from simkit.adapters.pilots import Cockpit
-from simkit.errors import PipelineError
-from simkit.marks import current_mark
+from simkit.adapters.serial_executor import keep_in_step
+from simkit.core.errors import PipelineError
 
 
-def instrument(cockpit: Cockpit) -> SpanInstrument:
+def instrumentation(adapter_context: AdapterContext) -> SpanInstrument:
     """Returns what sees agents by their spans."""
-    return SpanInstrument(cockpit)
+    return SpanInstrument(adapter_context)
 
 
 class SpanInstrument:
@@ -35,8 +35,8 @@ class SpanInstrument:
     only_attributes: Final = True
     """Whoever knows one framework knows better, and it carries out no tools."""
 
-    def __init__(self, cockpit: Cockpit) -> None:
-        self._scribe = cockpit.scribe
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._recorder = adapter_context.recorder
         self._sights: dict[trace.Span, Sight] = {}
         self._ids: dict[int, Sight] = {}
         """Recorded spans by id: what carries a span from one task to another may keep no more."""
@@ -52,7 +52,7 @@ class SpanInstrument:
 
     def _forget(self) -> None:
         """Forgets the spans of earlier turns, but for those that are still open."""
-        with self._scribe.lock:
+        with self._recorder.lock:
             self._sights = {span: one for span, one in self._sights.items() if not one.is_over}
             self._ids = {number: one for number, one in self._ids.items() if not one.is_over}
             self._loose.clear()
@@ -63,7 +63,7 @@ class SpanInstrument:
         """A span begins; the event loop that it is in has its threads one by one."""
         with suppress(RuntimeError):  # In synchronous code there is no loop.
             keep_in_step()
-        with self._scribe.lock:
+        with self._recorder.lock:
             sight = self._sights[span] = Sight(span, self._sight_of(outer))
             # The id of a span that nobody records is another one's, or none.
             if span.get_span_context() is not outer.get_span_context():
@@ -78,14 +78,14 @@ class SpanInstrument:
 
     def ended(self, span: trace.Span) -> None:
         """A span is over, and with it the activation that it is."""
-        with self._scribe.lock:
+        with self._recorder.lock:
             sight = self._sights.get(span)
             run = sight.run if sight is not None else None
             if run is None or run.is_over:
                 return
-            passes_control = any(one.run == run.id for one in self._scribe.requested)
+            passes_control = any(one.run == run.id for one in self._recorder.requested)
             if self._loose.get(run.agent) is not run or run.final is not None or passes_control:
-                self._scribe.end_run(run, _status(span, passes_control))
+                self._recorder.end_run(run, _status(span, passes_control))
 
     # Activations
 
@@ -93,7 +93,7 @@ class SpanInstrument:
         """Returns the activation of the agent that the nearest span names."""
         if current_mark() is not None:
             return None  # Code that names an agent says itself when that is done.
-        with self._scribe.lock:
+        with self._recorder.lock:
             named = naming(self._sight_of(trace.get_current_span()))
             if named is None:
                 return None
@@ -103,7 +103,7 @@ class SpanInstrument:
     def _run_of(self, sight: Sight) -> Run:
         """Returns the activation that a span is, begun inside those around it."""
         if sight.run is None or sight.run.is_over:
-            sight.run = self._scribe.begin_run(sight.agent, parent=self._parent(sight))
+            sight.run = self._recorder.begin_run(sight.agent, parent=self._parent(sight))
         return sight.run
 
     def _parent(self, sight: Sight) -> str:
@@ -117,7 +117,7 @@ class SpanInstrument:
         it has said its last word."""
         run = self._loose.get(named.agent)
         if run is None or run.is_over:
-            run = self._scribe.begin_run(named.agent, parent=self._parent(named))
+            run = self._recorder.begin_run(named.agent, parent=self._parent(named))
             self._loose[run.agent] = run
         named.run = run
         return run

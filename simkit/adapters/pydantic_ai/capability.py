@@ -8,14 +8,14 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from simkit.adapters.beside import others_begin
-from simkit.adapters.in_step import keep_in_step
+from simkit.adapters.parallel_groups import others_begin
 from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog, Leaving
 from simkit.adapters.pydantic_ai.filters import rows_for
-from simkit.adapters.pydantic_ai.flights import Flight, FlightLog, Leaving
 from simkit.adapters.pydantic_ai.messages import args_of, sent_by
 from simkit.adapters.pydantic_ai.tools import HeardToolset
 from simkit.adapters.pydantic_ai.where import installation, leaving
+from simkit.adapters.serial_executor import keep_in_step
 
 
 class Seen(AbstractCapability[Any]):
@@ -26,8 +26,8 @@ class Seen(AbstractCapability[Any]):
 
     _safe_at_runtime: ClassVar[bool] = True
 
-    def __init__(self, log: FlightLog, flight: Flight) -> None:
-        self._log, self._flight = log, flight
+    def __init__(self, log: AgentRunLog, agent_run: AgentRun) -> None:
+        self._log, self._agent_run = log, agent_run
 
     def get_ordering(self) -> CapabilityOrdering:
         """Asks for the innermost place."""
@@ -42,14 +42,14 @@ class Seen(AbstractCapability[Any]):
         keep_in_step()
         await others_begin()
         installation.replace(rows_for(ctx.capabilities.values()))
-        self._log.started(self._flight)
+        self._log.started(self._agent_run)
         return await handler()
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Its model is about to be asked, and may be offered tools that give its output."""
         parameters = request_context.model_request_parameters
         tools = tuple(tool.name for tool in parameters.output_tools)
-        self._log.asks(self._flight, request_context.messages, tools)
+        self._log.asks(self._agent_run, request_context.messages, tools)
         return request_context
 
     async def after_model_request(
@@ -60,8 +60,8 @@ class Seen(AbstractCapability[Any]):
             parameters = request_context.model_request_parameters
             tools = [one.name for one in (*parameters.function_tools, *parameters.output_tools)]
             name = request_context.model.model_name
-            self._log.answered(self._flight, sent_by(request_context), tools, name, response)
-        self._log.heard(self._flight, response)
+            self._log.answered(self._agent_run, sent_by(request_context), tools, name, response)
+        self._log.heard(self._agent_run, response)
         return response
 
     async def wrap_output_process(
@@ -73,7 +73,7 @@ class Seen(AbstractCapability[Any]):
         call = output_context.tool_call
         payload = args_of(call.args) if call is not None else plain_or_text(output)
         call_id = call.tool_call_id if call is not None else ""
-        with leaving(Leaving(self._flight, payload, call_id)):
+        with leaving(Leaving(self._agent_run, payload, call_id)):
             return await handler(output)
 
 

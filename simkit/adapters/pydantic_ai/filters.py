@@ -17,8 +17,8 @@ from pydantic_ai.capabilities import (
 from simkit.adapters.pydantic_ai.messages import as_messages
 from simkit.adapters.pydantic_ai.where import current_log, flight_now
 from simkit.adapters.user_functions import name_of
-from simkit.messages import Message
-from simkit.transports.installing import Made, Row
+from simkit.capture.http.installing import Made, Row
+from simkit.core.messages import Message
 
 WAYS: Final = ("before_model_request", "prepare_model_request")
 """Where a capability may change what its model is sent."""
@@ -42,8 +42,8 @@ def _heard(way: str) -> Any:
     def made(before: Made) -> Made:
         @functools.wraps(before)
         async def changed(self: Any, ctx: Any, request_context: Any) -> Any:
-            log, flight = current_log(), flight_now()
-            if log is None or flight is None:
+            log, agent_run = current_log(), flight_now()
+            if log is None or agent_run is None:
                 return await before(self, ctx, request_context)
             kept = list(ctx.messages)
             shown = _sendable(request_context.messages)
@@ -52,7 +52,7 @@ def _heard(way: str) -> Any:
             is_lasting = [*map(id, kept)] != [*map(id, ctx.messages)]
             after = _sendable(found.messages)
             if after != shown:
-                log.filtered(flight, shown, after, _name_of(self, way), is_lasting)
+                log.filtered(agent_run, shown, after, _name_of(self, way), is_lasting)
             return found
 
         return changed

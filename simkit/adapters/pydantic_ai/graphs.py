@@ -7,9 +7,9 @@ import functools
 from typing import Any, Final
 
 from simkit.adapters.plain_texts import plain_or_text
-from simkit.adapters.pydantic_ai.flights import FlightLog
+from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog
 from simkit.adapters.pydantic_ai.where import current_log, flight_now, inside
-from simkit.transports.installing import Made
+from simkit.capture.http.installing import Made
 
 STATE: Final = "state"
 """The channel of a graph's state that has no fields."""
@@ -28,23 +28,23 @@ def heard(before: Any) -> Any:
     return property(call)
 
 
-def _told(log: FlightLog, step: Any, function: Made) -> Made:
+def _told(log: AgentRunLog, step: Any, function: Made) -> Made:
     # A graph that is built meanwhile reads the function's annotations.
     @functools.wraps(function)
     async def run(ctx: Any) -> Any:
         if type(ctx.state).__module__.startswith("pydantic_ai."):
             return await function(ctx)
         held = ((ctx.state, STATE), (ctx.deps, DEPS))
-        flight = log.began(flight_now(), _name_of(step), _input_of(ctx), held)
-        with inside(flight):
+        agent_run = log.began(flight_now(), _name_of(step), _input_of(ctx), held)
+        with inside(agent_run):
             try:
                 await asyncio.sleep(0)
-                log.started(flight)
+                log.started(agent_run)
                 result = await function(ctx)
             except BaseException as problem:
-                log.failed(flight, log.halted(problem))
+                log.failed(agent_run, log.halted(problem))
                 raise
-            log.ended(flight, _output_of(result))
+            log.ended(agent_run, _output_of(result))
             return result
 
     return run

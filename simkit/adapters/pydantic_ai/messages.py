@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic_ai import messages as m
 
-from simkit.messages import Message, ToolCall
-from simkit.wire.attachments import inline, linked, placeholder
-from simkit.wire.openai_parts import arguments_of
+from simkit.core.messages import Message, ToolCall
+from simkit.providers.attachments import inline, linked, placeholder
+from simkit.providers.openai.parts import arguments_of
 
 
 def as_messages(said: Iterable[m.ModelMessage]) -> list[Message]:

@@ -16,8 +16,8 @@ from pydantic_ai import Agent
 from pydantic_graph import Step
 
 from simkit.adapters.pydantic_ai import graphs
+from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.pydantic_ai.capability import Seen
-from simkit.adapters.pydantic_ai.flights import Flight, FlightLog
 from simkit.adapters.pydantic_ai.messages import text_of
 from simkit.adapters.pydantic_ai.where import (
     current_log,
@@ -27,11 +27,11 @@ from simkit.adapters.pydantic_ai.where import (
     leaving_now,
     told_to,
 )
-from simkit.transports.installing import Made, Row
+from simkit.capture.http.installing import Made, Row
 
 
 @contextmanager
-def heard(log: FlightLog) -> Iterator[None]:
+def heard(log: AgentRunLog) -> Iterator[None]:
     """Tells a log what agents and graphs do in this context, and in what that starts."""
     with installation, told_to(log), Agent.using_thread_executor(log.threads):
         installation.replace(_rows())
@@ -49,19 +49,19 @@ def _seen(before: Made) -> Made:
             async with before(self, user_prompt, **kwargs) as run:
                 yield run
             return
-        flight = _begun(log, self, user_prompt, kwargs)
-        kwargs["capabilities"] = [*(kwargs.get("capabilities") or ()), Seen(log, flight)]
-        with inside(flight):
+        agent_run = _begun(log, self, user_prompt, kwargs)
+        kwargs["capabilities"] = [*(kwargs.get("capabilities") or ()), Seen(log, agent_run)]
+        with inside(agent_run):
             try:
                 async with before(self, user_prompt, **kwargs) as run:
                     yield run
             except BaseException as problem:
                 cause = log.halted(problem)
-                log.failed(flight, cause)
+                log.failed(agent_run, cause)
                 if cause is not problem:
                     raise cause from None
                 raise
-            _end(log, flight, run)
+            _end(log, agent_run, run)
 
     return iter
 
@@ -79,7 +79,7 @@ def _named(before: Made) -> Made:
     return run
 
 
-def _begun(log: FlightLog, agent: Any, prompt: Any, kwargs: dict[str, Any]) -> Flight:
+def _begun(log: AgentRunLog, agent: Any, prompt: Any, kwargs: dict[str, Any]) -> AgentRun:
     held = ((kwargs.get("deps"), graphs.DEPS),)
     said = _words_of(prompt)
     return log.began(flight_now(), log.names.of(agent), said, held, leaving_now())
@@ -89,13 +89,13 @@ def _words_of(prompt: str | Sequence[Any] | None) -> str | None:
     return None if prompt is None else text_of(prompt)
 
 
-def _end(log: FlightLog, flight: Flight, run: Any) -> None:
+def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
     result = run.result
     if result is None:  # Whoever iterated, or read the stream, has left.
-        log.failed(flight, GeneratorExit())
+        log.failed(agent_run, GeneratorExit())
         return
-    log.settled(flight, result.all_messages())
-    log.ended(flight, result.output)
+    log.settled(agent_run, result.all_messages())
+    log.ended(agent_run, result.output)
 
 
 def _lent(before: Made) -> Made:

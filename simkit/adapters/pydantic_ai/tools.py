@@ -12,7 +12,7 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, T
 from pydantic_ai.toolsets import WrapperToolset
 
 from simkit.adapters.plain_texts import plain_or_text
-from simkit.adapters.pydantic_ai.flights import FlightLog
+from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog
 from simkit.adapters.pydantic_ai.where import current_log, flight_now
 from simkit.adapters.tool_use import ToolFailure
 
@@ -31,26 +31,26 @@ class HeardToolset(WrapperToolset[Any]):
         """Returns the tools by their names."""
         tools, log = await super().get_tools(ctx), current_log()
         if log is not None:
-            log.scribe.handoff_tools.see(tools)
+            log.recorder.handoff_tools.see(tools)
         return tools
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
     ) -> Any:  # fmt: skip
         """Carries out a call, by the scenario or for real."""
-        log, flight = current_log(), flight_now()
+        log, agent_run = current_log(), flight_now()
         real = super().call_tool
-        if log is None or flight is None:
+        if log is None or agent_run is None:
             return await real(name, tool_args, ctx, tool)
         try:
-            if log.scribe.handoff_tools.target_of(name) is not None:
+            if log.recorder.handoff_tools.target_of(name) is not None:
                 return await real(name, tool_args, ctx, tool)
             return await _carried_out(
                 log, tool.tool_def, tool_args, ctx, lambda: real(name, tool_args, ctx, tool)
             )
         finally:
             with log.writing():
-                log.look(flight)
+                log.look(agent_run)
 
 
 class _Put(BaseException):
@@ -61,7 +61,7 @@ class _Put(BaseException):
 
 
 async def _carried_out(
-    log: FlightLog, tool: ToolDefinition, args: dict[str, Any], ctx: Any, real: Callable[[], Any]
+    log: AgentRunLog, tool: ToolDefinition, args: dict[str, Any], ctx: Any, real: Callable[[], Any]
 ) -> Any:
     returned: list[Any] = []
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from simkit.adapters.ears import Ears
-from simkit.adapters.here import Here
-from simkit.adapters.pydantic_ai.flights import Flight, FlightLog, Leaving
-from simkit.transports.installing import Installation
+from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.context_scope import Here
+from simkit.adapters.pydantic_ai.agent_runs import AgentRun, AgentRunLog, Leaving
+from simkit.capture.http.installing import Installation
 
-_flight: Final = Here[Flight]("simkit_pydantic_ai_flight")
-inside = _flight.inside
+_agent_run: Final = Here[AgentRun]("simkit_pydantic_ai_agent_run")
+inside = _agent_run.inside
 _output: Final = Here[Leaving]("simkit_pydantic_ai_output")
 leaving_now, leaving = _output.now, _output.inside
 """What is handed to an output function: the first agent that is run inside takes over from it."""
-_ears: Final = Ears[FlightLog]("simkit_pydantic_ai_log")
-current_log, told_to = _ears.current, _ears.lent_to
+_ears: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
+current_log, told_to = _ears.current, _ears.activate
 
 installation: Final = Installation()
 """What is replaced in the framework for as long as a turn of some scenario lasts."""
 
 
-def flight_now() -> Flight | None:
-    """Returns the flight inside which this code runs.
+def flight_now() -> AgentRun | None:
+    """Returns the agent_run inside which this code runs.
 
     One that was left open, by a stream that nobody closed, may be over by then.
     """
-    found = _flight.now()
+    found = _agent_run.now()
     while found is not None and found.is_over:
         found = found.parent
     return found

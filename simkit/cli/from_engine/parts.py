@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simkit.errors import SourceError
-from simkit.shape import shown_value
-from simkit.source import Document, SourcePath, text_of
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document, SourcePath, text_of
+from simkit.spec.fields import shown_value
 
 _FLAGS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("true", "yes", "on"), True),

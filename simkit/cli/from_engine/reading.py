@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from simkit.cli.from_engine.parts import Part, entries
-from simkit.errors import SimkitError, SourceError
-from simkit.source import Document, load
+from simkit.core.errors import SimkitError, SourceError
+from simkit.language.yaml import Document, load
 
 KINDS: Final = ("agent", "deterministic")
 ROLES: Final = ("start", "linear", "decision", "split", "merge", "exit")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints.clients import (
+from simkit.checks.findings import Hit
+from simkit.checks.lints.clients import (
     CutReplyTaken,
     RetriedInVain,
     RetriedTooEarly,
     RetryStorm,
 )
+from simkit.trace import events as e
 from tests.expect.traces import Story, history, hits_of, made
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints.context import CurrentMessageTwice, OverBudget, WrongInstructions
+from simkit.checks.findings import Hit
+from simkit.checks.lints.context import CurrentMessageTwice, OverBudget, WrongInstructions
+from simkit.trace import events as e
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 
 AGENTS = {

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints import delivery, run_lints
-from simkit.expect.lints.delivery import ContextIgnored, DataInQuery, RequestLost
-from simkit.messages import Message
-from simkit.trace import Trace
+from simkit.checks.findings import Hit
+from simkit.checks.lints import delivery, run_lints
+from simkit.checks.lints.delivery import ContextIgnored, DataInQuery, RequestLost
+from simkit.core.messages import Message
+from simkit.trace import events as e
+from simkit.trace.store import Trace
 from tests.adapters.scribes import Desk, user
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 

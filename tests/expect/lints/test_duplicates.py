@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints import duplicates, run_lints
-from simkit.expect.lints.duplicates import DuplicateMessage
-from simkit.messages import ToolCall
+from simkit.checks.findings import Hit
+from simkit.checks.lints import duplicates, run_lints
+from simkit.checks.lints.duplicates import DuplicateMessage
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 
 STREAM = "s1/a/history"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints import run_lints
-from simkit.expect.lints.facts import PrivateFactLeaked, RequiredFactMissing
-from simkit.messages import ToolCall
+from simkit.checks.findings import Hit
+from simkit.checks.lints import run_lints
+from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
 from tests.expect.traces import Story, history, hits_of, made, ran
 
 STREAM = "s1/b/history"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simkit.expect.findings import Hit
-from simkit.expect.lints.filters import FilteredComesBack
-from simkit.messages import Message
+from simkit.checks.findings import Hit
+from simkit.checks.lints.filters import FilteredComesBack
+from simkit.core.messages import Message
 from tests.adapters.scribes import Desk, assistant, user
 from tests.expect.traces import hits_of
 

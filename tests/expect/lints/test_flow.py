@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints import run_lints
-from simkit.expect.lints.flow import (
+from simkit.checks.findings import Hit
+from simkit.checks.lints import run_lints
+from simkit.checks.lints.flow import (
     AmbiguousRoute,
     CallAfterEnd,
     LimitPassed,
     PingPong,
     UndeclaredEdge,
 )
-from simkit.expect.runs import groups_of
-from simkit.messages import ToolCall
+from simkit.checks.runs import groups_of
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
 from tests.expect.traces import Story, hits_of, made, ran, texts_of
 
 PAIR = """\

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints.handoffs import (
+from simkit.checks.findings import Hit
+from simkit.checks.lints.handoffs import (
     DanglingHandoff,
     PayloadInvalid,
     SeveralHandoffs,
     Unregistered,
     WrongTarget,
 )
-from simkit.messages import HANDOFF_PREFIX, ToolCall
+from simkit.core.messages import HANDOFF_PREFIX, ToolCall
+from simkit.trace import events as e
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 SCHEMA = {"type": "object", "required": ["km"], "properties": {"km": {"type": "number"}}}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints.interrupts import AskedAgain
+from simkit.checks.findings import Hit
+from simkit.checks.lints.interrupts import AskedAgain
+from simkit.trace import events as e
 from tests.expect.traces import Story, hits_of, texts_of
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simkit.expect.lints import all_lints, run_lints
-from simkit.lint_catalogue import LINTS
+from simkit.checks.lints import all_lints, run_lints
+from simkit.spec.lint_catalogue import LINTS
 from tests.expect.traces import Story, history, made
 
 AFTER_THE_RUN = {"RUN-03", "STA-06", "STA-08"}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit import views
-from simkit.expect.findings import Hit
-from simkit.expect.lints import run_lints
-from simkit.expect.lints.relevance import IrrelevantShare
-from simkit.messages import Message
+from simkit.checks.findings import Hit
+from simkit.checks.lints import run_lints
+from simkit.checks.lints.relevance import IrrelevantShare
+from simkit.core.messages import Message
+from simkit.trace import events as e
+from simkit.trace import views
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 
 AGENTS = {

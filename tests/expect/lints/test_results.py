@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from simkit.expect.lints.results import ResultsSwapped
+from simkit.checks.lints.results import ResultsSwapped
 from tests.adapters.running import run_app
 from tests.building import Ran
 from tests.expect.traces import hits_of

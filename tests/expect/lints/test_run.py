@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed
+from simkit.checks.findings import Hit
+from simkit.checks.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed
+from simkit.trace import events as e
 from tests.expect.traces import Story, hits_of, ran
 
 PATH = ("turns", 0, "replies", "b")

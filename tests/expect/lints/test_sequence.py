@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints import Lint, run_lints
-from simkit.expect.lints.sequence import (
+from simkit.checks.findings import Hit
+from simkit.checks.lints import Lint, run_lints
+from simkit.checks.lints.sequence import (
     IllegalSequence,
     OrphanCall,
     OrphanResult,
     SystemNotFirst,
 )
-from simkit.messages import Message, ToolCall
+from simkit.core.messages import Message, ToolCall
+from simkit.trace import events as e
 from tests.adapters.scribes import Desk, assistant, tool, user
 from tests.expect.traces import Story, history, hits_of, made, ran, texts_of
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints.state import (
+from simkit.checks.findings import Hit
+from simkit.checks.lints.state import (
     DoubleCount,
     ImpureReducer,
     InPlaceChange,
@@ -17,8 +16,9 @@ from simkit.expect.lints.state import (
     Shrinking,
     TwiceAnswered,
 )
-from simkit.messages import ToolCall
-from simkit.words import counted
+from simkit.core.messages import ToolCall
+from simkit.core.text import counted
+from simkit.trace import events as e
 from tests.expect.traces import Story, hits_of, ran, texts_of
 
 CHANNELS = {

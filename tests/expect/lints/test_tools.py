@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from simkit import events as e
-from simkit.expect.findings import Hit
-from simkit.expect.lints import run_lints
-from simkit.expect.lints.tools import OpenWork, RepeatedCall
-from simkit.messages import HANDOFF_PREFIX, ToolCall
+from simkit.checks.findings import Hit
+from simkit.checks.lints import run_lints
+from simkit.checks.lints.tools import OpenWork, RepeatedCall
+from simkit.core.messages import HANDOFF_PREFIX, ToolCall
+from simkit.trace import events as e
 from tests.expect.traces import Story, history, hits_of, ran, texts_of
 
 

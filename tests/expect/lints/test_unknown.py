@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from simkit import events as e
-from simkit.events import AnyEvent
-from simkit.expect.findings import Hit
-from simkit.expect.lint_claims import severity_of
-from simkit.expect.lints import all_lints, run_lints
-from simkit.messages import ToolCall
+from simkit.checks.findings import Hit
+from simkit.checks.lint_claims import severity_of
+from simkit.checks.lints import all_lints, run_lints
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
+from simkit.trace.events import AnyEvent
 from tests.adapters.running import APPS, run_app
 from tests.adapters.test_healthy import SCENARIOS
 from tests.expect.traces import Story, made

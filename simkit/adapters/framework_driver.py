@@ -1,0 +1,212 @@
+"""How a pipeline is flown: what an adapter knows of its framework, and everything else is shared.
+
+An adapter is a module with a function ``driver(subject, app, adapter_context)`` that returns a FrameworkDriver for a
+subject of its framework and None for any other; it is found under the entry point group
+``simkit.adapters``, by the name of a module that shows that its framework is imported: simkit asks
+it only then. (`agents` alone would be anybody's own package.)
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from threading import RLock
+from types import ModuleType
+from typing import Any, Final, Protocol, runtime_checkable
+
+from simkit.adapters.activations import Asked, Run
+from simkit.adapters.entry import Caller
+from simkit.adapters.libraries import unfit
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import RunHalted, ScriptMisfit, SimkitError, Unsupported
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace.events import PipelineFacts
+
+GROUP: Final = "simkit.adapters"
+MADE: Final = "${instructions}"
+"""Stands for an agent's instructions where a function makes them."""
+
+
+class UseTool(Protocol):
+    """Carries out a call of one of the pipeline's tools."""
+
+    def __call__(
+        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
+        asked: Asked | None = None, returns: Any = None,
+    ) -> Any:  # fmt: skip
+        """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known.
+
+        ``returns`` is what the tool says that it returns, if it does: an annotation
+        (``returned_by(function)``), or a JSON Schema.
+        """
+
+
+class _Writing:
+    """Holds a recorder's lock; entered many times a turn, from any thread, and also when inside."""
+
+    __slots__ = ("_halt", "_lock")
+
+    def __init__(self, lock: RLock, halt: Callable[[SimkitError], RunHalted]) -> None:
+        self._lock, self._halt = lock, halt
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
+    ) -> None:
+        try:
+            if isinstance(problem, SimkitError):
+                raise self._halt(problem) from problem
+        finally:
+            self._lock.release()
+
+
+class AdapterContext:
+    """What a driver works with: who writes down what it sees, and who runs coroutines."""
+
+    __slots__ = ("_writing", "caller", "halt", "recorder", "use_tool")
+
+    def __init__(
+        self, recorder: TraceRecorder, caller: Caller, use_tool: UseTool,
+        halt: Callable[[SimkitError], RunHalted],
+    ) -> None:  # fmt: skip
+        """``use_tool`` carries out a tool's call by the scenario or for real, and writes it down.
+
+        ``halt`` remembers why the run cannot go on, and returns what to raise.
+        """
+        self.recorder, self.caller, self.use_tool, self.halt = recorder, caller, use_tool, halt
+        self._writing = _Writing(recorder.lock, halt)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Lets one thread write; where the run cannot go on, the pipeline's code must not."""
+        return self._writing
+
+    async def carry_out(
+        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any],
+        returns: Any = None,
+    ) -> Any:  # fmt: skip
+        """Carries out the call that a model has made under an id; returns the result."""
+        with self.recorder.lock:
+            asked = self.recorder.asked(call_id)
+        result = self.use_tool(tool, args, real, asked, returns)
+        return await result if inspect.isawaitable(result) else result
+
+    def asks_nothing(self, because: str) -> ScriptMisfit:
+        """Returns what to raise where a turn answers an interrupt that there is not."""
+        turn = self.recorder.turn
+        return ScriptMisfit(
+            f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
+        )
+
+
+class FrameworkDriver(Protocol):
+    """Runs the turns of a pipeline of one framework, and sees what a wire cannot show.
+
+    Who inherits from it has to write ``run_turn`` alone.
+    """
+
+    name: str
+    """The driver's name in traces and findings."""
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Returns what judges need to know of the pipeline, put into what is known without it."""
+        return facts
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Runs one turn to its end; returns the reply. What it raises is the pipeline's error."""
+
+    def run_now(self) -> Run | None:
+        """Returns the activation to which a model call made by this code belongs; None where the
+        framework does not know."""
+        return None
+
+    def ends_runs(self) -> bool:
+        """Whether it says itself when an activation is over."""
+        return False
+
+    def close(self) -> None:
+        """Takes away what it put into the framework."""
+        return None
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A driver whose pipeline keeps something that outlives its process."""
+
+    def restart(self) -> None:
+        """Builds the pipeline anew, as a new process would; raises ScriptMisfit where nothing of
+        it would be left."""
+
+
+Make = Callable[[Any, App, AdapterContext], FrameworkDriver | None]
+
+
+@lru_cache(maxsize=1)
+def _adapters() -> tuple[EntryPoint, ...]:
+    """Every adapter that is installed."""
+    return tuple(entry_points(group=GROUP))
+
+
+def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> FrameworkDriver | None:
+    """Returns the driver for a pipeline's object; None where no adapter knows its type.
+
+    Raises Unsupported for an adapter that cannot be imported.
+    """
+    for name, module in loaded_adapters():
+        try:
+            make: Make = module.driver
+        except AttributeError as problem:
+            raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
+        found = make(subject, app, adapter_context)
+        if found is not None:
+            return found
+    return None
+
+
+def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
+    """Yields name and module of every adapter whose framework is imported; raises Unsupported."""
+    for entry in _adapters():
+        if entry.name not in sys.modules:
+            continue
+        if entry.name in _stand_ins:
+            yield entry.name, _stand_ins[entry.name]
+            continue
+        problem = unfit(entry)
+        if problem:
+            raise Unsupported(f"the adapter for {entry.name!r} cannot be used: {problem}.")
+        yield entry.name, _imported(entry)
+
+
+_stand_ins: Final[dict[str, Any]] = {}
+"""What is asked in the place of installed adapters, by their names."""
+
+
+@contextmanager
+def standing_in(name: str, adapter: Any) -> Iterator[None]:
+    """Lets another adapter be asked in the place of the one that is installed under a name."""
+    _stand_ins[name] = adapter
+    try:
+        yield
+    finally:
+        del _stand_ins[name]
+
+
+def _imported(entry: EntryPoint) -> ModuleType:
+    try:
+        return import_module(entry.value)
+    except Exception as problem:  # Of another version of the framework anything may be missing.
+        raise Unsupported(
+            f"the adapter for {entry.name!r} cannot be used: {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def known() -> Iterator[str]:
+    """Yields the names of the adapters that are installed."""
+    yield from (entry.name for entry in _adapters())

@@ -1,0 +1,256 @@
+"""Google's Agent Development Kit: agents that answer themselves, and code that runs agents.
+
+Calls of ``Runner.run_async`` (so ``run`` and ``run_debug`` too) are seen wherever a pipeline makes
+them. A pipeline that is an agent, an ``App`` or a workflow is run with services in memory, each
+session of a scenario being one of the ADK's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+from google.adk.apps import App as AdkApp
+from google.adk.events import Event
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.workflow import BaseNode
+from google.genai import types
+from google.genai.errors import APIError
+
+from simkit.adapters.activations import Run
+from simkit.adapters.entry import found_as, home_of
+from simkit.adapters.environment import forget_modules
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
+from simkit.adapters.google_adk.asking import answer_to
+from simkit.adapters.google_adk.event_parsing import heard, here_now
+from simkit.adapters.google_adk.facts import agents_of, channels_of, is_structured
+from simkit.adapters.google_adk.log import AdkLog, text_of
+from simkit.adapters.google_adk.quiet import quiet
+from simkit.adapters.google_adk.running import WAYS, Running
+from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.plain import PlainPilot
+from simkit.adapters.run_options import options_of, way_of
+from simkit.core.errors import FrameworkFailed, PipelineError, ScriptMisfit
+from simkit.core.messages import JsonValue
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
+
+_ROOTS: Final = ("app", "root_agent")
+"""What the ADK's own tools look for in an application's module, the first first."""
+
+
+def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot | CodePilot | None:
+    """Returns the driver for an agent, an App, a workflow, or a module that holds one.
+
+    Code that runs agents itself is flown as plain code, of which the agents are known.
+    """
+    root = root_of(subject)
+    if root is not None:
+        return AdkPilot(root, app, adapter_context)
+    if inspect.isfunction(subject) or inspect.isclass(subject):
+        held = _held_by(sys.modules.get(subject.__module__))
+        return CodePilot(subject, app, adapter_context, held) if held else None
+    return None
+
+
+def root_of(subject: Any) -> Any:
+    """Returns what a runner can run: the object itself, or what a module holds; else None."""
+    if isinstance(subject, (AdkApp, BaseNode)):
+        return subject
+    if isinstance(subject, ModuleType):
+        for module in (subject, getattr(subject, "agent", None)):
+            for name in _ROOTS:
+                found = getattr(module, name, None)
+                if isinstance(found, (AdkApp, BaseNode)):
+                    return found
+    return None
+
+
+def _held_by(module: ModuleType | None) -> list[Any]:
+    """Returns the agents of a module; those below others are not among them."""
+    roots = []
+    for one in vars(module).values() if module is not None else ():
+        root = one.app if isinstance(one, Runner) else one
+        root = root.root_agent if isinstance(root, AdkApp) else root
+        if isinstance(root, BaseNode) and getattr(root, "parent_agent", None) is None:
+            roots.append(root)
+    return roots
+
+
+def instrumentation(adapter_context: AdapterContext) -> AdkInstrument:
+    """Returns what sees agents at work."""
+    return AdkInstrument(adapter_context)
+
+
+class AdkInstrument(Instrumentation):
+    """Sees every call of a runner, and what comes of it."""
+
+    observes = ("filters",)
+
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._log, self._stack = AdkLog(adapter_context), ExitStack()
+        self._stack.enter_context(quiet())
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Listens to the ADK."""
+        self._log.clear()
+        return heard(self._log)
+
+    def run_now(self) -> Run | None:
+        """Returns the activation of the agent that is at work here."""
+        here = here_now()
+        return here.working if here is not None else None
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Tells the ADK's exceptions by their own names; a provider's failure is the model's."""
+        is_own = type(problem).__module__.startswith("google.adk")
+        if is_own and not isinstance(problem, APIError):
+            return FrameworkFailed(str(problem), type(problem).__name__)
+        return None
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what is said by events that the pipeline returns as they are."""
+        if isinstance(returned, types.Content):
+            return text_of(returned)
+        many = returned if isinstance(returned, list) else [returned]
+        if many and all(isinstance(one, Event) for one in many):
+            return said_by(many)
+        return returned
+
+    def close(self) -> None:
+        """Lets the ADK log as ever."""
+        self._stack.close()
+
+
+class AdkPilot(FrameworkDriver):
+    """Flies an agent: each session is one of the ADK's, of the user that is the project's."""
+
+    name = "google-adk"
+
+    def __init__(self, root: Any, app: App, adapter_context: AdapterContext) -> None:
+        """Raises FunctionMissing for a way to run agents that there is not."""
+        self._app, self._adapter_context = app, adapter_context
+        self._way = way_of(app, WAYS)
+        self._running = self._made(root)
+        self._waiting: dict[str, dict[str, Any]] = {}
+        """By session, the calls that take long, by their ids: those of the last turn with some."""
+        self._is_back = False
+
+    def _made(self, root: Any) -> Running:
+        options = partial(options_of, self._app)
+        return Running(root, home_of(self._app.entry), self._way, options)
+
+    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+        """Adds the agents, the keys that their answers are written to, and that state is seen."""
+        return _known(facts, [_agent_in(self._running.root)])
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Runs the session's agent with the user's message, or the answer to what it asked."""
+        message = self._message(turn)
+        if self._is_back:
+            self._adapter_context.recorder.restored()
+            self._is_back = False
+        running = self._running
+        made = self._adapter_context.caller.call(running.turn, turn.session, turn.project, message)
+        self._waiting[turn.session] = _waiting_in(made) or self._waiting.get(turn.session, {})
+        if any(map(_is_kept, running.keepers())):
+            self._adapter_context.recorder.saved()
+        return None if self._adapter_context.recorder.waits_for else said_by(made, running.root)
+
+    def _message(self, turn: UserTurn) -> types.Content:
+        if not turn.resumes:
+            return types.Content(role="user", parts=[types.Part(text=turn.text)])
+        waiting = self._waiting.pop(turn.session, {})
+        if not waiting:
+            raise self._adapter_context.asks_nothing("and no tool call waits for an answer.")
+        return answer_to(waiting, turn.value)
+
+    def restart(self) -> None:
+        """Imports and builds the agents anew; raises ScriptMisfit where their sessions are gone."""
+        before = self._running
+        forget_modules(home_of(self._app.entry))
+        root = root_of(found_as(self._app.entry))
+        if root is None:
+            root = root_of(self._adapter_context.caller.call(found_as(self._app.entry)))
+        if root is None or not all(map(_is_kept, before.keepers())):
+            lost = "it is no agent now" if root is None else "its sessions are kept in memory"
+            raise ScriptMisfit(
+                f"`{self._app.pipeline}` cannot be restarted: {lost}.\n"
+                "Let `app: {run_options: …}` name a function that returns a `session_service` "
+                "that keeps them in a file, such as DatabaseSessionService.",
+                ("turns", self._adapter_context.recorder.turn, "restart"),
+            )
+        self._running = self._made(root)
+        self._is_back = True
+
+
+class CodePilot(PlainPilot):
+    """Flies code that runs agents itself, and knows those of its module."""
+
+    name = "google-adk"
+
+    def __init__(
+        self, subject: Any, app: App, adapter_context: AdapterContext, held: Sequence[Any]
+    ) -> None:
+        super().__init__(subject, app, adapter_context)
+        self._held = held
+
+    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+        """Adds the module's agents, and that their state is seen."""
+        return _known(facts, self._held)
+
+
+def _agent_in(root: Any) -> Any:
+    return root.root_agent if isinstance(root, AdkApp) else root
+
+
+def _known(facts: e.PipelineFacts, roots: Sequence[Any]) -> e.PipelineFacts:
+    agents = {name: one for root in roots for name, one in agents_of(root).items()}
+    channels = {name: one for root in roots for name, one in channels_of(root).items()}
+    return msgspec.structs.replace(
+        facts, agents={**agents, **facts.agents}, channels=channels,
+        observes=(*facts.observes, "state"),
+    )  # fmt: skip
+
+
+def _is_kept(service: Any) -> bool:
+    return not isinstance(service, InMemorySessionService)
+
+
+def _waiting_in(made: Sequence[Any]) -> dict[str, Any]:
+    """Returns the calls in a turn's events that nobody has answered, by their ids.
+
+    Where all have an answer, it is those that take long: their answer was that they do.
+    """
+    long: dict[str, Any] = {}
+    answered: set[str] = set()
+    for event in made:
+        for call in event.get_function_calls():
+            if not event.partial and call.id in (event.long_running_tool_ids or ()):
+                long[call.id] = call
+        answered.update(answer.id for answer in event.get_function_responses())
+    return {key: call for key, call in long.items() if key not in answered} or long
+
+
+def said_by(made: Sequence[Any], root: Any = None) -> JsonValue:
+    """Returns what the last of the events that are answers says; by a schema, a value."""
+    for event in reversed(made):
+        words = text_of(event.content)
+        if not words or event.partial or not event.is_final_response():
+            continue
+        if root is not None and is_structured(_agent_in(root), event.author):
+            try:
+                found: JsonValue = msgspec.json.decode(words)
+            except msgspec.DecodeError:
+                return words
+            return found
+        return words
+    return None

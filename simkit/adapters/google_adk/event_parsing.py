@@ -1,0 +1,223 @@
+"""Where the ADK is listened to while scenarios run: runners, agents, models' requests, sessions.
+
+What is replaced is the whole process's; which scenario hears of it, its context says. Runners that
+were made before are heard as well, so no plugin is added to them: the application's own plugins
+stay as they are, in their order.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any, Final
+
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.platform import uuid as adk_uuid
+from google.adk.plugins.plugin_manager import PluginManager
+from google.adk.runners import Runner
+
+from simkit.adapters.activations import Run
+from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.google_adk.credentials import nobodys
+from simkit.adapters.google_adk.filters import (
+    heard_callbacks,
+    heard_plugins,
+    is_geminis,
+    shortened,
+)
+from simkit.adapters.google_adk.log import OUTPUT_TOOLS, ROUTERS, AdkLog
+from simkit.adapters.google_adk.places import Place, inside, place_now, steps
+from simkit.adapters.google_adk.tools import answered
+from simkit.adapters.parallel_groups import others_begin
+from simkit.adapters.serial_executor import keep_in_step
+from simkit.capture.http.installing import Installation, Made, Row
+
+_ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
+current_log, told_to = _ears.current, _ears.activate
+
+installation: Final = Installation()
+"""What is replaced in the ADK for as long as a turn of some scenario lasts."""
+
+
+@contextmanager
+def heard(log: AdkLog) -> Iterator[None]:
+    """Tells a log what the ADK does in this context, and in what that starts."""
+    with installation, told_to(log):
+        installation.replace(_rows())
+        yield
+
+
+def _rows() -> Iterator[Row]:
+    yield Runner, "run_async", _flown
+    yield BaseAgent, "run_async", _worked
+    yield PluginManager, "run_before_model_callback", _asked
+    yield PluginManager, "run_before_tool_callback", _carried_out
+    yield LlmAgent, "canonical_before_model_callbacks", _listed
+    yield LlmEventSummarizer, "maybe_summarize_events", _summarised
+    yield adk_uuid, "new_uuid", _counted
+    yield from nobodys(lambda: current_log() is not None)
+
+
+def _counted(before: Made) -> Made:
+    """What the ADK draws at random: ids of events, calls, sessions, turns."""
+
+    def new_uuid() -> str:
+        log = current_log()
+        return str(before() if log is None else uuid.UUID(int=log.next_number()))
+
+    return new_uuid
+
+
+def _flown(before: Made) -> Made:
+    """A call of a runner: a agent_run."""
+
+    @functools.wraps(before)
+    async def run_async(self: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        log = current_log()
+        if log is None:
+            async with aclosing(before(self, **kwargs)) as events:
+                async for event in events:
+                    yield event
+            return
+        keep_in_step()
+        hear_sessions(self.session_service)
+        place = log.began(place_now(), kwargs.get("new_message"))
+        try:
+            await others_begin()
+            async with aclosing(steps(place, before(self, **kwargs))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            log.ended(place.agent_run)
+
+    return run_async
+
+
+def _worked(before: Made) -> Made:
+    """An agent's work, from its first event to its end, whatever ends it."""
+
+    @functools.wraps(before)
+    async def run_async(self: Any, parent_context: Any) -> AsyncGenerator[Any, None]:
+        log = current_log()
+        if log is None:
+            async with aclosing(before(self, parent_context)) as events:
+                async for event in events:
+                    yield event
+            return
+        place = log.agent_began(place_now() or log.began(None, parent_context.user_content), self)
+        last: Any = None
+        try:
+            if place.opens_branch:
+                await others_begin()
+            async with aclosing(steps(place, before(self, parent_context))) as events:
+                async for last in events:
+                    log.made(place, last)
+                    yield last
+        except BaseException as problem:
+            log.agent_ended(place, problem, last)
+            raise
+        log.agent_ended(place, None, last)
+
+    return run_async
+
+
+def _asked(before: Made) -> Made:
+    """A model is about to be asked: plugins, then the agent's own callbacks look at the request."""
+
+    @functools.wraps(before)
+    async def run_before_model_callback(
+        self: Any, *, callback_context: Any, llm_request: Any
+    ) -> Any:
+        heard = _hears()
+        if heard is not None:
+            log, run = heard
+            keep_in_step()
+            log.recorder.handoff_tools.learn({}, ROUTERS)
+            log.recorder.handoff_tools.see(llm_request.tools_dict)
+            run.output_tools = OUTPUT_TOOLS
+            await shortened(log, run, callback_context.get_invocation_context())
+            installation.replace(heard_plugins(self.plugins, _compares))
+        return await before(self, callback_context=callback_context, llm_request=llm_request)
+
+    return run_before_model_callback
+
+
+def _hears() -> tuple[AdkLog, Run] | None:
+    """Returns the log, and the activation whose request is being made."""
+    log, here = current_log(), place_now()
+    run = here.working if here is not None else None
+    return None if log is None or run is None else (log, run)
+
+
+def _compares() -> tuple[AdkLog, Run] | None:
+    """Returns the same where what a filter makes of the request can be told."""
+    here = place_now()
+    return _hears() if here is not None and is_geminis(here.agent) else None
+
+
+def _listed(before: Any) -> Any:
+    """An agent's own callbacks, each of which may be a filter."""
+
+    def canonical_before_model_callbacks(self: Any) -> list[Any]:
+        found: list[Any] = before.fget(self)
+        return found if current_log() is None else heard_callbacks(found, _compares)
+
+    return property(canonical_before_model_callbacks)
+
+
+def _carried_out(before: Made) -> Made:
+    """A tool is about to be carried out."""
+
+    @functools.wraps(before)
+    async def run_before_tool_callback(self: Any, *, tool: Any, **kwargs: Any) -> Any:
+        if current_log() is not None:
+            installation.replace(answered(type(tool), current_log))
+        return await before(self, tool=tool, **kwargs)
+
+    return run_before_tool_callback
+
+
+def _summarised(before: Made) -> Made:
+    """Old events are about to be summarised: by a model, but by no agent."""
+
+    @functools.wraps(before)
+    async def maybe_summarize_events(self: Any, **kwargs: Any) -> Any:
+        log, here = current_log(), place_now()
+        if log is None or here is None:
+            return await before(self, **kwargs)
+        place = log.summarizer_began(here)
+        try:
+            with inside(place):
+                found = await before(self, **kwargs)
+        except BaseException as problem:
+            log.summarizer_ended(place, problem)
+            raise
+        log.summarizer_ended(place, None)
+        return found
+
+    return maybe_summarize_events
+
+
+def hear_sessions(service: Any) -> None:
+    """Listens to what is appended to a service's sessions."""
+    owner = next(cls for cls in type(service).__mro__ if "append_event" in vars(cls))
+    installation.replace([(owner, "append_event", _appended)])
+
+
+def _appended(before: Made) -> Made:
+    @functools.wraps(before)
+    async def append_event(self: Any, session: Any, event: Any) -> Any:
+        log = current_log()
+        if log is not None and not event.partial:
+            log.appended(place_now(), session.state, event)
+        return await before(self, session=session, event=event)
+
+    return append_event
+
+
+def here_now() -> Place | None:
+    """Returns where this code runs, if anybody hears it."""
+    return place_now() if current_log() is not None else None

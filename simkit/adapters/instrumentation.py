@@ -1,0 +1,273 @@
+"""What sees a framework at work wherever a pipeline's code uses it, whoever flies the pipeline.
+
+An adapter's module may have a function ``instrumentation(adapter_context)``. What it returns is switched on for
+every turn once the framework is imported; where the framework is not used, it shows nothing, so it
+makes no difference to a trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from simkit.adapters.activations import Run
+from simkit.adapters.context_listeners import turn_of_its_own
+from simkit.adapters.framework_driver import (
+    AdapterContext,
+    FrameworkDriver,
+    Restartable,
+    known,
+    loaded_adapters,
+)
+from simkit.adapters.late_imports import watching_imports
+from simkit.capture.http.suspects import imports_by_text, is_among, reached_by
+from simkit.core.errors import PipelineError, Unsupported
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import AgentRule
+from simkit.trace.events import PipelineFacts
+
+
+class Instrumentation(Protocol):
+    """Sees what one framework does.
+
+    Who inherits from it has to write ``at_work`` and ``run_now`` alone. What it sees beyond runs
+    and handoffs (``state``, ``filters``) it may say as ``observes``. One that carries out no tools,
+    and knows whose a call is only where no other does, says ``only_attributes``.
+    """
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Switches it on for this context, and what that starts."""
+
+    def run_now(self) -> Run | None:
+        """Returns the activation to which this code belongs; None for none of its framework."""
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what the pipeline says, where it returns a result of the framework's."""
+        return returned
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Returns what the framework failed with, where the exception is its own."""
+        return None
+
+    def close(self) -> None:
+        """Takes away what it made."""
+        return None
+
+
+@runtime_checkable
+class HasNodes(Protocol):
+    """A driver or an instrumentation of a framework whose pipelines are made of nodes."""
+
+    def nodes(self) -> Collection[str]:
+        """Returns the names of those that it knows by now."""
+
+
+class Instrumented:
+    """A driver with the instrumentations of every framework that the pipeline imports."""
+
+    def __init__(
+        self,
+        driver: FrameworkDriver,
+        adapter_context: AdapterContext,
+        home: str,
+        rules: Mapping[str, AgentRule],
+    ) -> None:
+        """``home`` is the pipeline's top-level package, ``rules`` what is said of its agents."""
+        self._driver, self._adapter_context, self._home, self._rules = (
+            driver,
+            adapter_context,
+            home,
+            rules,
+        )
+        self._instrumentations: dict[str, Instrumentation] = {}
+        self._used: dict[str, None] = {}
+        """The instrumentations that have seen this pipeline's code at work."""
+        self._on = ExitStack()
+        """What is on while a turn lasts."""
+        self.name = driver.name
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Says what the driver says, and what instrumentations see beyond that (``observes``).
+
+        Only those of frameworks that the pipeline uses: others are here because somebody else in
+        this process uses them.
+        """
+        _import_ahead(self._home)
+        self._find()
+        found = self._driver.facts(facts)
+        observes = dict.fromkeys(found.observes)
+        reached = reached_by(self._home)
+        for name, one in self._instrumentations.items():
+            seen = getattr(one, "observes", ())
+            if seen and is_among(reached, _package_of(name)):
+                observes.update(dict.fromkeys(seen))
+        return msgspec.structs.replace(found, observes=tuple(observes))
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Runs one turn, with all instrumentations on."""
+        self._find()
+        try:
+            with turn_of_its_own(), ExitStack() as self._on:
+                for one in self._instrumentations.values():
+                    self._on.enter_context(one.at_work())
+                self._on.enter_context(watching_imports(_packages(), self._imports))
+                reply = self._driver.run_turn(turn)
+                for one in [*self._instrumentations.values()]:
+                    reply = one.reply(reply)
+                return reply
+        except PipelineError:
+            raise
+        except Exception as problem:
+            for one in self._instrumentations.values():
+                failure = one.failure(problem)
+                if failure is not None:
+                    raise failure from problem
+            raise
+
+    def _imports(self, package: str) -> None:
+        """Imports the adapters of a package that the pipeline is about to import, and turns them
+        on: what it does with the framework in this very turn is seen too."""
+        for name in _packages()[package]:
+            with suppress(ImportError):  # An older version, or another package of the same name.
+                import_module(name)
+        before = {*self._instrumentations}
+        try:
+            self._find()
+        except Unsupported as problem:
+            raise self._adapter_context.halt(problem) from problem
+        for name, one in self._instrumentations.items():
+            if name not in before:
+                self._on.enter_context(one.at_work())
+
+    def _find(self) -> None:
+        """Takes aboard what the pipeline has imported by now."""
+        for name, module in loaded_adapters():
+            make: Callable[[AdapterContext], Instrumentation] | None = getattr(
+                module, "instrumentation", None
+            )
+            if make is not None and name not in self._instrumentations:
+                self._instrumentations[name] = made = make(self._adapter_context)
+                heed: Callable[[Mapping[str, AgentRule]], None] | None = getattr(made, "heed", None)
+                if heed is not None:
+                    heed(self._rules)
+        order = sorted(self._instrumentations.items(), key=lambda item: _only_attributes(item[1]))
+        self._instrumentations = dict(order)
+
+    def nodes(self) -> Collection[str] | None:
+        """Returns the nodes that are known of what the pipeline uses; None where it uses none."""
+        reached = reached_by(self._home)
+        used = (
+            one
+            for name, one in self._instrumentations.items()
+            if is_among(reached, _package_of(name))
+        )
+        told = [one.nodes() for one in (self._driver, *used) if isinstance(one, HasNodes)]
+        return dict.fromkeys(node for nodes in told for node in nodes) if told else None
+
+    def knows_all_nodes(self) -> bool:
+        """Whether it is a pipeline of nodes that is flown; code may make others any time."""
+        return isinstance(self._driver, HasNodes)
+
+    def agents(self) -> Collection[str]:
+        """Returns the agents that the driver knows by itself."""
+        return self._driver.facts(PipelineFacts(name="", agents={})).agents
+
+    def stands_in(self) -> bool:
+        """Whether anything aboard can answer a tool whose function the scenario does not name.
+
+        Code that imports by a name made at run time may bring any framework.
+        """
+        self._find()
+        reached = reached_by(self._home)
+        tools = any(
+            not _only_attributes(one) and is_among(reached, _package_of(name))
+            for name, one in self._instrumentations.items()
+        )
+        is_open = tools or imports_by_text(self._home)
+        return is_open or bool(getattr(self._driver, "stands_in", False))
+
+    def run_now(self) -> Run | None:
+        """Asks the driver, then each instrumentation; one that only attributes may begin a run."""
+        return self._driver.run_now() or self._seen()
+
+    def run_around(self) -> Run | None:
+        """Returns the activation in which this code runs, of those that have begun."""
+        own = self._driver.run_now()
+        instrumentations = [
+            one for one in self._instrumentations.values() if not _only_attributes(one)
+        ]
+        runs = (one.run_now() for one in instrumentations)
+        return own or next((run for run in runs if run is not None), None)
+
+    def ends_runs(self) -> bool:
+        """Whether the driver does, or an instrumentation sees this code at work."""
+        return self._driver.ends_runs() or self._seen() is not None
+
+    def _seen(self) -> Run | None:
+        for name, one in [*self._instrumentations.items()]:
+            run = one.run_now()
+            if run is not None:
+                self._used[name] = None
+                return run
+        return None
+
+    def observed(self) -> Collection[str]:
+        """Returns what the instrumentations see that have seen this pipeline at work."""
+        used = (self._instrumentations[name] for name in self._used)
+        return dict.fromkeys(what for one in used for what in getattr(one, "observes", ()))
+
+    def restart(self) -> None:
+        """Builds the pipeline anew, if the driver can; raises Unsupported where it cannot."""
+        if not isinstance(self._driver, Restartable):
+            raise Unsupported("nothing is known of where it keeps what outlives its process")
+        self._driver.restart()
+
+    def close(self) -> None:
+        """Closes the driver and the instrumentations, which are off by then."""
+        with ExitStack() as stack:  # Each is closed, also where another one fails to.
+            for one in self._instrumentations.values():
+                stack.callback(one.close)
+            self._driver.close()
+
+
+def _only_attributes(instrumentation: Instrumentation) -> bool:
+    """Whether an instrumentation tells whose a call is where no other knows, and nothing else."""
+    return bool(getattr(instrumentation, "only_attributes", False))
+
+
+def _import_ahead(home: str) -> None:
+    """Imports frameworks that the pipeline will: what it does in its first turn is seen too."""
+    reached = reached_by(home)
+    for name in known():
+        is_near = name not in sys.modules and is_among(reached, name.partition(".")[0])
+        if is_near and is_among(reached, _package_of(name)):
+            with suppress(ImportError):  # A package of the same name, perhaps.
+                import_module(name)
+            reached = reached_by(home)
+
+
+def _packages() -> dict[str, list[str]]:
+    """Returns the names of the installed adapters by the packages of their frameworks."""
+    found: dict[str, list[str]] = {}
+    for name in known():
+        found.setdefault(_package_of(name), []).append(name)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _package_of(name: str) -> str:
+    """Returns the package of a framework of which one module names the adapter."""
+    top, _, rest = name.partition(".")
+    try:
+        spec = find_spec(top)
+    except ValueError:  # Somebody's stub stands for the module.
+        return top
+    is_shared = spec is not None and spec.origin is None
+    return f"{top}.{rest.partition('.')[0]}" if is_shared and rest else top

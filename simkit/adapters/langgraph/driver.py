@@ -1,0 +1,271 @@
+"""LangGraph: compiled graphs, their builders, functions that make one, and code that calls one.
+
+Nothing of the application is changed. What is seen: who works (nodes, prebuilt agents), what each
+wrote and what the state then is, handoffs, interrupts, checkpoints, and the long-term store.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+from langchain_core.messages import BaseMessage
+from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
+
+from simkit.adapters.activations import Run
+from simkit.adapters.entry import found_as, is_factory
+from simkit.adapters.environment import forget_modules
+from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.langgraph.calling import Calling, asked_nothing, lost_with
+from simkit.adapters.langgraph.channels import channels_of
+from simkit.adapters.langgraph.input import reply_of
+from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
+from simkit.adapters.langgraph.routes import edges_of, starts_of
+from simkit.adapters.langgraph.serving import Server, context_of, server_for
+from simkit.adapters.langgraph.stream_observers import heard_by
+from simkit.adapters.langgraph.work import Work
+from simkit.adapters.plain import PlainPilot
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.core.errors import FrameworkFailed, PipelineError, ScriptMisfit
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace.events import AgentFacts, PipelineFacts
+
+_HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langchain")
+
+
+def driver(
+    subject: Any, app: App, adapter_context: AdapterContext
+) -> LangGraphPilot | WrappedPilot | None:
+    """Returns who flies a graph, or code whose module uses graphs; None for all else."""
+    graph = _graph_of(subject, app, adapter_context)
+    if graph is not None:
+        return LangGraphPilot(graph, app, adapter_context, server_for(subject, app.entry))
+    if is_factory(subject) or not callable(subject) or not _uses_graphs(subject):
+        return None
+    return WrappedPilot(subject, app, adapter_context)
+
+
+def _graph_of(subject: Any, app: App, adapter_context: AdapterContext) -> Pregel | None:
+    if isinstance(subject, StateGraph):
+        return subject.compile()
+    if isinstance(subject, Pregel):
+        return subject
+    if not inspect.isfunction(subject):
+        return None
+    parameters = list(inspect.signature(subject).parameters.values())
+    if len(parameters) != 1 or parameters[0].name != "config":
+        return None
+    # How LangGraph's own server has graphs made.
+    made = adapter_context.caller.call(subject, dict(app.options.config))
+    return _graph_of(made, app, adapter_context)
+
+
+def _uses_graphs(subject: Any) -> bool:
+    """Whether the module that defines something holds what LangGraph makes."""
+    return any(
+        isinstance(one, Pregel)
+        or (getattr(one, "__module__", None) or "").partition(".")[0] in _HOMES
+        for one in vars(_module_of(subject)).values()
+    )
+
+
+def _module_of(subject: Any) -> Any:
+    home = subject if inspect.isfunction(subject) else type(subject)
+    return sys.modules[home.__module__]
+
+
+_working: Final = WeakKeyDictionary[TraceRecorder, Work]()
+"""Who hears graphs in which run: a driver and the instrumentation are two views on one."""
+
+
+def _work_of(adapter_context: AdapterContext) -> Work:
+    if adapter_context.recorder not in _working:
+        _working[adapter_context.recorder] = Work(adapter_context)
+    return _working[adapter_context.recorder]
+
+
+def instrumentation(adapter_context: AdapterContext) -> GraphInstrument:
+    """Returns what sees graphs at work."""
+    return GraphInstrument(_work_of(adapter_context))
+
+
+class GraphInstrument:
+    """Sees every graph that is called, and what comes of it."""
+
+    observes = ("filters",)
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.heed, self.nodes = work.heed, work.nodes
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Listens to the framework."""
+        self._work.watch.forget()
+        return heard_by(self._work)
+
+    def run_now(self) -> Run | None:
+        """Returns the activation of the node in which this code runs."""
+        return self._work.run_now()
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what a graph's state says, where the pipeline returns it as it is."""
+        is_state = isinstance(returned, Mapping) and isinstance(returned.get("messages"), list)
+        if is_state or isinstance(returned, BaseMessage):
+            return reply_of(returned, None)
+        return returned
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Tells the framework's exceptions by their own names."""
+        if type(problem).__module__.partition(".")[0] == "langgraph":
+            return FrameworkFailed(str(problem), type(problem).__name__)
+        return None
+
+    def close(self) -> None:
+        """There is nothing to take away: it listens only while a turn lasts."""
+
+
+def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
+    """Returns what a graph says of itself, put into what is known without it."""
+    names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
+    named = [work.watch.named.get(name, name) for name in names]
+    passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
+    are_kept = bool(graph.checkpointer)
+    channels = work.watch.states.declared = channels_of(graph.channels, are_kept=are_kept)
+    agents = {**agents_in(graph), **work.watch.named}
+    edges = [(agents.get(one, one), agents.get(to, to)) for one, to in edges_of(graph)]
+    starts = [agents.get(one, one) for one in starts_of(graph)]
+    return msgspec.structs.replace(
+        facts, agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
+        channels={**channels, **work.watch.kept.facts()}, observes=(*facts.observes, "state"),
+        edges=() if is_agent(graph) else tuple(edges),
+        starts=() if is_agent(graph) else tuple(starts),
+        conversation="messages" if "messages" in channels else "",
+    )  # fmt: skip
+
+
+class LangGraphPilot:
+    """Flies a graph: each session is a thread of it."""
+
+    name = "langgraph"
+
+    def __init__(
+        self, graph: Pregel, app: App, adapter_context: AdapterContext, server: Server | None
+    ) -> None:
+        self._server = server
+        if server is not None:
+            graph = server.serving(graph)
+        self._graph, self._app, self._adapter_context = graph, app, adapter_context
+        self._work = _work_of(adapter_context)
+        self._work.look_at(graph)
+        self._work.watch.kept.said = app.options.store
+        context = context_of(graph) if server is not None else None
+        self._calling = Calling(graph, app, adapter_context.caller, context)
+        self._sessions: set[str] = set()
+        """The conversations that have begun."""
+        self._left: set[str] = set()
+        """Those of before a restart that have had no turn since."""
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Returns its agents and channels."""
+        return _facts(self._graph, self._work, facts)
+
+    def nodes(self) -> Collection[str]:
+        """Returns the names of its nodes, and of those that have worked."""
+        return self._work.nodes()
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Runs the graph with the user's message, or with the answer to what it asked."""
+        watch = self._work.watch
+        with watch.kept.deaf():
+            self._calling.prepare(turn.session, self._adapter_context.recorder)
+        watch.kept.look(self._graph, self._adapter_context.caller)
+        waiting = watch.asks.pop(turn.session, [])
+        given = self._calling.given(turn, waiting, self._adapter_context.recorder.turn)
+        if turn.session in self._left:
+            self._left.remove(turn.session)
+            self._adapter_context.recorder.restored()
+        self._sessions.add(turn.session)
+        self._calling.call(given, turn.session)
+        if self._adapter_context.recorder.waits_for:
+            return None
+        return self._calling.reply(watch.states.last)
+
+    def restart(self) -> None:
+        """Imports and builds the graph anew; raises ScriptMisfit where its state is gone."""
+        forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
+        subject = found_as(self._app.entry)
+        graph = _graph_of(subject, self._app, self._adapter_context)
+        if graph is None:
+            graph = _graph_of(
+                self._adapter_context.caller.call(subject), self._app, self._adapter_context
+            )
+        if graph is not None and self._server is not None:
+            graph = self._server.serving(graph)
+        lost = lost_with(self._graph.checkpointer, graph.checkpointer if graph else None)
+        if graph is None or lost:
+            raise ScriptMisfit(
+                f"`{self._app.pipeline}` cannot be restarted: {lost or 'it is no graph now'}.\n"
+                "Compile it with a checkpointer that keeps its state in a file, such as "
+                "SqliteSaver, or keep the checkpointer in a module that is not the pipeline's.",
+                ("turns", self._adapter_context.recorder.turn, "restart"),
+            )
+        self._graph = graph
+        self._work.look_at(graph)
+        self._calling.take_over(graph)
+        self._work.watch.kept.restart()
+        self._left = set(self._sessions)
+
+    def run_now(self) -> None:
+        """The instrumentation says it."""
+
+    def ends_runs(self) -> bool:
+        """A node says when it is over."""
+        return True
+
+    def close(self) -> None:
+        """There is nothing to take away."""
+
+
+class WrappedPilot(PlainPilot):
+    """Flies code that calls graphs itself, and knows those of its module."""
+
+    name = "langgraph"
+
+    def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
+        super().__init__(subject, app, adapter_context)
+        self._work = _work_of(adapter_context)
+        self._work.held = self._graphs
+        self._work.watch.kept.said = app.options.store
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Calls the function with the user's message, or with the answer to what a graph asked:
+        how the graph goes on is the function's to say."""
+        waiting = self._work.watch.asks.pop(turn.session, [])
+        if turn.resumes and not waiting:
+            raise asked_nothing(
+                turn.session, self._app.pipeline, self._adapter_context.recorder.turn
+            )
+        for graph in self._graphs():
+            self._work.watch.kept.look(graph, self._adapter_context.caller)
+        said = turn.text if turn.value is None else turn.value
+        return self._adapter_context.caller.call(self._talk(turn), said)
+
+    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+        """Returns the agents and channels of the module's graph, where it has one."""
+        graphs = self._graphs()
+        if len(graphs) == 1:
+            return _facts(graphs[0], self._work, facts)
+        channels = {**facts.channels, **self._work.watch.kept.facts()}
+        observes = (*facts.observes, "state")
+        return msgspec.structs.replace(facts, channels=channels, observes=observes)
+
+    def _graphs(self) -> list[Pregel]:
+        module = vars(_module_of(self._subject))
+        return [one for one in module.values() if isinstance(one, Pregel)]

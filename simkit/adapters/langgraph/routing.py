@@ -1,0 +1,154 @@
+"""Control that passes from node to node: handoffs to other agents, and routes inside a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langgraph.pregel import Pregel
+from langgraph.types import Command
+
+from simkit.adapters.activations import Run
+from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.langgraph.commands import is_handoff, targets_of
+from simkit.adapters.langgraph.messages import as_message, plain
+from simkit.adapters.langgraph.names import agents_in, has_tools, path_of
+from simkit.adapters.langgraph.routes import Routes, plain_edges_of
+from simkit.adapters.langgraph.tasks import END, Root, Task
+
+
+class Moves:
+    """Tells a recorder where control goes; knows the tasks at work, and whose they are."""
+
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._recorder = recorder = adapter_context.recorder
+        self._writing = adapter_context.writing
+        self.named: Mapping[str, str] = {}
+        """Nodes to the agents that the scenario says they are."""
+        self.routers: frozenset[str] = frozenset()
+        """The agents of which it says that their commands are routes."""
+        self.inputs: Mapping[str, str] = {}
+        """Agent to the place of its run's input in what its node receives,"""
+        self.outputs: Mapping[str, str] = {}
+        """and to that of its output in what the node returns."""
+        self._routes = Routes(recorder)
+        self._tasks: dict[str, Task] = {}
+        self._moved: list[tuple[str, Command[Any]]] = []
+        """Commands that were seen, and where: they pass through several graphs."""
+        self._known: dict[int, Mapping[str, str]] = {}
+        self._plain_targets: dict[int, Mapping[str, list[str]]] = {}
+
+    def returned(self, namespace: str, value: Any) -> None:
+        """A node's code is done: what it returns may say where control goes."""
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(one, Command) and one.graph is None:
+                self.moved(namespace, one)
+
+    def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
+        """A conditional edge has named who is next."""
+        with self._writing():
+            path = path_of(namespace)
+            if path:
+                root = self._root_at(path)
+                agents = [self._agent_of(node, root) for node in nodes]
+                self._routes.chose(path[-1], labels, agents)
+                if path[-1] in self._tasks:
+                    self._tasks[path[-1]].targets.update(agent for agent in agents if agent != END)
+
+    def moved(self, namespace: str, command: Command[Any]) -> None:
+        """Control goes to other nodes, if they are other agents: a handoff, or a route.
+
+        What a model has asked for is a handoff already.
+        """
+        with self._writing():
+            run = self.run_at(namespace)
+            seen = (_is_same(namespace, command, *other) for other in self._moved)
+            if run is None or any(seen):
+                return
+            self._moved.append((namespace, command))
+            path = path_of(namespace)
+            task, root = self._tasks.get(path[-1]), self._root_at(path)
+            is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
+            if is_tools:  # Whoever called the tool passes control, not the node that runs it.
+                run = next((one for one in reversed(self._recorder.runs) if one.said), run)
+            requested = [r for r in self._recorder.requested if is_tools or r.run == run.id]
+            asked = {r.to_agent for r in requested}
+            graph = _graph_with(task, command, root)
+            chosen: list[str] = []
+            for node, given in targets_of(command):
+                agent = self._agent_of(node, root)
+                if task is not None and node != END:
+                    task.targets.add(agent)
+                if node == END or agent == run.agent or agent in asked:
+                    continue
+                payload = given if given is not command.update else self._beside(given, root)
+                is_route = run.agent in self.routers or not is_handoff(
+                    command, node, payload, graph, is_tools=is_tools
+                )
+                if is_route:
+                    chosen.append(agent)
+                    continue
+                if given is command.update:
+                    asked.add(agent)
+                payload = self._plain(self._beside(given, root)) or None
+                self._recorder.hand_over(run.agent, agent, payload, run=run)
+            if chosen:
+                self._routes.chose(path[-1], (), chosen)
+
+    def run_at(self, namespace: str) -> Run | None:
+        """Returns the activation that code at a namespace works for."""
+        for identity in reversed(path_of(namespace)):
+            task = self._tasks.get(identity)
+            if task is not None and task.run is not None:
+                return task.run
+        return None
+
+    def _root_at(self, path: tuple[str, ...]) -> Root | None:
+        found = (self._tasks[one].root for one in reversed(path) if one in self._tasks)
+        return next(found, None)
+
+    def _agent_of(self, node: str, root: Root | None) -> str:
+        if node in self.named:
+            return self.named[node]
+        return self._nodes_of(root.graph).get(node, node) if root is not None else node
+
+    def _nodes_of(self, graph: Pregel) -> Mapping[str, str]:
+        if id(graph) not in self._known:
+            self._known[id(graph)] = agents_in(graph)
+        return self._known[id(graph)]
+
+    def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
+        """Returns where the edges of a graph lead that are always gone, by their nodes."""
+        if id(graph) not in self._plain_targets:
+            found = self._plain_targets[id(graph)] = {}
+            for node, to in plain_edges_of(graph):
+                found.setdefault(node, []).append(to)
+        return self._plain_targets[id(graph)]
+
+    def _beside(self, given: Any, root: Root | None) -> Any:
+        """Returns what is passed on beside the conversation."""
+        if not isinstance(given, Mapping):
+            return given
+        conversation = root.state.conversation if root is not None else ()
+        return {key: value for key, value in given.items() if key not in conversation}
+
+    def _plain(self, value: Any) -> Any:
+        return plain(value, lambda said: self._recorder.logged([*map(as_message, said)]))
+
+
+def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> bool:
+    """Whether a command is another, seen before: a graph passes on a copy to the one around it.
+
+    Nodes of one graph that go to the same node and write nothing are one way to go, too.
+    """
+    if one.goto is not other.goto or one.update is not other.update:
+        return False
+    is_beside = where.rpartition("|")[0] == there.rpartition("|")[0] and not one.update
+    return there.startswith(where) or is_beside
+
+
+def _graph_with(task: Task | None, command: Command[Any], root: Root | None) -> Pregel | None:
+    """Returns the graph to whose nodes a command of a task goes, if it is known."""
+    if command.graph is None and task is not None:
+        return task.graph
+    return root.graph if root is not None else None

@@ -1,0 +1,82 @@
+"""Threads in which LangChain runs tools, and chains beside each other: one by one here.
+
+So their order is the same every time. What waits for another thread goes on after a while.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, wait
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from langchain_core.runnables import base
+from langgraph.prebuilt import tool_node
+
+from simkit.adapters.pools import follow, takes_turns
+from simkit.adapters.serial_executor import PATIENCE_S
+from simkit.capture.http.installing import Made, Row
+
+_NAME: Final = "get_executor_for_config"
+
+
+def rows_for(hears: Callable[[], object]) -> list[Row]:
+    """Returns what to replace so that threads are in step while somebody listens."""
+    rows: list[Row] = [(base, _NAME, _in_step(hears)), (tool_node, _NAME, _in_step(hears))]
+    openai = sys.modules.get("langchain_openai.chat_models.base")
+    if openai is not None:  # Its answers are read in a thread, which its loop waits for.
+        rows.append((openai, "run_in_executor", _at_once(hears)))
+    return rows
+
+
+class _InStep:
+    """An executor whose work is done one by one, in order; while one sleeps, the next begins."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._before: Future[Any] | None = None
+
+    def submit(self, work: Any, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Hands over work; waits for it where threads do not take turns."""
+        before, is_timed = self._before, takes_turns()
+        work = partial(_after, before, work) if before is not None and is_timed else work
+        found = self._before = self._executor.submit(work, *args, **kwargs)
+        if not is_timed:
+            wait([found], PATIENCE_S)
+        return found
+
+    def map(self, work: Any, *given: Any, **options: Any) -> Iterator[Any]:
+        """Hands over work for each of what is given."""
+        found = [self.submit(work, *each) for each in zip(*given, strict=False)]
+        return (one.result() for one in found)
+
+
+def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
+    follow(before.done)
+    return work(*args, **kwargs)
+
+
+def _at_once(hears: Callable[[], object]) -> Callable[[Made], Made]:
+    def made(before: Made) -> Made:
+        async def run_in_executor(pool: Any, work: Any, *args: Any, **kwargs: Any) -> Any:
+            if hears() is None:
+                return await before(pool, work, *args, **kwargs)
+            return work(*args, **kwargs)
+
+        return run_in_executor
+
+    return made
+
+
+def _in_step(hears: Callable[[], object]) -> Callable[[Made], Made]:
+    def made(before: Made) -> Made:
+        @contextmanager
+        def get_executor_for_config(config: Any) -> Iterator[Any]:
+            with before(config) as executor:
+                yield executor if hears() is None else _InStep(executor)
+
+        return get_executor_for_config
+
+    return made

@@ -1,0 +1,198 @@
+"""Where a running graph is listened to: its own stream, and callbacks.
+
+A graph that another calls sends what happens in it to a stream that it finds in its configuration.
+That place is taken: so every event is heard at once, where it happens, whichever method is called,
+whatever it streams, and in every graph below. What the caller is given stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TypeAlias
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.runnables.config import merge_configs, var_child_runnable_config
+from langgraph._internal._config import ensure_config
+from langgraph._internal._constants import (
+    CONF,
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_RUNTIME,
+    CONFIG_KEY_STREAM,
+)
+from langgraph.errors import GraphInterrupt
+from langgraph.graph._branch import BranchSpec
+from langgraph.pregel import Pregel, _runner
+from langgraph.pregel._loop import DuplexStream
+from langgraph.pregel.protocol import StreamProtocol
+from langgraph.runtime import DEFAULT_RUNTIME
+
+from simkit.adapters.context_listeners import ContextListeners
+from simkit.adapters.langgraph.breakpoints import Stopped
+from simkit.adapters.langgraph.breakpoints import rows_for as rows_for_breakpoints
+from simkit.adapters.langgraph.dropped import Spared
+from simkit.adapters.langgraph.dropped import rows_for as rows_for_spared
+from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
+from simkit.adapters.langgraph.routes import routed
+from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
+from simkit.adapters.langgraph.whole import ROWS as ROWS_FOR_STATE
+from simkit.adapters.langgraph.whole import WHOLE
+from simkit.capture.http.installing import Installation, Made
+
+MODES: Final = frozenset(("tasks", "checkpoints", "values", WHOLE))
+_EARS: Final = "__pregel_simkit_ears"
+"""Where our ears stay in a configuration; LangGraph shows nobody what begins so."""
+
+Hear: TypeAlias = Callable[[Any], None]
+"""Hears what a graph's stream says."""
+End: TypeAlias = Callable[[BaseException | None], None]
+"""Hears that a graph is done, or why it has failed."""
+
+
+class Listener(Spared, Stopped, Protocol):
+    """Hears what happens in graphs; may be called from any thread."""
+
+    callbacks: BaseCallbackHandler
+
+    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
+        """A graph that no other runs was called; returns what hears its stream, and of its end.
+
+        ``within`` is the namespace of the code that calls it, if that is a node's.
+        """
+
+    def place_of(self, problem: BaseException) -> int:
+        """Returns the how manieth of the problems of nodes it is."""
+
+    def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
+        """A conditional edge behind the node of a namespace has named who is next."""
+
+    def narrowed(self, before: Any, after: Any, by: str) -> None:
+        """A filter has made less out of messages; nameless, it is middleware."""
+
+    def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
+        """Returns what comes of a tool's call, or an awaitable of it."""
+
+    def stored(self, store: Any, operations: list[Any]) -> None:
+        """Operations on a long-term store were carried out."""
+
+
+_ears: Final = ContextListeners[Listener]("simkit_graphs")
+current_listener = _ears.current
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Lets somebody hear the graphs that are called in this context, and in what that starts."""
+    with installation, _ears.activate(listener):
+        yield
+
+
+def namespace_now() -> str:
+    """Returns the namespace of the node in which the caller's code runs; empty outside of nodes."""
+    config = var_child_runnable_config.get()
+    if not config:
+        return ""
+    found = (config.get("metadata") or {}).get("langgraph_checkpoint_ns")
+    return str(found or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
+
+
+def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any, End | None]:
+    """Returns a call's configuration with our ears in it, and what is told of its end; None for a
+    graph whose caller is heard already."""
+    if listener is None:
+        return config, None
+    configured = ensure_config(graph.config, config)[CONF]
+    stream = configured.get(CONFIG_KEY_STREAM)
+    if stream is not None:
+        ears = configured.get(_EARS)
+        if ears is None or WHOLE in stream.modes:  # It reaches our ears.
+            return config, None
+        # `astream` with `subgraphs` gives graphs below its own stream alone.
+        return merge_configs(config, {CONF: {CONFIG_KEY_STREAM: DuplexStream(stream, ears)}}), None
+    now = namespace_now()
+    within = tuple(now.split("|")) if now else ()
+    hear, end = listener.began(graph, within)
+    ears = StreamProtocol(hear, set(MODES))
+    more = {
+        # Whoever finds a stream there expects the runtime beside it, with the store in it.
+        CONF: {
+            CONFIG_KEY_STREAM: ears,
+            _EARS: ears,
+            CONFIG_KEY_RUNTIME: DEFAULT_RUNTIME.override(store=graph.store),
+        },
+        "callbacks": [listener.callbacks],
+    }
+    return merge_configs(config, more), end
+
+
+def _heard(before: Made) -> Made:
+    def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
+        config, end = _with_ears(self, config, current_listener())
+        if end is None:
+            yield from before(self, input, config, **options)
+            return
+        try:
+            yield from before(self, input, config, **options)
+        except BaseException as problem:
+            end(problem)
+            raise
+        end(None)
+
+    return stream
+
+
+def _heard_async(before: Made) -> Made:
+    async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
+        config, end = _with_ears(self, config, current_listener())
+        try:
+            async for chunk in before(self, input, config, **options):
+                yield chunk
+        except BaseException as problem:
+            if end is not None:
+                end(problem)
+            raise
+        if end is not None:
+            end(None)
+
+    return astream
+
+
+def _first(before: Made) -> Made:
+    """Of the problems of several nodes a graph raises any; here, the one that came first."""
+
+    def panic_or_proceed(futs: Any, **options: Any) -> None:
+        listener = current_listener()
+        ended = [one for one in futs if one.done() and not one.cancelled()]
+        known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
+        failed = [
+            one
+            for one in ended
+            if one.exception() is not None
+            and not isinstance(one.exception(), GraphInterrupt)
+            and id(one.exception()) not in known[0]
+            and one not in known[1]
+        ]
+        if listener is not None and len(failed) > 1:
+            first = min(failed, key=lambda one: listener.place_of(one.exception()))
+            before({first, *(one for one in futs if not one.done())}, **options)
+        before(futs, **options)
+
+    return panic_or_proceed
+
+
+def _narrowed() -> Callable[[Any, Any, str], None] | None:
+    listener = current_listener()
+    return listener.narrowed if listener is not None else None
+
+
+installation: Final = Installation(
+    lambda: [
+        (Pregel, "stream", _heard), (Pregel, "astream", _heard_async),
+        (_runner, "_panic_or_proceed", _first),
+        (BranchSpec, "_finish", routed(current_listener)),
+        *rows_for_filters(_narrowed), *rows_for_spared(current_listener),
+        *rows_for_pools(current_listener), *rows_for_breakpoints(current_listener),
+        *ROWS_FOR_STATE,
+    ]
+)  # fmt: skip
+"""What is replaced in the framework for as long as a turn of some scenario lasts."""

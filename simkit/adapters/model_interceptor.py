@@ -1,0 +1,416 @@
+"""The gate through which a scenario's model calls go: read, attributed, written down, answered."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from simkit.adapters.activations import Run
+from simkit.adapters.annotations import Mark, current_mark
+from simkit.adapters.attribution import Attribution
+from simkit.adapters.chains import Chains
+from simkit.adapters.response_parsing import Call, told
+from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.unhandled_requests import refusal_of, sent_at
+from simkit.capture.http.request_router import Decision, Forward, Later, Pauses
+from simkit.core import messages as m
+from simkit.core.errors import (
+    CallUnattributed,
+    CassetteMissed,
+    NetworkRefused,
+    PipelineError,
+    ReplyMissing,
+    RunHalted,
+    SimkitError,
+    WireInvalid,
+    unanswered_as,
+)
+from simkit.core.messages import JsonValue
+from simkit.providers.counting import counted
+from simkit.providers.failing import is_clients_own_attempt, patience_ms
+from simkit.providers.failures import BROKEN_OFF
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
+from simkit.providers.protocols import protocol_of
+from simkit.providers.values import Asked
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.context.tokens import tokens_of
+from simkit.runtime.models.faults import FaultPlan
+from simkit.trace import events as e
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """What an agent asked last, and how often."""
+
+    call: Call
+    attempt: int
+
+
+class Answerer(Protocol):
+    """Who answers what a script does not: recorded traffic, or the provider itself."""
+
+    is_live: bool
+    """Whether requests may reach the network."""
+
+    def decide(
+        self, call: Call, recorder: TraceRecorder, told: Callable[[HttpAnswer], None]
+    ) -> Decision:
+        """Answers a model call, or lets it through; raises PipelineError where it cannot.
+
+        ``told`` is called with the whole answer, as soon as that is there.
+        """
+
+    def decide_other(
+        self, request: HttpRequest, agent: str, recorder: TraceRecorder
+    ) -> Decision | None:
+        """Answers a request that is no model call, or lets it through; None to do neither."""
+
+    def records(self, tool: str) -> bool:
+        """Whether it carries out a tool's calls, or sees to it that they are."""
+
+    def carried_out(
+        self,
+        tool: str,
+        args: JsonValue,
+        agent: str,
+        recorder: TraceRecorder,
+        real: Callable[[], Any],
+    ) -> Any:
+        """Returns a tool's result, or what becomes it: a recorded one, or that of ``real``."""
+
+    def unplayed(self) -> list[str]:
+        """Returns what was recorded and answered nothing, a line for each."""
+
+    def drifted(self) -> list[str]:
+        """Returns where another request was answered than was recorded, a line for each."""
+
+
+class ModelInterceptor:
+    """Takes every request that the pipeline sends while a scenario runs.
+
+    It is entered from any thread; one request at a time is written down.
+    """
+
+    def __init__(
+        self,
+        recorder: TraceRecorder,
+        attribution: Attribution,
+        script: ScriptedAnswers,
+        others: Answerer | None,
+        host_is_allowed: Callable[[str], bool],
+        plan: FaultPlan,
+        run_now: Callable[[], Run | None] = lambda: None,
+        give_up: Callable[[], None] = lambda: None,
+        wait_turn: Callable[[], None] = lambda: None,
+        rename: Callable[[Run, str], None] = lambda run, agent: None,
+        around: Callable[[], Run | None] = lambda: None,
+        pauses: Pauses | None = None,
+    ) -> None:
+        """``run_now`` is asked which activation the calling code belongs to, where none is
+        marked; ``give_up`` is called when the run cannot go on. ``wait_turn`` lets threads be
+        taken one after the other, in an order that is the same every time; ``rename`` gives a run
+        the name that a rule has for its agent. ``around`` is asked which activation the code of a
+        block with a name stands in; ``pauses`` lets who asks wait beside others."""
+        self._recorder, self._attribution = recorder, attribution
+        self._script, self._others = script, others
+        self._host_is_allowed, self._plan, self._run_now = host_is_allowed, plan, run_now
+        self._give_up, self._rename, self._around = give_up, rename, around
+        self.wait_turn = wait_turn
+        self._pauses = pauses or _Alone(recorder.clock)
+        self._chains = Chains()
+        self._last: dict[tuple[str, str], _Sent] = {}
+        """What each agent of a session asked last."""
+        self._line_failures: dict[tuple[str, str, int], m.Fails] = {}
+        """The failure of the line that answered an agent last in a turn, if it failed."""
+        self.lock: Final = recorder.lock
+        """Held while something is written down."""
+        self.halted: SimkitError | None = None
+        """Why the run cannot go on, also where the pipeline's code has swallowed it."""
+        self.last_failure: m.Fails | None = None
+        """The failure that was served last."""
+
+    def take(self, request: HttpRequest) -> Decision | Later:
+        """Answers a request, at once or later; raises RunHalted where the run cannot go on."""
+        self.wait_turn()
+        return self._held(lambda: self._take(request))
+
+    def _held(self, work: Callable[[], Decision | Later]) -> Decision | Later:
+        """Does what is written down, while nobody else does."""
+        with self.lock:
+            if self.halted is not None:
+                raise RunHalted(self.halted)
+            try:
+                return work()
+            except SimkitError as problem:
+                raise self.halt(problem) from problem
+
+    def _later(
+        self, call: Call, wait_ms: int, finish: Callable[[], Decision | Later]
+    ) -> Decision | Later:
+        """Returns what comes of a call, or who waits for it: several may, side by side."""
+        if not wait_ms:
+            return finish()
+        return Later(self._pauses, wait_ms, lambda: self._held(lambda: self._told(call, finish)))
+
+    def halt(self, problem: SimkitError) -> RunHalted:
+        """Remembers why the run cannot go on; returns what says so to the pipeline's code."""
+        with self.lock:
+            self.halted = self.halted or problem
+        self._give_up()
+        return RunHalted(problem)
+
+    def _take(self, request: HttpRequest) -> Decision | Later:
+        protocol = protocol_of(request)
+        if protocol is None:
+            return self._something_else(request)
+        if not self._recorder.turn:
+            raise CallUnattributed(
+                f"the pipeline calls a model while it is built: {request.method} {request.url}"
+                f"{sent_at()}.\nCall models only when the user says something: a function without "
+                "parameters is called to make the pipeline, one of the message, "
+                "`def answer(text): …`, to answer it."
+            )
+        try:
+            asked = self._chains.followed(protocol.asked(request))
+        except WireInvalid as problem:
+            raise CallUnattributed(
+                f"{request.method} {request.url} is no request that {protocol.name} knows: "
+                f"{problem}"
+            ) from problem
+        run = self._run_of(asked, request)
+        attempt = self._attempt(run, asked)
+        call = Call(
+            self._recorder.sent(
+                run, asked.messages, asked.offers, _settings(asked), hidden=asked.hidden
+            ),
+            run, asked, protocol, request, self._chains,
+        )  # fmt: skip
+        self._last[run.agent, self._recorder.session] = _Sent(call, attempt)
+        return self._told(call, lambda: self._disturbed(call) or self._answered(call))
+
+    def _told(self, call: Call, work: Callable[[], Decision | Later]) -> Decision | Later:
+        """Does what answers a call; says so where nothing does."""
+        try:
+            return work()
+        except PipelineError as problem:
+            self._recorder.failed(call.run, call.id, *unanswered_as(problem))
+            raise
+
+    def _attempt(self, run: Run, asked: Asked) -> int:
+        """Returns which attempt at one call this is; says so where it is not the first."""
+        last = self._last.get((run.agent, self._recorder.session))
+        if (
+            last is None
+            or last.call.id not in self._recorder.failures
+            or last.call.asked.messages != asked.messages
+        ):
+            return 1
+        self._recorder.retried(run, last.call.id, last.attempt + 1)
+        return last.attempt + 1
+
+    def _disturbed(self, call: Call) -> Decision | Later | None:
+        """Returns the planned failure of a call, where one is planned."""
+        planned = self._plan.due(call.run.agent)
+        if planned is None:
+            return None
+        self._recorder.disturbed(call.run, planned.words)
+        return self._failing(call, planned.fails)
+
+    def _answered(self, call: Call) -> Decision | Later:
+        if self._others is not None and not self._script.has_lines(call.run.agent):
+            is_marked = self._script.is_marked(call.run)
+            return self._others.decide(
+                call, self._recorder, lambda answer: self._hear(call, is_marked, answer)
+            )
+        answer = self._scripted(call)
+        reply = answer.reply
+        if isinstance(reply, m.Fails):
+            failed = reply
+            return self._later(call, answer.latency_ms, lambda: self._failing(call, failed))
+        return self._later(call, answer.latency_ms, lambda: self._script.served(call, answer))
+
+    def _scripted(self, call: Call) -> m.Answer:
+        """Returns what the next line says; a client's own attempts fail as the last line did.
+
+        So a failure that nothing follows reaches the pipeline's code, however often its client
+        library tries (docs/decisions/028).
+        """
+        place = call.run.agent, self._recorder.session, self._recorder.turn
+        try:
+            answer = self._script.chosen(call)
+        except ReplyMissing:
+            last = self._line_failures.get(place)
+            if last is None or not is_clients_own_attempt(call.request):
+                raise
+            return m.Answer(last)
+        if isinstance(answer.reply, m.Fails):
+            self._line_failures[place] = answer.reply
+        else:
+            self._line_failures.pop(place, None)
+        return answer
+
+    def _hear(self, call: Call, is_marked: bool, answer: HttpAnswer) -> None:
+        """Writes down what a provider has answered, from whichever thread reads it."""
+        with self.lock:
+            try:
+                self.last_failure = (
+                    told(call, answer, self._recorder, is_marked) or self.last_failure
+                )
+            except SimkitError as problem:
+                # The code that reads the answer could take it for the provider's failure.
+                self.halt(problem)
+
+    def _failing(self, call: Call, fails: m.Fails) -> Decision | Later:
+        waits = fails.kind in ("timeout", "stall")
+        wait_ms = (patience_ms(call.request) or 0) if waits else 0
+        return self._later(call, wait_ms, lambda: self._failed(call, fails))
+
+    def _failed(self, call: Call, fails: m.Fails) -> Decision:
+        self.last_failure = fails
+        answer = call.protocol.failed(call.id, fails, call.asked)
+        partial = ""
+        if fails.kind in BROKEN_OFF and call.asked.is_streamed and isinstance(answer, HttpResponse):
+            partial = call.protocol.heard(answer, call.asked).message.content
+        self._recorder.failed(
+            call.run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
+        )
+        return answer
+
+    def _run_of(self, asked: Asked, request: HttpRequest) -> Run:
+        mark = current_mark()
+        if mark is not None:
+            if mark.run is None or mark.run.is_over:
+                mark.run = self._recorder.begin_marked(mark.agent, self._around())
+            run: Run = mark.run
+            return run
+        known = self._run_now()
+        agent = self._attribution.agent_of(asked, request, known.agent if known else "")
+        if known is not None:
+            if known.agent == agent:
+                return known
+            if not known.model_calls:
+                self._rename(known, agent)
+                return known
+        return self._recorder.open_run(agent) or self._recorder.begin_run(agent)
+
+    def _something_else(self, request: HttpRequest) -> Decision:
+        """A request that is no model call: the tools' business, or an outage waiting to happen."""
+        if self._host_is_allowed(request.url):
+            self._recorder.unread(request)
+            return Forward(None)
+        try:
+            decision = self._of_others(request)
+        except CassetteMissed:
+            decision = self.counted(request)
+            if decision is None:
+                raise
+            return decision
+        if decision is not None:
+            self._recorder.unread(request)
+            return decision
+        decision = self.counted(request)
+        if decision is None:
+            raise refusal_of(request)
+        return decision
+
+    def _of_others(self, request: HttpRequest) -> Decision | None:
+        """Returns what recorded traffic, or the provider, answers to what is no model call."""
+        if self._others is None:
+            return None
+        mark = current_mark()
+        agent = mark.agent if mark is not None else ""
+        return self._others.decide_other(request, agent, self._recorder)
+
+    def counted(self, request: HttpRequest) -> HttpResponse | None:
+        """Returns how many tokens a context has, to a request that asks that; None for others."""
+        count = self._recorder.count
+        try:
+            return counted(
+                request, lambda messages: sum(tokens_of(m, count) for m in messages),
+                self._chains.followed,
+            )  # fmt: skip
+        except WireInvalid as problem:
+            raise NetworkRefused(
+                f"{request.method} {request.url} counts no context that simkit knows: {problem}",
+                "", None,
+            ) from problem  # fmt: skip
+
+    def ended(self, error: e.ErrorFacts | None) -> None:
+        """The run is over: tells what was recorded and answered nothing, or another request."""
+        others = self._others if error is None else None
+        self._recorder.sink.emit(
+            e.RunFinished(
+                self._recorder.clock.now(), error=error,
+                unplayed=tuple(others.unplayed()) if others is not None else (),
+                drifted=tuple(others.drifted()) if others is not None else (),
+            )
+        )  # fmt: skip
+
+    # What the pipeline's code says of itself
+
+    def agent_began(self, mark: Mark) -> None:
+        """An agent went to work."""
+        self.wait_turn()
+        with self.lock:
+            mark.run = self._recorder.begin_marked(mark.agent, self._around())
+
+    def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
+        """It is done, or has failed."""
+        self.wait_turn()
+        with self.lock:
+            if mark.run is not None:
+                self._recorder.end_run(mark.run, _status_of(problem))
+
+    def handed_over(
+        self, source: str, to: str, payload: Any, type: str | None, query: str | None
+    ) -> None:
+        """Control goes to another agent."""
+        self.wait_turn()
+        with self.lock:
+            runs = self._recorder.runs
+            run = next((r for r in reversed(runs) if not source or r.agent == source), None)
+            self._recorder.hand_over(
+                source or (run.agent if run is not None else ""), to, payload, type=type,
+                query=query, run=run,
+            )  # fmt: skip
+
+    def state_changed(self, agent: str, update: dict[str, Any]) -> None:
+        """Channels have new values."""
+        self.wait_turn()
+        with self.lock:
+            self._recorder.wrote(update, agent)
+
+
+class _Alone:
+    """Waits where nobody waits beside: the clock is put on."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def sleep(self, seconds: float) -> None:
+        self._clock.advance_to(self._clock.now() + round(seconds * 1_000))
+
+    async def sleep_in_loop(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+
+def _status_of(problem: BaseException | None) -> str:
+    """Returns how an activation ended that ended with this."""
+    if problem is None:
+        return "done"
+    return "cancelled" if isinstance(problem, CancelledError) else "failed"
+
+
+def _settings(asked: Asked) -> dict[str, Any]:
+    settings: dict[str, Any] = {"model": asked.model} if asked.model else {}
+    settings.update(asked.settings)
+    if asked.output is not None:
+        settings["output"] = asked.output
+    if asked.choice != "auto":
+        settings["tool_choice"] = asked.choice
+    return settings

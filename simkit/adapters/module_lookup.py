@@ -1,0 +1,135 @@
+"""Where a pipeline's module is: what a scenario names, or what it would have to say to find it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from simkit.adapters.entry import found_as, home_of
+from simkit.adapters.libraries import extra_for, install
+from simkit.adapters.server_files import hint_from
+from simkit.core.errors import FunctionMissing, ScriptBroken
+from simkit.language.yaml import near
+from simkit.spec.scenario.apps import App
+
+_BELOW: Final = ("", "src", "lib", "app")
+"""Where projects keep their packages."""
+_UP_MAX: Final = 4
+
+
+def entry_of(app: App) -> Any:
+    """Returns what a scenario names as its pipeline.
+
+    Raises FunctionMissing, which says how the module is named, or where one of its name lies.
+    """
+    entry = app.entry
+    try:
+        return found_as(entry)
+    except FunctionMissing as problem:
+        module, _, name = entry.partition(":")
+        if module.endswith(".py"):
+            raise FunctionMissing(
+                f"`{entry}` names a file. Name its module: `{module.removesuffix('.py')}:{name}`.",
+                entry,
+            ) from None
+        home = home_of(entry)
+        cause = problem.__cause__
+        extra = extra_for(cause.name or "") if isinstance(cause, ModuleNotFoundError) else ""
+        if extra:
+            raise FunctionMissing(
+                f"{problem.what}\nFor the framework of that name, with what simkit needs to see "
+                f"inside it: `{install(extra)}`.",
+                entry,
+            ) from cause
+        if home in sys.modules or find_spec(home) is not None:
+            raise
+        raise FunctionMissing(f"{problem.what}\n{_advice(app, home)}", entry) from None
+
+
+def check_folders(app: App) -> None:
+    """Raises ScriptBroken for a folder under ``app.path`` that is not there."""
+    for place, path in enumerate(app.options.path):
+        # Resolved, since the file's own folder may be one that is still to be made.
+        folder = (Path(app.folder) / path).resolve()
+        if not folder.is_dir():
+            what = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
+            beside = [one.name for one in folder.parent.glob("*") if one.is_dir()]
+            meant = near(folder.name, beside)
+            hint = f" Did you mean `{(Path(path).parent / meant).as_posix()}`?" if meant else ""
+            raise ScriptBroken(
+                f"{what}, seen from the folder of this file.{hint}\n"
+                f"{_advice(app, home_of(app.entry))}",
+                ("app", "path", place),
+            )
+
+
+def check_imported(app: App) -> None:
+    """Raises ScriptBroken where nothing at all was imported from the folders of ``app.path``."""
+    folders = [(Path(app.folder) / path).resolve() for path in app.options.path]
+    home = sys.modules.get(home_of(app.entry))
+    if not folders or home is None or _is_below(home, folders):
+        return
+    if any(_is_below(module, folders) for module in list(sys.modules.values())):
+        return
+    there = _file_of(home)
+    raise ScriptBroken(
+        f"nothing was imported from {', '.join(f'`{path}`' for path in app.options.path)}: module "
+        f"{home_of(app.entry)!r} is {_shown(there, app) if there else 'part of Python'}.\n"
+        "Name the folder of the module that is meant, or leave `path` out.",
+        ("app", "path"),
+    )
+
+
+def _is_below(module: Any, folders: list[Path]) -> bool:
+    file = _file_of(module)
+    return file is not None and any(folder in Path(file).parents for folder in folders)
+
+
+def _file_of(module: Any) -> str | None:
+    """Returns the real path of a module's file; of a folder without one, of something in it."""
+    names = getattr(module, "__dict__", {})  # Not by attribute: some modules are made lazily.
+    file = names.get("__file__")
+    if file is None:
+        file = next((os.path.join(one, "*") for one in names.get("__path__") or ()), None)
+    return os.path.realpath(file) if isinstance(file, str) else None
+
+
+def _shown(path: str | Path, app: App) -> str:
+    return Path(os.path.relpath(path, app.folder)).as_posix()
+
+
+def _advice(app: App, home: str) -> str:
+    folder = next(_folders(Path(app.folder), home), None)
+    if folder is None:
+        offer = hint_from(Path(app.folder))
+        if offer:
+            return offer
+        meant = near(home, _others_beside(app, home))
+        if meant:
+            return f"Did you mean {meant!r}?"
+        return f"Name the folder that {home!r} is in, from this file's: `app: {{path: [..]}}`."
+    shown = _shown(folder, app)
+    where = "beside this file" if shown == "." else "in another folder than this file"
+    return f"Module {home!r} is {where}: `app: {{path: [{shown}]}}`."
+
+
+def _others_beside(app: App, home: str) -> list[str]:
+    """Returns the other modules and packages beside a file, and in the folders that it names."""
+    folders = [Path(app.folder, path) for path in (".", *app.options.path)]
+    modules = [file.stem for folder in folders for file in folder.glob("*.py")]
+    packages = [file.parent.name for folder in folders for file in folder.glob("*/*.py")]
+    return sorted({*modules, *packages} - {home})
+
+
+def _folders(start: Path, home: str) -> Iterator[Path]:
+    """Yields the folders around a file's that hold a module of a name, the nearest first."""
+    start = start.resolve()
+    for above in (start, *start.parents[:_UP_MAX]):
+        for below in _BELOW:
+            folder = above / below
+            if (folder / f"{home}.py").is_file() or any((folder / home).glob("*.py")):
+                yield folder

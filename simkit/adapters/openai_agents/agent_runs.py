@@ -1,0 +1,266 @@
+"""Calls of ``Runner.run``, told as agents at work: who starts and ends, who hands over to whom."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import agents
+import msgspec
+from agents.exceptions import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
+
+from simkit.adapters.activations import Asked, Run
+from simkit.adapters.endings import ending
+from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.handoff_calls import asked_for_by
+from simkit.adapters.held_state import HeldState
+from simkit.adapters.openai_agents.names import Names, taken_by
+from simkit.adapters.parallel_groups import Beside
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.plain_values import fields_of
+from simkit.adapters.sync_loops import Loops
+from simkit.core.messages import JsonValue, Message
+from simkit.providers.openai.parts import arguments_of
+from simkit.trace import events as e
+
+IGNORED: Final = "Multiple handoffs detected, ignoring this one."
+"""What the SDK answers to every handoff call of a message but the first."""
+CONTEXT: Final = "context"
+"""The channel of a context object that has no fields."""
+
+
+Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
+"""A history, what became of it, and the filter's name."""
+
+
+class AgentRun:
+    """One call of ``Runner.run``; whoever of its agents is at work is its ``run``."""
+
+    __slots__ = ("context", "filters", "open_tools", "parent", "run", "said")
+
+    def __init__(self, parent: AgentRun | None, said: JsonValue, context: Any) -> None:
+        self.parent, self.said, self.context = parent, said, context
+        self.run: Run | None = None
+        self.open_tools: dict[int, Asked] = {}
+        """Tools at work that are no functions, by identity."""
+        self.filters: list[Filtered] = []
+        """What filters made of the history that whoever takes over next is shown."""
+
+    @property
+    def outer(self) -> Run | None:
+        """The activation whose code made the call."""
+        return self.parent.run if self.parent is not None else None
+
+
+class AgentRunLog:
+    """Writes down the agent_runs of one scenario."""
+
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self.adapter_context, self.recorder, self.writing = (
+            adapter_context,
+            adapter_context.recorder,
+            adapter_context.writing,
+        )
+        self.names, self.loops = Names(self.recorder.handoff_tools.ruled), Loops()
+        self._state, self._beside = HeldState(self.recorder), Beside[AgentRun](self.recorder)
+        self.next_number = itertools.count(1).__next__
+        """Returns what stands for something that is drawn anew each time."""
+        self._told: BaseException | None = None
+        """The exception that was written down last: it passes through outer agent_runs too."""
+
+    def clear(self) -> None:
+        """Forgets agent_runs that the last turn left open, and what it raised."""
+        self._beside.clear()
+        self._told = None
+
+    # Flights
+
+    def began(self, parent: AgentRun | None, agent: Any, said: Any, context: Any) -> AgentRun:
+        """``Runner.run`` is called, by the code of another agent_run or by the pipeline's own."""
+        if isinstance(context, agents.RunContextWrapper):
+            context = context.context
+        agent_run = AgentRun(parent, _words_of(said), context)
+        with self.writing():
+            self.names.meet(agent)
+            self._beside.began(agent_run, parent)
+            self.look(agent_run)
+        return agent_run
+
+    def ended(self, agent_run: AgentRun, result: Any) -> None:
+        """It has returned. Whoever is at work then without an output was stopped."""
+        with self.writing():
+            self.look(agent_run)
+            self._tell_refusals(agent_run, result)
+            waits = [one for one in result.interruptions or () if agent_run.run is not None]
+            if waits and agent_run.parent is None and agent_run.run is not None:
+                self.recorder.interrupted(agent_run.run, [_approval(one) for one in waits])
+            otherwise = "cancelled" if result.final_output is None else "done"
+            self._close(agent_run, "interrupted" if waits else otherwise)
+
+    def failed(self, agent_run: AgentRun, problem: BaseException) -> None:
+        """It has raised."""
+        with self.writing():
+            self.look(agent_run)
+            if problem is not self._told:
+                self._told = problem
+                name, reason = _tripwire(problem)
+                if name:
+                    self._trip(name, reason, agent_run.run)
+            self._close(agent_run, ending(problem, InputGuardrailTripwireTriggered))
+
+    def _close(self, agent_run: AgentRun, status: str) -> None:
+        self._beside.ended(agent_run)
+        if agent_run.run is not None:
+            self.recorder.end_run(agent_run.run, status)
+
+    def _tell_refusals(self, agent_run: AgentRun, result: Any) -> None:
+        """Guardrails of tools may refuse a call, or its result, and let the run go on."""
+        for found in (*result.tool_input_guardrail_results, *result.tool_output_guardrail_results):
+            behavior = found.output.behavior
+            if behavior["type"] == "reject_content":
+                self._trip(found.guardrail.get_name(), behavior["message"], agent_run.run)
+
+    # Agents
+
+    def agent_started(self, agent_run: AgentRun, agent: Any) -> None:
+        """An agent goes to work: the agent_run's first, or the target of a handoff."""
+        with self.writing():
+            self._start(agent_run, agent)
+            self.look(agent_run)
+
+    def _start(self, agent_run: AgentRun, agent: Any) -> None:
+        if agent_run.run is not None:
+            self.recorder.end_run(agent_run.run)
+        is_first, outer = agent_run.run is None, agent_run.outer
+        agent_run.run = self.recorder.begin_run(
+            self.names.of(agent), agent_run.said if is_first else None,
+            group=self._beside.starts(agent_run), parent=outer.id if outer is not None else "",
+            channels=_channels_of(agent_run),
+        )  # fmt: skip
+        for before, after, by in agent_run.filters:
+            self.recorder.filtered(agent_run.run, before, after, by, lasting=True)
+        agent_run.filters.clear()
+
+    def asks(self, agent_run: AgentRun, agent: Any) -> None:
+        """An agent asks its model; one whose run was resumed from a stored state starts so."""
+        with self.writing():
+            if agent_run.run is None or agent_run.run.is_over:
+                self._start(agent_run, agent)
+            self.recorder.handoff_tools.see(tool.name for tool in agent.tools)
+            self.recorder.handoff_tools.learn(self.names.handoffs_of(agent))
+            self.recorder.handoff_tools.take(taken_by(agent))
+
+    def agent_ended(self, agent_run: AgentRun, output: Any) -> None:
+        """An agent has put out what the agent_run ends with."""
+        with self.writing():
+            self.look(agent_run)
+            if agent_run.run is not None:
+                self.recorder.end_run(agent_run.run, output=plain_or_text(output))
+
+    def handed_off(self, agent_run: AgentRun, target: Any) -> None:
+        """Control passes; a message's other requests to pass it do not come true."""
+        with self.writing():
+            self.look(agent_run)
+            run = agent_run.run
+            if run is None:
+                return
+            to = self.names.of(target)
+            mine = asked_for_by(run, self.recorder.requested)
+            made = next((one for one in mine if one.to_agent == to), None)
+            for one in mine:
+                if one is not made:
+                    self.recorder.refused(one, IGNORED)
+            if made is None:
+                self.recorder.hand_over(run.agent, to, run=run)
+            self.recorder.end_run(run, "handed_off")
+
+    def passed_on(
+        self, agent_run: AgentRun, before: Sequence[Message], after: Sequence[Message], by: str
+    ) -> None:
+        """A filter made the history of whoever takes over, who is not at work yet."""
+        agent_run.filters.append((before, after, by))
+
+    def shown(
+        self, agent_run: AgentRun, agent: Any, before: Sequence[Message], after: Sequence[Message],
+        by: str,
+    ) -> None:  # fmt: skip
+        """A filter made what an agent's model is sent next."""
+        with self.writing():
+            if agent_run.run is None or agent_run.run.is_over:
+                self._start(agent_run, agent)
+            if agent_run.run is not None:
+                self.recorder.filtered(agent_run.run, before, after, by)
+
+    def _trip(self, guardrail: str, reason: str, run: Run | None) -> None:
+        agent = run.agent if run is not None else ""
+        self.recorder.sink.emit(
+            e.GuardrailTripped(*self.recorder.at(agent, run), guardrail, reason)
+        )
+
+    # State
+
+    def look(self, agent_run: AgentRun) -> None:
+        """Writes down what the context object holds that it did not at the last look."""
+        self._state.look(agent_run.context, CONTEXT, agent_run.run or agent_run.outer)
+
+    def store_read(self, agent_run: AgentRun | None, session: Any) -> None:
+        """A session's items were read."""
+        run = agent_run.run if agent_run is not None else None
+        with self.writing():
+            self.recorder.read(session.session_id, "session", run.agent if run else "", run)
+
+    def store_written(self, agent_run: AgentRun | None, session: Any) -> None:
+        """Items were added to a session."""
+        run = agent_run.run if agent_run is not None else None
+        with self.writing():
+            self.recorder.stored(session.session_id, "session", run.agent if run else "", run)
+
+
+def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
+    """Returns what a nested agent_run's agents can read, where their context object is their own."""
+    outer = agent_run.parent
+    if outer is None or agent_run.context is None or agent_run.context is outer.context:
+        return None
+    return tuple(name for name, _ in fields_of(agent_run.context, CONTEXT))
+
+
+def _words_of(said: Any) -> JsonValue:
+    """Returns what a agent_run was asked: of a list of items the latest user message."""
+    if isinstance(said, str):
+        return said
+    if isinstance(said, list):
+        for item in reversed(said):
+            if isinstance(item, dict) and item.get("role") == "user":
+                content = item.get("content")
+                return content if isinstance(content, str) else plain_or_text(content)
+    return None
+
+
+def _tripwire(problem: BaseException) -> tuple[str, str]:
+    """Returns name and reason of the guardrail that raised an exception; empty for none."""
+    if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
+        found = problem.guardrail_result
+        info = found.output.output_info
+        return found.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
+    if isinstance(
+        problem, (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
+    ):
+        info = problem.output.output_info
+        return problem.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
+    return "", ""
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _approval(item: Any) -> JsonValue:
+    """Returns a tool call that waits for somebody's approval."""
+    args = arguments_of(item.arguments or "")
+    return {"tool": item.tool_name, "args": args, "agent": item.agent.name}

@@ -1,0 +1,162 @@
+"""The OpenAI Agents SDK: agents that answer themselves, and code that runs agents.
+
+Calls of ``Runner.run``, ``run_sync`` and ``run_streamed`` are seen wherever a pipeline makes them.
+A pipeline that is an ``Agent`` is given each session's conversation as its users would keep it.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Final
+
+import agents
+import msgspec
+from agents.exceptions import AgentsException
+from agents.result import RunResultBase
+
+from simkit.adapters.activations import Run
+from simkit.adapters.framework_driver import MADE, AdapterContext, FrameworkDriver
+from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.openai_agents.agent_runs import AgentRunLog
+from simkit.adapters.openai_agents.names import Names, reachable
+from simkit.adapters.openai_agents.runner import heard, silence
+from simkit.adapters.openai_agents.where import flight_now
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.run_options import options_of, way_of
+from simkit.core.errors import FrameworkFailed, PipelineError
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
+
+WAYS: Final = ("run", "run_sync", "run_streamed")
+"""How an agent may be run: ``app: {call: …}``."""
+
+
+def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
+    """Returns the driver for an agent; None for anything else."""
+    return AgentPilot(subject, app, adapter_context) if isinstance(subject, agents.Agent) else None
+
+
+def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
+    """Returns what sees agents at work."""
+    return AgentsInstrument(adapter_context)
+
+
+class AgentsInstrument(Instrumentation):
+    """Sees every call of ``Runner.run``, and what comes of it."""
+
+    observes = ("filters",)
+
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._log = AgentRunLog(adapter_context)
+        self._silence = ExitStack()
+        self._silence.enter_context(silence)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Listens to the SDK."""
+        self._log.clear()
+        return heard(self._log)
+
+    def run_now(self) -> Run | None:
+        """Returns the activation of the agent that is at work here."""
+        agent_run = flight_now()
+        return agent_run.run if agent_run is not None else None
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Tells the SDK's exceptions by their own names."""
+        if isinstance(problem, AgentsException):
+            return FrameworkFailed(str(problem), type(problem).__name__)
+        return None
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what is said by a result that the pipeline returns as it is."""
+        is_result = isinstance(returned, RunResultBase)
+        return plain_or_text(returned.final_output) if is_result else returned
+
+    def close(self) -> None:
+        """Ends what was made for the SDK."""
+        with self._silence:
+            self._log.loops.close()
+
+
+class _Talk:
+    """One session's conversation."""
+
+    __slots__ = ("agent", "given", "items", "waiting")
+
+    def __init__(self, agent: Any, given: dict[str, Any]) -> None:
+        self.agent, self.given = agent, given
+        self.items: list[Any] = []
+        self.waiting: Any = None
+        """The result whose tool calls wait for an approval."""
+
+    def decided(self, approves: bool) -> Any:
+        """Returns the state with which a run goes on once its calls are approved, or refused."""
+        state = self.waiting.to_state()
+        for item in self.waiting.interruptions:
+            (state.approve if approves else state.reject)(item)
+        return state
+
+
+class AgentPilot(FrameworkDriver):
+    """Flies an agent: the next message goes to whoever answered the last one."""
+
+    name = "openai-agents"
+
+    def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
+        """Raises FunctionMissing for a way to run agents that there is not."""
+        self._agent, self._app, self._adapter_context = agent, app, adapter_context
+        self._way = way_of(app, WAYS)
+        self._talks: dict[str, _Talk] = {}
+
+    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+        """Adds the agents that can be handed to, and that their context is seen."""
+        names = Names(self._adapter_context.recorder.handoff_tools.ruled)
+        names.meet(self._agent)
+        found = {names.of(one): _facts_of(one, names) for one in reachable(self._agent)}
+        return msgspec.structs.replace(
+            facts, agents={**found, **facts.agents}, observes=(*facts.observes, "state")
+        )
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Runs the agent whose turn it is, with all that was said."""
+        talk = self._talks.get(turn.session)
+        if talk is None:
+            talk = self._talks[turn.session] = _Talk(
+                self._agent, options_of(self._app, turn.session)
+            )
+        result = self._adapter_context.caller.call(self._run, talk, self._said(talk, turn))
+        talk.agent, talk.items = result.last_agent, result.to_input_list(mode="normalized")
+        talk.waiting = result if result.interruptions else None
+        return plain_or_text(result.final_output)
+
+    def _said(self, talk: _Talk, turn: UserTurn) -> Any:
+        """Returns what the agent is given: a message, with what was said, or a decision."""
+        if turn.resumes:
+            if talk.waiting is None:
+                raise self._adapter_context.asks_nothing("and no tool call waits for approval.")
+            return talk.decided(bool(turn.value))
+        if "session" in talk.given:
+            return turn.text
+        return [*talk.items, {"role": "user", "content": turn.text}]
+
+    def _run(self, talk: _Talk, said: Any) -> Any:
+        if self._way == "run_streamed":
+            return _streamed(talk, said)
+        return getattr(agents.Runner, self._way)(talk.agent, said, **talk.given)
+
+
+async def _streamed(talk: _Talk, said: Any) -> Any:
+    result = agents.Runner.run_streamed(talk.agent, said, **talk.given)
+    async for _ in result.stream_events():
+        pass
+    return result
+
+
+def _facts_of(agent: Any, names: Names) -> e.AgentFacts:
+    instructions = agent.instructions
+    return e.AgentFacts(
+        instructions=MADE if callable(instructions) else instructions or "",
+        tools=tuple(tool.name for tool in agent.tools),
+        handoffs=tuple(names.handoffs_of(agent).values()),
+    )

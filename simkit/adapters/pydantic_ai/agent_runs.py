@@ -1,0 +1,301 @@
+"""Runs of agents and steps of graphs, told as activations: who starts and ends, inside whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pydantic_ai import DeferredToolRequests, ToolDefinition
+from pydantic_ai import messages as m
+from pydantic_ai.exceptions import RunCancelled
+
+from simkit.adapters.activations import Run
+from simkit.adapters.endings import ending
+from simkit.adapters.framework_driver import AdapterContext
+from simkit.adapters.handoff_calls import asked_for_by
+from simkit.adapters.held_state import HeldState
+from simkit.adapters.parallel_groups import Beside
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of, result_of
+from simkit.adapters.pydantic_ai.names import Names
+from simkit.adapters.serial_executor import InStep
+from simkit.adapters.sync_loops import Loops
+from simkit.core.errors import RunHalted
+from simkit.core.messages import JsonValue, Message, Usage
+from simkit.providers.values import Offer
+from simkit.trace import events as e
+
+OUTPUT: Final = "output"
+"""The guardrail that refuses output: the agent's output type, and its validators."""
+
+Held: TypeAlias = tuple[tuple[Any, str], ...]
+"""Objects whose fields are state, each with the channel's name if it has no fields."""
+
+
+class AgentRun:
+    """One run of an agent, or one step of a graph."""
+
+    __slots__ = ("held", "is_over", "leaves", "name", "parent", "run", "said", "unheard")
+
+    def __init__(
+        self,
+        parent: AgentRun | None,
+        name: str,
+        said: JsonValue,
+        held: Held,
+        leaves: Leaving | None,
+    ) -> None:
+        """``leaves`` is the output of another agent's that this agent_run takes over from."""
+        self.parent, self.name, self.said, self.held = parent, name, said, held
+        self.leaves = leaves
+        self.run: Run | None = None
+        self.is_over = False
+        self.unheard = 0
+        """How many calls of its model were known when it was asked last."""
+
+    @property
+    def outer(self) -> Run | None:
+        """The activation whose code runs the agent, or takes the step."""
+        return self.parent.run if self.parent is not None else None
+
+
+class Leaving:
+    """An output that is handed to an output function: whom that calls, control passes to."""
+
+    __slots__ = ("agent_run", "call_id", "is_used", "payload")
+
+    def __init__(self, agent_run: AgentRun, payload: JsonValue, call_id: str) -> None:
+        self.agent_run, self.payload, self.call_id = agent_run, payload, call_id
+        self.is_used = False
+
+
+class AgentRunLog:
+    """Writes down the agent_runs of one scenario."""
+
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._adapter_context = adapter_context
+        self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
+        self.names, self.loops = Names(), Loops()
+        self.threads = InStep(thread_name_prefix="pydantic-ai")
+        """Where functions that are not asynchronous run, one after another."""
+        self._state, self._beside = HeldState(self.recorder), Beside[AgentRun](self.recorder)
+        self.has_flown = False
+        """Whether the framework was at work in this turn."""
+
+    def clear(self) -> None:
+        """Forgets the last turn, and what it left open."""
+        self._beside.clear()
+        self.has_flown = False
+
+    def close(self) -> None:
+        """Ends what was made for the framework."""
+        self.threads.shutdown()
+        self.loops.close()
+
+    # Flights
+
+    def began(
+        self, parent: AgentRun | None, name: str, said: JsonValue, held: Held,
+        leaving: Leaving | None = None,
+    ) -> AgentRun:  # fmt: skip
+        """An agent is run, or a step is taken, by the code of another one or the pipeline's own."""
+        leaves = None
+        if leaving is not None and leaving.agent_run is parent and not leaving.is_used:
+            leaving.is_used, leaves = True, leaving
+        agent_run = AgentRun(parent, name, said, held, leaves)
+        with self.writing():
+            if leaves is None:
+                self._beside.began(agent_run, parent)
+            self.has_flown = True
+            self.look(agent_run)
+        return agent_run
+
+    def started(self, agent_run: AgentRun) -> None:
+        """It goes to work; those that were begun beside it are known by now."""
+        with self.writing():
+            if agent_run.run is None or agent_run.run.is_over:
+                self._start(agent_run)
+            self.look(agent_run)
+
+    def _start(self, agent_run: AgentRun) -> None:
+        """Flights that were begun beside each other go to work together, however long it takes each
+        of them to ask its model."""
+        if agent_run.leaves is not None and agent_run.run is None:
+            self._begin(agent_run, self._pass_control(agent_run, agent_run.leaves))
+            return
+        for one in self._beside.those_with(agent_run) or [agent_run]:
+            self._begin(one, one.outer)
+
+    def _begin(self, agent_run: AgentRun, outer: Run | None) -> None:
+        agent_run.run = self.recorder.begin_run(
+            agent_run.name, agent_run.said if agent_run.run is None else None,
+            group=self._beside.starts(agent_run), parent=outer.id if outer is not None else "",
+        )  # fmt: skip
+
+    def _pass_control(self, agent_run: AgentRun, leaves: Leaving) -> Run | None:
+        """Tells a handoff by an output function, if no rule has; returns the run around both."""
+        source = leaves.agent_run
+        if source.run is not None:
+            if not asked_for_by(source.run, self.recorder.requested):
+                query = agent_run.said if isinstance(agent_run.said, str) else None
+                self.recorder.hand_over(
+                    source.name, agent_run.name, leaves.payload, query=query, run=source.run,
+                    call_id=leaves.call_id,
+                )  # fmt: skip
+            self.recorder.end_run(source.run, "handed_off")
+        return source.outer
+
+    def ended(self, agent_run: AgentRun, output: Any = None) -> None:
+        """It is done."""
+        with self.writing():
+            self.look(agent_run)
+            asked = _requests_in(output)
+            if asked and agent_run.parent is None and agent_run.run is not None:
+                self.recorder.interrupted(
+                    agent_run.run, [_question(one, agent_run) for one in asked]
+                )
+            self._close(agent_run, "interrupted" if asked else "done", None if asked else output)
+
+    def failed(self, agent_run: AgentRun, problem: BaseException) -> None:
+        """It has raised."""
+        with self.writing():
+            self.look(agent_run)
+            self._close(agent_run, ending(problem, RunCancelled))
+
+    def _close(self, agent_run: AgentRun, status: str, output: Any = None) -> None:
+        agent_run.is_over = True
+        self._beside.ended(agent_run)
+        if agent_run.run is not None and not agent_run.run.is_over:
+            self.recorder.end_run(agent_run.run, status, plain_or_text(output))
+
+    # Models
+
+    def asks(
+        self, agent_run: AgentRun, messages: Sequence[m.ModelMessage], output_tools: Sequence[str]
+    ) -> None:
+        """An agent is about to ask its model, which may give its output by some tools."""
+        self.started(agent_run)
+        run = agent_run.run
+        if run is not None:
+            run.output_tools, agent_run.unheard = output_tools, run.model_calls
+        if messages:
+            self._tell_unmade(agent_run, messages[-1])
+
+    def _tell_unmade(self, agent_run: AgentRun, last: m.ModelMessage) -> None:
+        """Some calls are answered though no tool was at work: they were denied, or refused."""
+        tools = agent_run.run.output_tools if agent_run.run is not None else ()
+        for part in last.parts:
+            if isinstance(part, m.RetryFeedbackPart):
+                self._refuse_output(agent_run, part.content)
+            elif isinstance(part, m.ToolReturnPart):
+                if part.outcome in ("denied", "interrupted"):
+                    self._not_carried_out(part.tool_call_id)
+                elif part.outcome == "retried" and part.tool_name in tools:
+                    self._refuse_output(agent_run, part.content)
+                elif part.outcome == "retried":
+                    self._refuse_call(part.tool_call_id, part.model_response_str())
+
+    def _refuse_output(self, agent_run: AgentRun, reason: Any) -> None:
+        """What a model gave as output is refused, by its type or by a validator."""
+        with self.writing():
+            where = self.recorder.at(agent_run.name, agent_run.run)
+            self.recorder.sink.emit(e.GuardrailTripped(*where, OUTPUT, reason_of(reason)))
+
+    def _refuse_call(self, call_id: str, problem: str) -> None:
+        """A call is refused before its tool is carried out."""
+        with self.writing():
+            asked = self.recorder.asked(call_id)
+            if asked is not None and not asked.call.is_handoff:
+                self.recorder.tool_answered(asked, error=problem)
+
+    def filtered(
+        self, agent_run: AgentRun, before: Sequence[Message], after: Sequence[Message], by: str,
+        lasting: bool,
+    ) -> None:  # fmt: skip
+        """A function made another history of the one that the model would be sent."""
+        with self.writing():
+            if agent_run.run is not None:
+                self.recorder.filtered(agent_run.run, before, after, by, lasting=lasting)
+
+    def answered(
+        self, agent_run: AgentRun, sent: Sequence[Message], tools: Sequence[str], model: str,
+        response: m.ModelResponse,
+    ) -> None:  # fmt: skip
+        """A model has answered; what went over no wire is told here."""
+        with self.writing():
+            run = agent_run.run
+            if run is None or run.model_calls != agent_run.unheard:
+                return
+            call = self.recorder.sent(run, sent, [*map(Offer, tools)], {"model": model})
+            said = as_message(response)
+            usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
+            self.recorder.replied(run, call, said, "calls" if said.calls else "text", usage)
+
+    def heard(self, agent_run: AgentRun, response: m.ModelResponse) -> None:
+        """A model has answered: calls that give its output are no tools at work."""
+        tools = agent_run.run.output_tools if agent_run.run is not None else ()
+        with self.writing():
+            for part in response.parts:
+                if isinstance(part, m.ToolCallPart) and part.tool_name in tools:
+                    self._not_carried_out(part.tool_call_id)
+
+    def _not_carried_out(self, call_id: str) -> bool:
+        """Lets the answer to a call be no tool's; returns whether the call is known."""
+        asked = self.recorder.asked(call_id)
+        if asked is not None and not asked.is_told:
+            asked.is_told = asked.is_answered = True
+        return asked is not None
+
+    def settled(self, agent_run: AgentRun, messages: Sequence[Any]) -> None:
+        """A run has ended with ``messages``: what its model gave as output is answered."""
+        last = messages[-1] if messages else None
+        if not isinstance(last, m.ModelRequest):
+            return
+        with self.writing():
+            for part in last.parts:
+                # A call without a tool at work was the output, or came too late.
+                if isinstance(part, m.ToolReturnPart) and self._not_carried_out(part.tool_call_id):
+                    self.recorder.known(result_of(part), agent_run.run)
+
+    # Tools and state
+
+    def use_tool(
+        self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
+    ) -> Any:
+        """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
+        with self.recorder.lock:
+            asked = self.recorder.asked(call_id)
+        if asked is not None and isinstance(asked.call.args, dict):
+            args = asked.call.args
+        return self._adapter_context.use_tool(
+            tool.name, args, real, asked, tool.return_schema or None
+        )
+
+    def look(self, agent_run: AgentRun) -> None:
+        """Writes down what deps and a graph's state hold that they did not at the last look."""
+        for thing, otherwise in agent_run.held:
+            self._state.look(thing, otherwise, agent_run.run or agent_run.outer)
+
+    def halted(self, problem: BaseException) -> BaseException:
+        """Returns why the run cannot go on, if that is behind an exception; else the exception."""
+        found: BaseException | None = problem
+        if isinstance(problem, BaseExceptionGroup):
+            found = problem.subgroup(RunHalted)
+            while isinstance(found, BaseExceptionGroup):
+                found = found.exceptions[0]
+        return found or problem
+
+
+def _requests_in(output: Any) -> list[m.ToolCallPart]:
+    if not isinstance(output, DeferredToolRequests):
+        return []
+    return [*output.approvals, *output.calls]
+
+
+def _question(call: m.ToolCallPart, agent_run: AgentRun) -> JsonValue:
+    """Returns a tool call that waits for somebody's approval, or result."""
+    return {
+        "tool": call.tool_name,
+        "args": plain_or_text(args_of(call.args)),
+        "agent": agent_run.name,
+    }

@@ -1,0 +1,201 @@
+"""PydanticAI: agents that answer themselves, code that runs agents, and graphs.
+
+Runs of agents are seen wherever a pipeline makes them. A pipeline that is an ``Agent`` is given
+each session's messages as its users would keep them.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import msgspec
+from pydantic_ai import (
+    AgentRunResult,
+    AgentRunResultEvent,
+    DeferredToolRequests,
+    DeferredToolResults,
+)
+from pydantic_ai.agent import AbstractAgent
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    FallbackExceptionGroup,
+    ModelAPIError,
+    UserError,
+)
+
+from simkit.adapters.activations import Run
+from simkit.adapters.framework_driver import MADE, AdapterContext, FrameworkDriver
+from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.plain_texts import plain_or_text
+from simkit.adapters.plain_values import NotPlain, plain
+from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog
+from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
+from simkit.adapters.pydantic_ai.runner import heard
+from simkit.adapters.pydantic_ai.where import flight_now
+from simkit.adapters.run_options import options_of, way_of
+from simkit.core.errors import FrameworkFailed, PipelineError
+from simkit.runtime.ports import UserTurn
+from simkit.spec.scenario.apps import App
+from simkit.trace import events as e
+
+WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")
+"""How an agent may be run: ``app: {call: …}``."""
+_FAILURES: Final = (AgentRunError, UserError, FallbackExceptionGroup)
+"""What the framework raises in its own name."""
+
+
+def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
+    """Returns the driver for an agent; None for anything else."""
+    return AgentPilot(subject, app, adapter_context) if isinstance(subject, AbstractAgent) else None
+
+
+def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
+    """Returns what sees agents at work."""
+    return AgentsInstrument(adapter_context)
+
+
+class AgentsInstrument(Instrumentation):
+    """Sees every run of an agent and every step of a graph, and what comes of it."""
+
+    observes = ("filters",)
+    """What judges may ask about wherever it is on."""
+
+    def __init__(self, adapter_context: AdapterContext) -> None:
+        self._log = AgentRunLog(adapter_context)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Listens to the framework."""
+        self._log.clear()
+        return heard(self._log)
+
+    def run_now(self) -> Run | None:
+        """Returns the activation of the agent that is at work here."""
+        agent_run = flight_now()
+        return agent_run.run if agent_run is not None else None
+
+    def failure(self, problem: Exception) -> PipelineError | None:
+        """Tells the framework's exceptions by their own names; a provider's failure is none."""
+        if isinstance(problem, ModelAPIError) or not isinstance(problem, _FAILURES):
+            return None
+        return FrameworkFailed(str(problem), type(problem).__name__)
+
+    def reply(self, returned: Any) -> Any:
+        """Returns what is said by a result, or an output, that the pipeline returns as it is."""
+        if isinstance(returned, AgentRunResultEvent):
+            returned = returned.result
+        if isinstance(returned, AgentRunResult):
+            return plain_or_text(returned.output)
+        try:
+            return plain(returned) if self._log.has_flown else returned
+        except NotPlain:
+            return returned
+
+    def close(self) -> None:
+        """Ends what was made for the framework."""
+        self._log.close()
+
+
+class _Talk:
+    """One session's conversation."""
+
+    __slots__ = ("given", "messages", "waiting")
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.given = given
+        self.messages: Any = given.pop("message_history", None)
+        self.waiting: DeferredToolRequests | None = None
+        """Tool calls that wait for an approval, or for a result from elsewhere."""
+
+
+class AgentPilot(FrameworkDriver):
+    """Flies an agent: each message goes to it with all that was said."""
+
+    name = "pydantic-ai"
+
+    def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
+        """Raises FunctionMissing for a way to run agents that there is not."""
+        self._agent, self._app, self._adapter_context = agent, app, adapter_context
+        if agent.name is None:
+            # What the framework would infer from the variable that holds the agent.
+            agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
+        self._way = way_of(app, WAYS)
+        self._talks: dict[str, _Talk] = {}
+
+    def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
+        """Adds the agent, and that its dependencies are seen."""
+        found = {Names().of(self._agent): _facts_of(self._agent)}
+        return msgspec.structs.replace(
+            facts, agents={**found, **facts.agents}, observes=(*facts.observes, "state")
+        )
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Runs the agent, with all that was said."""
+        talk = self._talks.get(turn.session)
+        if talk is None:
+            talk = self._talks[turn.session] = _Talk(options_of(self._app, turn.session))
+        given = dict(talk.given, message_history=talk.messages)
+        said: str | None = turn.text
+        if turn.resumes:
+            said, given["deferred_tool_results"] = None, self._decided(talk, turn.value)
+        result = self._adapter_context.caller.call(self._run, said, given)
+        talk.messages = result.all_messages()
+        is_waiting = isinstance(result.output, DeferredToolRequests)
+        talk.waiting = result.output if is_waiting else None
+        return None if is_waiting else plain_or_text(result.output)
+
+    def _decided(self, talk: _Talk, value: Any) -> DeferredToolResults:
+        """Returns what a run goes on with once its calls are approved, refused or answered."""
+        waiting = talk.waiting
+        if waiting is None:
+            raise self._adapter_context.asks_nothing("and no tool call waits for approval.")
+        tools = {call.tool_name for call in (*waiting.approvals, *waiting.calls)}
+        each = value if isinstance(value, dict) and value.keys() <= tools else {}
+        return DeferredToolResults(
+            approvals={
+                one.tool_call_id: bool(each.get(one.tool_name, value)) for one in waiting.approvals
+            },
+            calls={one.tool_call_id: each.get(one.tool_name, value) for one in waiting.calls},
+        )
+
+    def _run(self, said: str | None, given: dict[str, Any]) -> Any:
+        if self._way in ("run", "run_sync"):
+            return getattr(self._agent, self._way)(said, **given)
+        return _RUNS[self._way](self._agent, said, given)
+
+
+async def _streamed(agent: Any, said: str | None, given: dict[str, Any]) -> Any:
+    async with agent.run_stream(said, **given) as stream:
+        await stream.get_output()
+    return _Streamed(stream)
+
+
+class _Streamed:
+    """What was streamed, with the names that a result has."""
+
+    def __init__(self, stream: Any) -> None:
+        self.output, self.all_messages = stream.result.output, stream.all_messages
+
+
+async def _events(agent: Any, said: str | None, given: dict[str, Any]) -> Any:
+    async with agent.run_stream_events(said, **given) as stream:
+        async for event in stream:
+            if isinstance(event, AgentRunResultEvent):
+                return event.result
+    raise AssertionError("run_stream_events ended without a result")
+
+
+async def _iterated(agent: Any, said: str | None, given: dict[str, Any]) -> Any:
+    async with agent.iter(said, **given) as run:
+        async for _ in run:
+            pass
+    return run.result
+
+
+_RUNS: Final = {"run_stream": _streamed, "run_stream_events": _events, "iter": _iterated}
+
+
+def _facts_of(agent: Any) -> e.AgentFacts:
+    texts, functions = instructions_of(agent)
+    made = [MADE] if functions else []
+    return e.AgentFacts(instructions="\n\n".join([*texts, *made]), tools=tuple(tools_of(agent)))

@@ -1,0 +1,66 @@
+"""What a provider's response says, written down: for traffic that is recorded, or was."""
+
+from __future__ import annotations
+
+import msgspec
+
+from simkit.adapters.activations import Run
+from simkit.adapters.chains import Chains
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.cassettes.encodings import NotDecodable, decoded
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, Message, as_json
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse, header
+from simkit.providers.values import Asked, Protocol
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One model call on its way: who asks what, in which words."""
+
+    id: str
+    run: Run
+    asked: Asked
+    protocol: Protocol
+    request: HttpRequest
+    chains: Chains
+    """What later requests may go on from."""
+
+
+def told(call: Call, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool) -> Fails | None:
+    """Writes down what a provider answers; returns the failure, if it is one.
+
+    ``is_marked`` says that user code itself says when the run is over.
+    """
+    run = call.run
+    fails, partial = None, ""
+    if isinstance(answer, NoResponse):
+        fails = Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
+    else:
+        encodings = header(answer.headers, "content-encoding")
+        try:
+            plain = msgspec.structs.replace(answer, chunks=decoded(answer.chunks, encodings))
+            heard = call.protocol.heard(plain, call.asked)
+            fails, partial = heard.error, heard.message.content
+        except (WireInvalid, NotDecodable) as problem:
+            fails = Fails("malformed_response", answer.status, str(problem))
+    if fails is not None:
+        recorder.failed(
+            run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
+        )
+        return fails
+    call.chains.remember(call.protocol, plain, call.asked, heard.message)
+    is_json = as_json(heard.message.content) is not None
+    kind = "calls" if heard.message.calls else "json" if is_json else "text"
+    said = recorder.replied(run, call.id, heard.message, kind, heard.usage)
+    if not is_marked:
+        concluded(recorder, run, said)
+    return None
+
+
+def concluded(recorder: TraceRecorder, run: Run, said: Message) -> None:
+    """Ends a run that nobody marks, where its model has said its last word or passed control."""
+    if any(call.is_handoff for call in said.calls):
+        recorder.end_run(run, "handed_off")
+    elif not said.calls:
+        recorder.end_run(run)

@@ -1,0 +1,39 @@
+"""Threads of an event loop that run one by one, so that a run is the same every time.
+
+What a loop hands to a thread (``asyncio.to_thread``) comes back whenever the thread is done: two
+tools that run beside each other would answer in another order from run to run. While a scenario
+runs, the loop waits for each of its threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Final
+
+from simkit.capture.http.request_router import is_gated
+
+PATIENCE_S: Final = 10.0
+"""How long a loop waits for a thread; one that waits for the loop itself goes on after that."""
+
+
+class InStep(ThreadPoolExecutor):
+    """A pool whose work is done when it has been submitted."""
+
+    def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        found: Future[Any] = super().submit(work, *args, **kwargs)
+        if is_gated():
+            wait([found], PATIENCE_S)
+        return found
+
+
+_loops: Final = "_simkit_in_step"
+
+
+def keep_in_step() -> None:
+    """Lets the running event loop wait for its threads while a scenario runs."""
+    loop: Any = asyncio.get_running_loop()
+    if getattr(loop, _loops, False):
+        return
+    loop.set_default_executor(InStep(thread_name_prefix="asyncio"))
+    setattr(loop, _loops, True)

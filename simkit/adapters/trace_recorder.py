@@ -1,0 +1,461 @@
+"""Writes down what is seen of a running pipeline as events: the log, contexts, replies, handoffs.
+
+Whatever a driver sees, it tells the recorder, which knows each message again, numbers what is new,
+and keeps what native runs and observed ones have in common: one log per session, contexts as
+ranges over it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from simkit.adapters.activations import Asked, Run, Seen
+from simkit.adapters.call_log import CallLog
+from simkit.adapters.filtering import cuts_between
+from simkit.adapters.sessions import Session
+from simkit.adapters.streams import Print, SentStream, print_of
+from simkit.core.errors import WriteInvalid
+from simkit.core.messages import (
+    JsonValue,
+    Message,
+    ToolCall,
+    Usage,
+    call_of,
+    thinking_of,
+    value_said,
+    without_thinking,
+)
+from simkit.providers.attachments import is_failed
+from simkit.providers.values import Offer
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.initial_values import Gifts
+from simkit.runtime.ports import Sink
+from simkit.runtime.state import as_message
+from simkit.spec.pipeline.model import Limits
+from simkit.spec.pipeline.written_messages import said
+from simkit.trace import events as e
+from simkit.trace.reducers import DECLARED_RESET
+from simkit.trace.store import References, canonical
+
+
+class TraceRecorder(CallLog):
+    """Emits the events of one scenario's run; sessions take turns."""
+
+    def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
+        super().__init__(sink, clock, count, limits)
+        self.waits_for = ""
+        """The run whose question the user answers next."""
+        self.offered: dict[str, JsonValue] = {}
+        """The tools that models were offered so far, with the latest schema of each."""
+        self.gifts = Gifts({}, lambda name: "session")
+        """What the scenario puts into the state of sessions before their first message."""
+        self.conversation = ""
+        """The channel that holds what was said."""
+        self._sessions: dict[str, Session] = {}
+        self._agent_runs = 0
+
+    # Turns
+
+    def begin_turn(
+        self, turn: int, session: str, project: str, text: str, value: JsonValue = None,
+        *, resumes: bool = False,
+    ) -> None:  # fmt: skip
+        """The user says something, or answers (``resumes``) with ``value``."""
+        self.turn, self.runs, self.requested = turn, [], []
+        self._handoffs = self._agent_runs = 0
+        self.waits_for = ""
+        is_new = session not in self._sessions
+        if is_new:
+            self._sessions[session] = Session()
+        self._session, self.session = self._sessions[session], session
+        if is_new:
+            self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
+            self._session.project = project
+            self._session.given = self.gifts.for_session(project)
+            self._give()
+        message = 0 if resumes else self.numbers.messages + 1
+        self.sink.emit(e.TurnStarted(*self.at()[:3], message=message))
+        if resumes:
+            self.sink.emit(e.TurnResumed(*self.at()[:3], value=value))
+        else:
+            self.log(Message("user", text, data=value))
+
+    def _give(self) -> None:
+        """Tells what a session begins with; what was said before it is part of its log."""
+        if not self.given:
+            return
+        turn, self.turn = self.turn, 0
+        update: dict[str, JsonValue] = {}
+        for name, value in self.given.items():
+            if name == self.conversation and isinstance(value, list):
+                value = [canonical(self.log(_given_message(one))) for one in value]
+            update[name] = {DECLARED_RESET: value}
+        self.sink.emit(
+            e.StateUpdated(self.clock.now(), self.session, 0, update=update, cause="given")
+        )
+        self.turn = turn
+
+    def end_turn(
+        self, reply: JsonValue, error: e.ErrorFacts | None, unused: tuple[e.UnusedLines, ...],
+        unused_results: tuple[e.UnusedResults, ...] = (),
+    ) -> None:  # fmt: skip
+        """The pipeline waits for the user again, or has failed."""
+        for run in self.runs:
+            if not run.is_over:
+                self.end_run(run, "done" if error is None else "failed")
+        self.sink.emit(
+            e.TurnFinished(
+                *self.at()[:3],
+                reply=canonical(reply),
+                error=error,
+                unused=unused,
+                waits_for=self.waits_for if error is None else "",
+                unused_results=unused_results,
+            )
+        )
+
+    # Runs
+
+    def begin_run(
+        self, agent: str, input: JsonValue = None, *, group: str = "", branch: str = "",
+        outer: str = "", parent: str = "", channels: tuple[str, ...] | None = None,
+        call_id: str = "", is_node: bool = False, state: str = "", received: JsonValue = None,
+        task: JsonValue = None, after: tuple[str, ...] = (), goal: str = "",
+    ) -> Run:  # fmt: skip
+        """An agent goes to work; if a handoff to it was asked for, that is now made.
+
+        It is given what the handoff carries, else ``input``; a ``task`` goes before both.
+
+        A run of a parallel ``group`` opens a branch; another is in the ``branch`` that is named.
+        ``channels`` are those that it can read, where that is not all of the state. ``call_id`` is
+        the tool call that is carried out by running it: several of one message are a group too.
+        A graph's node (``is_node``) counts for the limit of runs once it has asked a model.
+        ``state`` names the graph's in which it works, ``received`` is what no channel holds;
+        ``after`` are the runs whose end led to it, ``goal`` is what it works for.
+        """
+        self.limit("agent_runs_per_turn", self._agent_runs + 1)
+        self._agent_runs += not is_node
+        self.numbers.runs += 1
+        run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
+        run.seen = Seen(state, self.told_as(received), channels)
+        self._know(agent)
+        asked = next((one for one in self.requested if one.to_agent == agent), None)
+        handoff = source = ""
+        if asked is not None:
+            self.requested.remove(asked)
+            self._handoffs += 1
+            handoff, source = asked.handoff, asked.from_agent
+            mode = "delegate" if parent and parent == asked.run else asked.mode
+            given = asked.payload if asked.payload is not None else asked.query
+            input = given if given is not None else input
+            self.sink.emit(
+                e.HandoffMade(
+                    self.clock.now(), self.session, self.turn, asked.agent, asked.run, handoff,
+                    source, agent, asked.type, mode, asked.query, asked.payload,
+                    self._handoffs,
+                )
+            )  # fmt: skip
+        self.runs.append(run)
+        self.sink.emit(
+            e.AgentStarted(
+                *self.at(agent, run), input=self.told_as(input if task is None else task),
+                handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
+                branch=run.id if group else branch, outer=outer, parent=parent,
+                call_id=call_id, state=state, received=run.seen.received,
+                goal=goal,
+            )
+        )  # fmt: skip
+        return run
+
+    def _know(self, agent: str) -> None:
+        """Learns that an agent is there; what a tool was called for may be plain only now."""
+        tools = self.handoff_tools
+        version = tools.version
+        tools.know((agent,))
+        if tools.version == version:
+            return
+        waiting = [
+            one for one in self._session.asked.values()
+            if one.run in self.runs and not one.is_told and not one.call.is_handoff
+        ]  # fmt: skip
+        if waiting and tools.target_of(waiting[-1].call.name) == agent:
+            asked = waiting[-1]
+            self._session.turn_out(asked, agent)
+            self._hand_over_by(asked.call, agent, asked.run)
+
+    def begin_marked(self, agent: str, around: Run | None) -> Run:
+        """Begin a run that user code names; it receives what the run ``around`` it did."""
+        seen = around.seen if around is not None else Seen()
+        return self.begin_run(
+            agent, channels=seen.channels, state=seen.state, received=seen.received
+        )
+
+    def begin_group(self) -> str:
+        """Returns the id of a new group of runs that are parallel."""
+        self.numbers.groups += 1
+        return f"g{self.numbers.groups}"
+
+    def interrupted(self, run: Run, question: JsonValue) -> None:
+        """An agent asks the user; its run is over until there is an answer."""
+        self.sink.emit(e.TurnInterrupted(*self.at(run.agent, run), canonical(question)))
+        self.waits_for = self.waits_for or run.id
+        self.end_run(run, "interrupted")
+
+    def end_run(self, run: Run, status: str = "done", output: JsonValue = None) -> None:
+        """An agent is done; what it puts out is otherwise what it said last."""
+        if run.is_over:
+            return
+        run.is_over = True
+        final = run.final
+        if output is None and final is not None:
+            value = value_said(final)
+            output = final.content if value is None else value
+        self.sink.emit(
+            e.AgentFinished(
+                *self.at(run.agent, run), status, self.told_as(output),
+                final.number if final is not None else 0,
+            )
+        )  # fmt: skip
+
+    def open_run(self, agent: str) -> Run | None:
+        """Returns the agent's last run of this turn that is not over."""
+        return next((r for r in reversed(self.runs) if r.agent == agent and not r.is_over), None)
+
+    # The log
+
+    def log(self, message: Message, run: Run | None = None) -> Message:
+        """Adds a message to the session's log, under the next number."""
+        self.numbers.messages = number = self.numbers.messages + 1
+        message = msgspec.structs.replace(message, id=f"m{number}", turn=self.turn)
+        mark, session = print_of(message), self._session
+        session.repeats += mark in session.log
+        session.log.setdefault(mark, []).append(number)
+        session.latest[mark] = message
+        self.sink.emit(
+            e.MessageAdded(
+                *self.at(message.agent or "", run), message, tokens_of(message, self.count)
+            )
+        )
+        return message
+
+    def known(self, message: Message, run: Run | None = None) -> Message:
+        """Returns a message as the log has it; one that nobody was heard to say joins it."""
+        ours = self._ours(message)
+        numbers = self._session.log.get(print_of(ours))
+        if numbers:
+            return msgspec.structs.replace(_said_by(ours, run), id=f"m{numbers[-1]}")
+        return self._joined(ours, run)
+
+    def _joined(self, ours: Message, run: Run | None) -> Message:
+        """Adds a message that nobody was heard to say."""
+        return self._arrived(_said_by(ours, run), run)
+
+    def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
+        """Returns messages as they stand in the log; those that nobody was heard to say join it."""
+        latest, ours = self._session.latest, [*map(self._ours, messages)]
+        return [latest.get(print_of(one)) or self._joined(one, run) for one in ours]
+
+    def told(self, messages: Sequence[Message], channel: str, run: Run | None = None) -> References:
+        """Returns references to the messages of a list that is told again and again.
+
+        It has mostly grown since: what was at its front before is not looked up again.
+        """
+        session = self._session
+        reading = session.readings.of(
+            ("list", channel), messages, self._ours, self.handoff_tools.version, self.count
+        )
+        found = reading.references
+        if reading.repeats != session.repeats:
+            # What was said several times is, everywhere, what was said last.
+            found.clear()
+        reading.repeats, start = session.repeats, len(found)
+        for message, mark in zip(reading.messages[start:], reading.prints[start:], strict=True):
+            said = session.latest.get(mark) or self._joined(message, run)
+            found.append({"$message": said.number})
+        return References(found)
+
+    # Model calls
+
+    def sent(
+        self, run: Run, messages: Sequence[Message], offers: Sequence[Offer],
+        settings: Mapping[str, JsonValue], *, hidden: str = "",
+    ) -> str:  # fmt: skip
+        """A context was sent; returns the call's id. System messages at its front are made for it,
+        all others are part of the log."""
+        run.model_calls += 1
+        if run.is_node and run.model_calls == 1:
+            self._agent_runs += 1
+        self.limit("model_calls_per_run", run.model_calls)
+        self.offered.update((offer.name, offer.schema) for offer in offers)
+        session = self._session
+        front = next((k for k, m in enumerate(messages) if m.role != "system"), len(messages))
+        made = [
+            e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
+            for m in messages[:front]
+        ]
+        words, count = self.handoff_tools.version, self.count
+        session.come_back(run.agent, run.id, messages)
+        reading = session.readings.of(
+            ("agent", run.agent), messages[front:],
+            lambda message: self._ours(message, run.agent), words, count,
+        )  # fmt: skip
+        rest, prints = reading.messages, reading.prints
+        stream = session.streams.get(run.agent)
+        if stream is None:
+            stream = session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
+        tokens = sum(m.tokens for m in made) + sum(reading.tokens)
+        parts: list[e.Part] = [*made]
+        cuts = (*run.lasting_cuts, *run.cuts)
+        run.cuts = ()
+        if rest or cuts:
+            parts.append(
+                stream.take(prints, lambda known: self._numbered(rest, prints, known, run), cuts)
+            )
+        self.numbers.model_calls += 1
+        call = f"c{self.numbers.model_calls}"
+        self.sink.emit(
+            e.ContextBuilt(
+                *self.at(run.agent, run), call, tuple(parts),
+                tools=tuple(offer.name for offer in offers),
+                settings=canonical(settings) or None, tokens=tokens,
+                budget=self.limits.context_tokens or 0,
+                handoffs=self.handoff_tools.targets_of(offers),
+                handoff_tools=tuple(self.handoff_tools.among(offers)),
+                hidden=hidden,
+            )
+        )  # fmt: skip
+        self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
+        return call
+
+    def filtered(
+        self, run: Run, before: Sequence[Message], after: Sequence[Message], by: str, *,
+        lasting: bool = False,
+    ) -> None:  # fmt: skip
+        """The filter ``by`` made one history out of another, for the run's next model call.
+
+        ``lasting`` says: for all its calls from now on. Filters that follow each other are told
+        one by one. System messages are no part of a history.
+        """
+        seen = [self._ours(message) for message in before if message.role != "system"]
+        numbers = self._numbered(seen, [print_of(message) for message in seen], [], run)
+        known = [
+            msgspec.structs.replace(message, id=f"m{number}")
+            for message, number in zip(seen, numbers, strict=True)
+        ]
+        cuts = cuts_between(known, [self._ours(message) for message in after], by)
+        if lasting:
+            run.lasting_cuts = (*run.lasting_cuts, *cuts)
+        else:
+            run.cuts = (*run.cuts, *cuts)
+
+    def _ours(self, message: Message, agent: str = "") -> Message:
+        """Returns a message with our ids, and with the agents to which its calls pass control."""
+        if not message.calls and not message.call_id:
+            return message
+        calls = tuple(self._our_call(call, agent) for call in message.calls)
+        call_id = self.call_id(message.call_id) if message.call_id else ""
+        return msgspec.structs.replace(message, calls=calls, call_id=call_id)
+
+    def _our_call(self, call: ToolCall, agent: str) -> ToolCall:
+        target = self.handoff_tools.target_of(call.name, call.args) or ""
+        ours = self._session.known_again(call.id, call.name, call.args, agent)
+        return call_of(ours or self.call_id(call.id), call.name, call.args, target)
+
+    def _numbered(
+        self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
+    ) -> list[int]:
+        """Returns each message's number in the log, where those that are new are added.
+
+        Of several that are the same, the latest that keeps the order is meant.
+        """
+        found: list[int | None] = [None] * (len(messages) - len(known))
+        before = self.numbers.messages + 1
+        numbers_of = self._session.log.get
+        for place in range(len(messages) - 1, len(known) - 1, -1):
+            numbers = numbers_of(prints[place])
+            if numbers:
+                # Of those below `before` the last; where there is none, the last of all.
+                last = numbers[-1]
+                before = last if last < before else numbers[bisect_left(numbers, before) - 1]
+                found[place - len(known)] = before
+        for place, number in enumerate(found):
+            if number is None:
+                found[place] = self._arrived(messages[len(known) + place], run).number
+        return [*known, *(number for number in found if number is not None)]
+
+    def _arrived(self, message: Message, run: Run | None) -> Message:
+        """Adds what a context holds and nobody was heard to say: tool results mostly."""
+        asked = self._session.asked.get(message.call_id) if message.role == "tool" else None
+        if message.role == "tool" and not message.call_id and run is not None:
+            # Clients may leave out a call that is like another, and send both results.
+            pending = (one for one in self.pending(message.tool) if not one.call.is_handoff)
+            asked = next((one for one in pending if one.run is run), None)
+        if asked is None:
+            # What comes back with its thinking is another message than the others are shown.
+            bare = self._session.latest.get(print_of(without_thinking(message)))
+            author = self._session.voices.get(message.content) or (bare.agent if bare else None)
+            if message.role == "assistant" and author:
+                message = msgspec.structs.replace(message, agent=author)
+            return self.log(message, run)
+        said = msgspec.structs.replace(message, agent=asked.agent, tool=asked.call.name)
+        if is_failed(said) and not asked.call.is_handoff:
+            self.tool_answered(asked, error=said.content)
+        elif not asked.call.is_handoff:
+            self.tool_answered(asked, said.data if said.data is not None else _value(said.content))
+        elif run is asked.run and not run.is_over:
+            # Who asked goes on, and has an answer instead of a successor.
+            for one in [one for one in self.requested if one.call_id == asked.call.id]:
+                self.refused(one, said.content)
+        return self.log(said, asked.run)
+
+    def replied(
+        self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
+    ) -> Message:
+        """The model answered; asks for the handoffs and tools that the message calls."""
+        thinking = thinking_of(message) or ""
+        message = self._ours(msgspec.structs.replace(without_thinking(message), agent=run.agent))
+        said = self.log(message, run)
+        if said.calls and said.content:
+            self._session.voices[said.content] = run.agent
+        if said.calls:
+            self._session.ask_together(run.agent, run.id, said.calls)
+        run.said = True
+        self.sink.emit(
+            e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage, thinking)
+        )  # fmt: skip
+        for one in said.calls:
+            self._session.ask(Asked(one, run.agent, run))
+            if one.is_handoff:
+                self._hand_over_by(one, one.target, run)
+        if not said.calls:
+            run.final = said
+        return said
+
+
+def _said_by(message: Message, run: Run | None) -> Message:
+    """Returns a message with who is at work as its author, where a model's has none."""
+    if message.role == "assistant" and not message.agent and run is not None:
+        return msgspec.structs.replace(message, agent=run.agent)
+    return message
+
+
+def _value(text: str) -> JsonValue:
+    """Returns what a tool's text says as JSON, or the text."""
+    if not text.startswith(("{", "[", '"')):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def _given_message(value: JsonValue) -> Message:
+    """Return what a session is given as a message; code may have fields of its own in it."""
+    try:
+        return as_message(value, None)
+    except WriteInvalid:
+        return said(value["role"], value.get("content", ""), value.get("agent"))

@@ -1,0 +1,382 @@
+"""A story: a scenario told step by step, and judged claim by claim."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from simkit.bdd.assembling import Assembly, Told
+from simkit.bdd.cells import Table
+from simkit.bdd.claiming import WHOLE, Claim, Claims
+from simkit.bdd.conditions import Below, Condition
+from simkit.bdd.names import Names
+from simkit.bdd.places import TURN, Lines, Places
+from simkit.checks.judge import Judgement
+from simkit.core.errors import SimkitError, SourceError
+from simkit.language.yaml import near
+from simkit.session.simulate import Conversation
+from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import PIPELINE_SUFFIX
+
+
+class _Coming(NamedTuple):
+    """What is answered when the user speaks next, or in every turn to come."""
+
+    who: str
+    answer: Any
+    lines: Lines
+
+
+class Story:
+    """One scenario of a feature, as the values that a scenario file would hold.
+
+    Steps that tell what is given, said and answered add to the values; a step that claims
+    something adds its claim and has the run so far judged. A turn is run at the first claim after
+    it was told, and only once, unless what was told of it changes after that.
+    """
+
+    def __init__(
+        self, library: Library, *, root: Path, folders: Sequence[Path], seed: int | None = None
+    ) -> None:
+        self._library, self._root, self._folders = library, root, folders
+        self._assembly = Assembly(library, seed)
+        self._conversation: Conversation | None = None
+        self._judged = 0
+        self._places = Places("", "", (1, 1))
+        self._values: dict[str, Any] = {"version": 1}
+        self._names = Names()
+        self._claims = Claims()
+        self._coming: list[_Coming] = []
+        self._planned: list[_Coming] = []
+        self._standing: dict[str, list[_Coming]] = {}
+        self._stood: list[set[str]] = []
+        """By turn, the tools whose results there are those of every turn to come."""
+        self._restart: Lines | None = None
+        self._times = 1
+        """How many turns the last thing is that the user has said."""
+        self.lines: Lines = (1, 1)
+        """The lines of the step that is being told."""
+        self.text: str | None = None
+        """The text below that step."""
+        self.table: Table | None = None
+        """The table below that step."""
+        self.whose: int | None = None
+        """The turn that the step speaks of, from 0; WHOLE; None is the last one."""
+
+    def begin(self, places: Places, name: str) -> None:
+        """The story is the scenario of this name, and its steps stand in these places."""
+        self._places = places
+        self._values["scenario"] = name
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is known which scenario this is."""
+        return "scenario" in self._values
+
+    @property
+    def file(self) -> str:
+        """The feature file."""
+        return self._places.file
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The scenario as far as it is told, without its claims."""
+        return self._values
+
+    # what is given
+
+    def pipeline(self, name: str) -> None:
+        """The story is about code, ``module:function``, or about the pipeline of this file, or of
+        the file ``<name>.pipeline.yaml``."""
+        if FUNCTION_NAME.fullmatch(name) is not None:
+            self.give(("pipeline",), name)
+            return
+        file = self._pipeline_file(name)
+        folder = os.path.dirname(self._places.file) or os.curdir
+        self.give(("pipeline",), os.path.relpath(file, folder))
+        for document in self._library.documents(file):
+            said = document.data
+            if isinstance(said, dict) and ("agents" in said or "code" in said):
+                self._names = Names(self._library.subject(document))
+
+    def state(self, channel: str, value: Any) -> None:
+        """A channel holds this value before the first turn."""
+        self.give(("given", "state", self.channel(channel)), value)
+
+    def give(self, path: Sequence[str], value: Any) -> None:
+        """The scenario says this under a path of keys."""
+        *above, key = path
+        place = self._values
+        for step in above:
+            place = place.setdefault(step, {})
+        place[key] = value
+        self._places.say(tuple(path), self.lines, below=0)
+        self._assembly.begin_anew()
+        self._begin_anew()
+
+    # what happens
+
+    def say(
+        self, user: Any, session: str | None = None, project: str | None = None, times: int = 1
+    ) -> None:
+        """The user says something, a text or `{json: …}`: a new turn, or as many of the same.
+
+        What is answered is answered in each of them; claims speak of the last.
+        """
+        where = {"session": session, "project": project}
+        self._times = 1
+        coming, planned = self._coming, self._planned
+        for _ in range(times):
+            self._coming, self._planned = list(coming), list(planned)
+            self._turn_begins({"user": user, **{key: word for key, word in where.items() if word}})
+        self._times = times
+
+    def resume(self, value: Any) -> None:
+        """The user answers what an agent asked: a new turn."""
+        self._times = 1
+        self._turn_begins({"resume": value})
+
+    def restart(self) -> None:
+        """Before the next turn a new process takes over, which reads only the store."""
+        self._restart = self.lines
+
+    def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
+        """An agent's model answers with this line: now, or when the user speaks next."""
+        said = _Coming(self.agent(agent), line, self.lines)
+        if coming:
+            self._coming.append(said)
+        else:
+            self._reply(said)
+
+    def fault(self, agent: str, fault: dict[str, Any], *, coming: bool = False) -> None:
+        """An agent's model fails as planned, whatever it would answer; when, as for a reply."""
+        name = self.agent(agent)
+        said = _Coming(name, {"agent": name, **fault}, self.lines)
+        if coming:
+            self._planned.append(said)
+        else:
+            self._fault(said)
+
+    def result(self, tool: str, answer: dict[str, Any], *, coming: bool = False) -> None:
+        """A tool answers this, `{returns: …}` or `{error: …}`: now, or in every turn to come.
+
+        In one turn the second answer of a tool is that to its second call.
+        """
+        said = _Coming(tool, answer, self.lines)
+        if not coming:
+            self._result(said)
+        elif "when" in answer:
+            self._standing.setdefault(tool, []).append(said)
+        else:
+            self._standing[tool] = [said]
+
+    # what must be so
+
+    def claim(self, path: Sequence[str], matcher: Any) -> Judgement:
+        """Claims this too, and returns what does not hold now."""
+        turn = self._claimed_turn()
+        other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
+        if other is not None:
+            raise self.error(f"line {other.lines[0]} claims another count: {other.matcher}")
+        self._assembly.change(turn)
+        return self._judgement(None if turn == WHOLE else turn)
+
+    def end(self) -> Judgement:
+        """Judges the whole story: also whether restarts and other sessions changed anything."""
+        if self._restart is not None:
+            self.lines = self._restart
+            raise self.error("a new process takes over, but the user says nothing after that")
+        with self._following(self._assembly.whole(self._told())) as conversation:
+            return conversation.finish().judgement
+
+    def met(self, condition: Condition) -> Any:
+        """Returns the matcher of a condition whose table or text stands below this step."""
+        return condition.matcher(self.below)
+
+    @property
+    def below(self) -> Below:
+        """What stands below this step, and what its words may name."""
+        return Below(self.text, self.table, self._schema)
+
+    # names
+
+    def agent(self, said: str) -> str:
+        """Returns the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
+        return self._names.agent(said)
+
+    def channel(self, said: str) -> str:
+        """Returns the channel's name."""
+        return self._names.channel(said)
+
+    def section(self, said: str) -> str:
+        """Returns the section's name."""
+        return self._names.section(said)
+
+    def handoff_type(self, said: str) -> str:
+        """Returns the name of a handoff's type."""
+        return self._names.handoff_type(said)
+
+    def _schema(self, name: str) -> Any:
+        schemas = self._names.schemas
+        if name not in schemas:
+            raise SourceError(
+                self._where(), f"the pipeline has no schema `{name}`",
+                near=near(name, schemas), known=tuple(schemas),
+            )  # fmt: skip
+        return schemas[name]
+
+    def error(self, what: str, advice: str = "") -> SourceError:
+        """Returns the error that says what is wrong with the step that is being told."""
+        return SourceError(self._where(), what, advice=advice)
+
+    # below the surface
+
+    def _judgement(self, turn: int | None) -> Judgement:
+        """Takes what was told, if that was not done yet; judges a turn and those that are new."""
+        told = self._told()
+        with self._following(self._assembly.prepared(told)) as conversation:
+            end = len(told.values["turns"])
+            places = None if turn is None else {turn, *range(self._judged, end)}
+            judgement = conversation.judgement(places)
+        self._judged = end
+        return judgement
+
+    @contextmanager
+    def _following(self, prepared: Prepared) -> Iterator[Conversation]:
+        """Takes what was told; a conversation that cannot go on is forgotten."""
+        try:
+            if self._conversation is None:
+                self._conversation = Conversation(prepared)
+            self._conversation.follow(prepared)
+            yield self._conversation
+        except SimkitError:
+            self._begin_anew()
+            raise
+
+    def _begin_anew(self) -> None:
+        if self._conversation is not None:
+            self._conversation.close()
+        self._conversation, self._judged = None, 0
+
+    def _told(self) -> Told:
+        if not self._values.get("turns"):
+            raise self.error("the user has said nothing yet, so there is nothing to judge")
+        return Told(self._values, self._claims, self._places, self._stood)
+
+    def _claimed_turn(self) -> int:
+        turns = self._values.get("turns")
+        if not turns:
+            raise self.error("the user has said nothing yet, so there is nothing to judge")
+        if self.whose is None or self.whose == WHOLE:
+            return WHOLE if self.whose == WHOLE else len(turns) - 1
+        if not 0 <= self.whose < len(turns):
+            raise self.error(f"there is no turn {self.whose + 1} yet: this is turn {len(turns)}")
+        return self.whose
+
+    def _turn_begins(self, turn: dict[str, Any]) -> None:
+        ended = self._claims.speak_of_the_end
+        if ended is not None:
+            raise self.error(f"the story goes on, but line {ended[0]} speaks of its end")
+        turns = self._values.setdefault("turns", [])
+        path = ("turns", len(turns))
+        turns.append(turn)
+        for key in turn:
+            self._places.say((*path, key), self.lines, below=1)
+        if self._restart is not None:
+            turn["restart"] = True
+            self._places.say((*path, "restart"), self._restart, below=TURN)
+            self._restart = None
+        self._assembly.change(len(turns) - 1)
+        self._stood.append(set())
+        coming, self._coming = self._coming, []
+        for said in coming:
+            self._reply(said)
+        planned, self._planned = self._planned, []
+        for said in planned:
+            self._fault(said)
+        for answers in self._standing.values():
+            for said in answers:
+                self._result(said, stands=True)
+
+    def _reply(self, said: _Coming) -> None:
+        for path, turn in self._spoken():
+            replies = turn.setdefault("replies", {}).setdefault(said.who, [])
+            self._places.say((*path, "replies", said.who, len(replies)), said.lines, below=TURN)
+            replies.append(said.answer)
+            self._answered(path[1])
+
+    def _fault(self, said: _Coming) -> None:
+        for path, turn in self._spoken():
+            faults = turn.setdefault("faults", [])
+            self._places.say((*path, "faults", len(faults)), said.lines, below=TURN)
+            faults.append(said.answer)
+            self._answered(path[1])
+
+    def _result(self, said: _Coming, stands: bool = False) -> None:
+        for path, turn in self._spoken():
+            self._result_in(path, turn, said, stands)
+
+    def _result_in(
+        self, path: tuple[str, int], turn: dict[str, Any], said: _Coming, stands: bool
+    ) -> None:
+        results = turn.setdefault("tool_results", {})
+        at: tuple[str | int, ...] = (*path, "tool_results", said.who)
+        told = results.get(said.who)
+        if stands:
+            self._stood[path[1]].add(said.who)
+        elif said.who in self._stood[path[1]]:
+            # What is said in a turn replaces what stands.
+            self._stood[path[1]].remove(said.who)
+            told = None
+        if told is None:
+            results[said.who] = said.answer
+        else:
+            answers = told if isinstance(told, list) else [told]
+            results[said.who] = [*answers, said.answer]
+            at = (*at, len(answers))
+        self._places.say(at, said.lines, below=TURN)
+        self._answered(path[1])
+
+    def _answered(self, place: int) -> None:
+        """Notes that something more is answered in a turn, which may have been taken already."""
+        self._assembly.change(place)
+        if self._conversation is not None and self._conversation.taken > place:
+            self._begin_anew()
+
+    def _spoken(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+        """Yields the turns of what the user has said last, with their paths."""
+        turns = self._values.get("turns")
+        if not turns:
+            raise self.error("the user has said nothing yet that this could answer")
+        for place in range(len(turns) - self._times, len(turns)):
+            yield ("turns", place), turns[place]
+
+    def _pipeline_file(self, name: str) -> str:
+        beside = Path(self._places.file).parent
+        if name.endswith(PIPELINE_SUFFIX):
+            found = [place / name for place in (beside, self._root) if (place / name).is_file()][:1]
+        else:
+            found = self._pipelines(f"{name}{PIPELINE_SUFFIX}")
+        if len(found) > 1:
+            files = ", ".join(os.path.relpath(file) for file in found)
+            raise self.error(
+                f"there are {len(found)} pipelines `{name}`: {files}", "Name the file."
+            )
+        if not found:
+            near_by = self._pipelines(f"*{PIPELINE_SUFFIX}")
+            known = tuple(sorted({file.name.removesuffix(PIPELINE_SUFFIX) for file in near_by}))
+            what = f"there is no pipeline `{name}` beside this file or in the folders of tests"
+            raise SourceError(self._where(), what, near=near(name, known), known=known)
+        return os.path.relpath(found[0])
+
+    def _pipelines(self, pattern: str) -> list[Path]:
+        folders = [Path(self._places.file).parent, *self._folders]
+        files = {file.resolve(): file for folder in folders for file in folder.rglob(pattern)}
+        return sorted(files.values())
+
+    def _where(self) -> str:
+        return self._places.position(self.lines[0])

@@ -1,0 +1,1 @@
+"""What is sent over HTTP, intercepted, recorded and replayed."""

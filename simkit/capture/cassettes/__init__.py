@@ -1,0 +1,47 @@
+"""Cassettes: provider traffic, recorded once and replayed for ever, in vcrpy's own file layout.
+
+From the ground up: ``values``, ``encodings`` and ``vcrpy``; ``reading``, ``dialects`` and
+``loading`` from a file to values; ``format`` back; ``pieces``, ``redacting``, ``normalising`` and
+``keys`` for which requests are the same; ``capturing``, ``reasons``, ``nearest``, ``missing``,
+``telling`` and ``lookup`` for replay; ``recording`` and ``saving``; ``shapes``, ``tool_calls`` and
+``traffic`` for one scenario's file at work; ``scanning`` and ``hygiene`` for files that exist.
+"""
+
+from simkit.capture.cassettes.error_messages import miss_text
+from simkit.capture.cassettes.format import encoded
+from simkit.capture.cassettes.hygiene import OverAge, cassettes_in, orphans, over_age
+from simkit.capture.cassettes.keys import Keying, Question
+from simkit.capture.cassettes.loading import absent, load, loads
+from simkit.capture.cassettes.lookup import Drift, Player
+from simkit.capture.cassettes.missing import Miss
+from simkit.capture.cassettes.reasons import POLICIES, Policy
+from simkit.capture.cassettes.recording import Recorder
+from simkit.capture.cassettes.saving import save
+from simkit.capture.cassettes.scanning import Leak, scan, scan_file
+from simkit.capture.cassettes.values import Cassette, Interaction
+
+__all__ = [
+    "POLICIES",
+    "Cassette",
+    "Drift",
+    "Interaction",
+    "Keying",
+    "Leak",
+    "Miss",
+    "OverAge",
+    "Player",
+    "Policy",
+    "Question",
+    "Recorder",
+    "absent",
+    "cassettes_in",
+    "encoded",
+    "load",
+    "loads",
+    "miss_text",
+    "orphans",
+    "over_age",
+    "save",
+    "scan",
+    "scan_file",
+]

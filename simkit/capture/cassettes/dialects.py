@@ -1,0 +1,322 @@
+"""The layouts in which recorders write interactions: from plain data to values.
+
+vcrpy's own (also with ``parsed_body``, a JSON value instead of a text, as pydantic-ai writes it,
+and with the ``status_code`` and ``content`` of its older httpx recordings), the lists ``requests``
+and ``responses`` of langchain-tests, and go-vcr's; vcrpy's lists from before 1.0 are read through
+its own migration. What simkit adds stands in ``interactions[].simkit``, where all of them look
+away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.capture.cassettes.encodings import NotDecodable, decoded
+from simkit.capture.cassettes.values import Interaction
+from simkit.capture.cassettes.vcrpy import is_old, migrated
+from simkit.providers.http import Headers, HttpRequest, HttpResponse, header
+
+_At: TypeAlias = tuple[str | int, ...]
+
+VERSIONS: Final = (1, 2)
+"""vcrpy writes 1, go-vcr 1 or 2."""
+FRAMING: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+"""Headers that say how a body was sent: it is kept as it is read."""
+
+
+class Misfit(Exception):
+    """The data at a path is not what a recorder writes: ``args`` are the path and the sentence."""
+
+    def __init__(self, at: _At, what: str) -> None:
+        super().__init__(at, what)
+        self.at, self.what = at, what
+
+
+class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What stands under ``simkit``, in this order; words that are not known are passed over."""
+
+    agent: str = ""
+    turn: int = 0
+    call: int = 0
+    session: str = ""
+    scenario: str = ""
+    protocol: str = ""
+    key: str = ""
+    """For readers and for `git diff`: it is computed anew from what was asked."""
+    recorded_at: str = ""
+    chunks: tuple[int, ...] = ()
+    """The sizes in bytes of the pieces in which the response came; of one piece they are left
+    out."""
+    offsets_ms: tuple[int, ...] = ()
+    """When each piece came, counted from the request."""
+    ends: str = ""
+    """How the response ended, as `HttpResponse.ends`."""
+
+
+def interactions_of(tree: Any) -> Iterator[Interaction]:
+    """Yields what a file's data holds; raises Misfit for what no recorder writes."""
+    if is_old(tree):
+        try:
+            tree = migrated(tree)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"vcrpy's migration from its layout before 1.0 does not read this: {error!r}"
+            raise Misfit((), what) from None
+    top = _mapping(tree, ())
+    if "requests" in top and "responses" in top:
+        asked, answered = (_list(top[key], (key,)) for key in ("requests", "responses"))
+        if len(asked) != len(answered):
+            what = f"there are {len(asked)} requests, but {len(answered)} responses"
+            raise Misfit(("responses",), what)
+        for number, (request, response) in enumerate(zip(asked, answered, strict=True)):
+            yield _interaction(
+                request, ("requests", number), response, ("responses", number), Extra()
+            )
+        return
+    if "interactions" not in top:
+        raise Misfit((), "this is no cassette: it has no `interactions`")
+    if "version" not in top and not _is_versionless(top["interactions"]):
+        # Recorders write it last: a file that was cut off between two interactions has none.
+        raise Misfit((), "it has no `version`: its end is missing")
+    version = top.get("version", 1)
+    if version not in VERSIONS or isinstance(version, bool):
+        raise Misfit(("version",), f"version {version!r} is not known")
+    for number, found in enumerate(_list(top["interactions"], ("interactions",))):
+        at: _At = ("interactions", number)
+        item = _mapping(found, at)
+        for part in ("request", "response"):
+            if part not in item:
+                raise Misfit(at, f"it has no `{part}`")
+        yield _interaction(
+            item["request"],
+            (*at, "request"),
+            item["response"],
+            (*at, "response"),
+            _extra(item.get("simkit"), (*at, "simkit")),
+        )
+
+
+def _is_versionless(found: Any) -> bool:
+    """Whether these are pydantic-ai's interactions, of which some files have no version."""
+    items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    parts = (item.get(part) for item in items for part in ("request", "response"))
+    is_theirs = any(isinstance(part, dict) and "parsed_body" in part for part in parts)
+    return is_theirs and not any("simkit" in item for item in items)
+
+
+def _extra(found: Any, at: _At) -> Extra:
+    if found is None:
+        return Extra()
+    try:
+        extra = msgspec.convert(found, Extra)
+    except msgspec.ValidationError as error:
+        raise Misfit(at, f"this is not what simkit writes: {error}") from None
+    except UnicodeEncodeError:  # As a key, or a value of another type, msgspec refuses it so.
+        raise Misfit(at, "half a surrogate is no character") from None
+    if extra.ends not in ("", "cut", "timeout"):
+        raise Misfit((*at, "ends"), f"{extra.ends!r} is not known; known: cut, timeout")
+    if min((*extra.chunks, *extra.offsets_ms, extra.turn, extra.call), default=0) < 0:
+        raise Misfit(at, "numbers here cannot be negative")
+    for text in (
+        extra.agent,
+        extra.session,
+        extra.scenario,
+        extra.protocol,
+        extra.key,
+        extra.recorded_at,
+    ):
+        _sound(text, at)
+    return extra
+
+
+def _interaction(
+    request: Any, request_at: _At, response: Any, response_at: _At, extra: Extra
+) -> Interaction:
+    return Interaction(
+        request=_request(_mapping(request, request_at), request_at),
+        response=_response(_mapping(response, response_at), response_at, extra),
+        agent=extra.agent,
+        turn=extra.turn,
+        call=extra.call,
+        session=extra.session,
+        scenario=extra.scenario,
+        protocol=extra.protocol,
+        recorded_at=extra.recorded_at,
+    )
+
+
+def _request(found: dict[str, Any], at: _At) -> HttpRequest:
+    word = "uri" if "uri" in found or "url" not in found else "url"
+    for key in ("method", word):
+        if not isinstance(found.get(key), str) or not found[key]:
+            raise Misfit((*at, key) if key in found else at, f"it needs a text under `{key}`")
+        _sound(found[key], (*at, key))
+    headers = _headers(found.get("headers"), (*at, "headers"))
+    body = _plain_body(_body(found, at), headers, (*at, "body"))
+    return HttpRequest(found["method"].upper(), found[word], _unframed(headers), body)
+
+
+def _response(found: dict[str, Any], at: _At, extra: Extra) -> HttpResponse:
+    headers = _headers(found.get("headers"), (*at, "headers"))
+    body = _plain_body(_body(found, at), headers, (*at, "body"))
+    chunks, waits = _cut(body, extra)
+    return HttpResponse(_status(found, at), _unframed(headers), chunks, extra.ends, waits)
+
+
+def _status(found: dict[str, Any], at: _At) -> int:
+    status, key = found.get("status"), "status"
+    if isinstance(status, dict):
+        status = status.get("code")
+    for other in ("status_code", "code"):
+        if other in found:
+            status, key = found[other], other
+    if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status <= 599:
+        where = (*at, key) if key in found else at
+        raise Misfit(where, "it needs an HTTP status: a number from 100 to 599")
+    return status
+
+
+def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
+    """Returns the body in the pieces in which it came, and what each let wait.
+
+    A body that was edited by hand is no longer what the sizes are of: it comes in one piece.
+    """
+    sizes = extra.chunks or (len(body),)
+    waits: tuple[int, ...] = ()
+    if len(extra.offsets_ms) == len(sizes):
+        befores = (0, *extra.offsets_ms)
+        waits = tuple(max(b - a, 0) for a, b in zip(befores, extra.offsets_ms, strict=False))
+    if sum(sizes) != len(body):
+        return (body,), ((sum(waits),) if waits else ())
+    chunks, start = [], 0
+    for size in sizes:
+        chunks.append(body[start : start + size])
+        start += size
+    return tuple(chunks), waits
+
+
+def _body(found: dict[str, Any], at: _At) -> str | bytes:
+    """Returns a text or bytes as they stand in the file; of a JSON value its text."""
+    if "parsed_body" in found:
+        return _json(found["parsed_body"], (*at, "parsed_body"))
+    key = "content" if "content" in found and "body" not in found else "body"
+    body, where = found.get(key), (*at, key)
+    if isinstance(body, dict):
+        if body and "string" not in body:
+            return _json(body, where)
+        body, where = body.get("string"), (*where, "string")
+    if body is None:
+        return b""
+    if not isinstance(body, str | bytes):
+        raise Misfit(where, f"a body is a text, not {_kind(body)}")
+    return body
+
+
+def _json(value: Any, at: _At) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        raise Misfit(at, "this is no JSON value") from None
+
+
+def _plain_body(body: str | bytes, headers: Headers, at: _At) -> bytes:
+    """Returns a body's bytes, not compressed."""
+    encoding = header(headers, "content-encoding")
+    if isinstance(body, str):
+        # Recorders that decompress keep the header at times; what is a text is not compressed.
+        try:
+            return body.encode()
+        except UnicodeEncodeError:
+            return body.encode("utf-8", "surrogatepass")
+    if not encoding or _is_plain(body, encoding):
+        return body
+    try:
+        return decoded([body], encoding, is_whole=True)[0]
+    except NotDecodable as error:
+        raise Misfit(at, f"this body cannot be decompressed: {error}") from None
+
+
+def _is_plain(body: bytes, encoding: str) -> bool:
+    """Whether bytes are text although a header calls them compressed."""
+    if encoding.strip().lower() in ("gzip", "x-gzip"):
+        return not body.startswith(b"\x1f\x8b") and _is_text(body)
+    return body[:1] in (b"{", b"[", b"<", b'"') and _is_text(body)
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unframed(headers: Headers) -> Headers:
+    return tuple(pair for pair in headers if pair[0].lower() not in FRAMING)
+
+
+def _headers(found: Any, at: _At) -> Headers:
+    """Returns headers written as a mapping, to a value or to several, or as pairs."""
+    if found is None:
+        return ()
+    if isinstance(found, list):
+        pairs: Iterable[tuple[Any, Any, _At]] = (
+            (*_pair(pair, (*at, number)), (*at, number)) for number, pair in enumerate(found)
+        )
+    else:
+        pairs = ((name, value, (*at, name)) for name, value in _mapping(found, at).items())
+    return tuple(
+        (_header_text(name, where), _header_text(one, where))
+        for name, values, where in pairs
+        for one in (values if isinstance(values, list) else [values])
+    )
+
+
+def _pair(found: Any, at: _At) -> tuple[Any, Any]:
+    if not isinstance(found, list) or len(found) != 2:
+        raise Misfit(at, "a header is a name and a value")
+    return found[0], found[1]
+
+
+def _header_text(found: Any, at: _At) -> str:
+    if isinstance(found, bytes):
+        return found.decode("latin-1")
+    if isinstance(found, str):
+        return _sound(found, at)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        return str(found)
+    raise Misfit(at, f"a header's value is a text, not {_kind(found)}")
+
+
+def _sound(text: str, at: _At) -> str:
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise Misfit(at, "half a surrogate is no character")
+    return text
+
+
+def _mapping(found: Any, at: _At) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise Misfit(at, f"this must be a mapping, not {_kind(found)}")
+    return found
+
+
+def _list(found: Any, at: _At) -> list[Any]:
+    if not isinstance(found, list):
+        raise Misfit(at, f"this must be a list, not {_kind(found)}")
+    return found
+
+
+def _kind(found: Any) -> str:
+    if found is None:
+        return "nothing"
+    kinds = {
+        bool: "a truth value",
+        dict: "a mapping",
+        list: "a list",
+        str: "a text",
+        bytes: "bytes",
+    }
+    return next((kind for type_, kind in kinds.items() if isinstance(found, type_)), "a number")

@@ -1,0 +1,184 @@
+"""The file that simkit writes: vcrpy's layout, as vcrpy itself lays it out, in YAML or JSON.
+
+Every text is quoted, or a literal block: vcrpy reads YAML 1.1, in which a plain ``no`` is false and
+a plain ``12:30`` is 750. Sizes and turns are numbers. The order of keys is fixed, one line or block
+each, so that two recordings differ in `git diff` only where what was said does.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.capture.cassettes.dialects import Extra
+from simkit.capture.cassettes.values import Cassette, Interaction, place
+from simkit.capture.cassettes.vcrpy import layout
+from simkit.core.errors import CassetteInvalid
+from simkit.providers.http import Headers
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+_STEP: Final = "  "
+_WORDS: Final = frozenset(
+    ("request", "response", "simkit", "method", "uri", "body", "headers", "status", "code",
+     "message", "string", *Extra.__struct_fields__)
+)  # fmt: skip
+"""Keys of the layout; every other key is a text of somebody else's, and quoted."""
+# Line ends to YAML 1.1 that are none to others, the byte order mark, what cannot be printed.
+_ESCAPED: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+_NO_BLOCK: Final = re.compile(r"\A[ \n]|[ ]$", re.MULTILINE)
+
+
+def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
+    """Returns the bytes of a cassette's file; ``keys`` are those of its interactions, by number.
+
+    Raises CassetteInvalid for an extension that is not written, and where JSON cannot say what
+    YAML can: a body that is no text.
+    """
+    path = cassette.path
+    if path.suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise CassetteInvalid(f"{path}: a cassette is recorded to a file that ends in {known}")
+    try:
+        found, version = layout((item.request, _response(item)) for item in cassette.interactions)
+    except ValueError as error:
+        raise CassetteInvalid(f"{path}: vcrpy cannot hold a request: {error}") from None
+    trees = (
+        _whole(tree, interaction, (keys or {}).get(number, ""))
+        for number, (tree, interaction) in enumerate(zip(found, cassette.interactions, strict=True))
+    )
+    if path.suffix == ".json":
+        return _json({"interactions": list(trees), "version": version}, path)
+    lines = ["interactions:"] if cassette.interactions else ["interactions: []"]
+    for tree in trees:
+        block = list(_block(tree, _STEP))
+        lines += [f"- {block[0][2:]}", *block[1:]]
+    return "\n".join([*lines, f"version: {version}", ""]).encode()
+
+
+def _response(interaction: Interaction) -> dict[str, Any]:
+    """Returns a response as vcrpy's recorders of clients hand it to vcrpy."""
+    answered = interaction.response
+    return {
+        "status": {"code": answered.status, "message": _phrase(answered.status)},
+        "headers": _headers(answered.headers),
+        "body": {"string": answered.body},
+    }
+
+
+def _whole(tree: dict[str, Any], interaction: Interaction, key: str) -> dict[str, Any]:
+    """Returns vcrpy's layout of an interaction, with what simkit adds."""
+    headers = interaction.request.headers
+    if len({name.lower() for name, _ in headers}) < len(headers):
+        # vcrpy reads the first value of a request's header, and its layout has room for all.
+        tree["request"]["headers"] = _headers(headers)
+    extra = msgspec.to_builtins(_extra(interaction, key))
+    return {**tree, "simkit": extra} if extra else tree
+
+
+def _extra(interaction: Interaction, key: str) -> Extra:
+    answered = interaction.response
+    is_whole = len(answered.chunks) < 2
+    return Extra(
+        agent=interaction.agent,
+        turn=interaction.turn,
+        call=interaction.call,
+        session=interaction.session,
+        scenario=interaction.scenario,
+        protocol=interaction.protocol,
+        key=key,
+        recorded_at=interaction.recorded_at,
+        chunks=() if is_whole else tuple(map(len, answered.chunks)),
+        offsets_ms=tuple(accumulate(answered.waits_ms)),
+        ends=answered.ends,
+    )
+
+
+def _headers(headers: Headers) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in headers:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _json(tree: Mapping[str, Any], path: Path) -> bytes:
+    for number, interaction in enumerate(tree["interactions"]):
+        bodies = interaction["request"]["body"], interaction["response"]["body"]["string"]
+        if any(isinstance(body, bytes) for body in bodies):
+            what = "a body that is no text cannot stand in JSON"
+            raise CassetteInvalid(f"{path}: {what}; record to `.yaml`\n  at {place(number)}")
+    return (json.dumps(tree, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _block(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """Yields the lines of a mapping."""
+    for key, value in tree.items():
+        name = f"{indent}{key if key in _WORDS else _quoted(key)}:"
+        if isinstance(value, dict) and value:
+            yield name
+            yield from _block(value, indent + _STEP)
+        elif isinstance(value, list | tuple) and value and isinstance(value[0], str):
+            yield name
+            yield from (f"{indent}- {_quoted(item)}" for item in value)
+        else:
+            first, *rest = _scalar(value, indent + _STEP)
+            yield f"{name} {first}"
+            yield from rest
+
+
+def _scalar(value: Any, indent: str) -> Iterator[str]:
+    for kind, write in _WRITERS.items():
+        if isinstance(value, kind):
+            yield from write(value, indent)
+            return
+    # Numbers, lists of numbers, an empty mapping and null: JSON is YAML here.
+    yield json.dumps(value)
+
+
+def _literal(text: str, indent: str) -> Iterator[str]:
+    if "\n" not in text or _ESCAPED.search(text) or _NO_BLOCK.search(text):
+        yield _quoted(text)
+        return
+    lines = text.split("\n")
+    ends = len(text) - len(text.rstrip("\n"))
+    yield "|" + {0: "-", 1: ""}.get(ends, "+")
+    yield from (indent + line if line else "" for line in (lines[:-1] if ends else lines))
+
+
+def _binary(body: bytes, indent: str) -> Iterator[str]:
+    yield "!!binary |"
+    found = base64.b64encode(body).decode()
+    yield from (indent + found[start : start + 76] for start in range(0, len(found), 76))
+
+
+_WRITERS: Final[Mapping[type, Callable[[Any, str], Iterator[str]]]] = {
+    str: _literal,
+    bytes: _binary,
+}
+
+
+def _quoted(text: str) -> str:
+    """Returns a text on one line, in the quotes that need the fewest escapes."""
+    if "\n" not in text and not _ESCAPED.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    # JSON's escapes are YAML's, but for those that are no JSON and must be escaped in YAML.
+    return _ESCAPED.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False)
+    )

@@ -1,0 +1,146 @@
+"""Replaying a cassette: which recording answers a request.
+
+Keys are computed once, when the player is made; to answer is then one look into a dictionary and
+one step in a queue, however many interactions there are. Each interaction answers once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from simkit.capture.cassettes.capturing import Rewriting
+from simkit.capture.cassettes.error_messages import miss_text
+from simkit.capture.cassettes.keys import Keying, Question
+from simkit.capture.cassettes.missing import missed
+from simkit.capture.cassettes.reasons import POLICIES, Asking, Heard, Policy
+from simkit.capture.cassettes.redacting import redacted_request
+from simkit.capture.cassettes.values import NOBODY, Cassette, Interaction, lane_of
+from simkit.core.errors import CassetteMissed
+from simkit.providers.http import HttpRequest, HttpResponse
+
+
+class Drift(msgspec.Struct, frozen=True, gc=False):
+    """A recording answered a request that is not the recorded one."""
+
+    agent: str
+    turn: int
+    number: int
+    """The interaction's place in the cassette."""
+    request: HttpRequest
+    """What was asked now, redacted."""
+
+
+class Player:
+    """Answers requests from one cassette; any number of threads may ask."""
+
+    def __init__(
+        self,
+        cassette: Cassette,
+        keying: Keying,
+        policy: Policy = "content",
+        again: str = "simkit record",
+        name: str = "",
+    ) -> None:
+        """``again`` is the command that records the cassette again, for messages.
+
+        ``name`` is what they call the file; its path, where there is none.
+        """
+        if policy not in POLICIES:
+            raise ValueError(f"{policy!r} is no policy; known: {', '.join(POLICIES)}")
+        self.cassette = cassette
+        self._keying, self._policy, self._again = keying, policy, again
+        self._name = name or str(cassette.path)
+        self._questions = [keying.question(item.request) for item in cassette.interactions]
+        self._keys = [
+            question.key(item.agent)
+            for question, item in zip(self._questions, cassette.interactions, strict=True)
+        ]
+        self._by_key = _queues(self._keys)
+        self._by_session = _queues(
+            [(item.session, key)
+             for item, key in zip(cassette.interactions, self._keys, strict=True)]
+        )  # fmt: skip
+        self._by_lane = _queues([lane_of(item) for item in cassette.interactions])
+        self._has_nobody = any(not item.agent for item in cassette.interactions)
+        self._played = bytearray(len(cassette.interactions))
+        self._drifts: list[Drift] = []
+        self._rewriting: dict[str, Rewriting] = {}
+        self._lock = threading.RLock()  # Finalizers may come back here.
+
+    def take(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> HttpResponse:
+        """Returns the recorded response; raises CassetteMissed where none answers."""
+        question = self._keying.question(request)
+        with self._lock:
+            number = self._number(agent, turn, session, question)
+            if number is not None:
+                self._played[number] = 1
+                if self._policy == "per-agent" and not self._is_same(number, agent, question):
+                    self._drifts.append(Drift(agent, turn, number, self._redacted(request)))
+                return self._response(number, session, question)
+            played = bytes(self._played)
+        asking = Asking(agent, turn, session, self._redacted(request), question)
+        heard = Heard(self.cassette, self._name, self._questions, played)
+        miss = missed(asking, heard, self._policy)
+        raise CassetteMissed(miss_text(miss, self._again), miss)
+
+    def unplayed(self) -> tuple[tuple[int, Interaction], ...]:
+        """Returns the interactions that answered nothing, with their places in the cassette."""
+        items = enumerate(self.cassette.interactions)
+        return tuple((number, item) for number, item in items if not self._played[number])
+
+    def drifts(self) -> tuple[Drift, ...]:
+        """Returns where recordings answered other requests than theirs, in order."""
+        return tuple(self._drifts)
+
+    def _number(self, agent: str, turn: int, session: str, question: Question) -> int | None:
+        """Takes an interaction out of its queue; the policy says which."""
+        if self._policy == "content":
+            return self._by_content(agent, session, question)
+        queue = self._by_lane.get((session, turn, agent))
+        if queue is None and self._has_nobody:
+            queue = self._by_lane.get(NOBODY)
+        if not queue:
+            return None
+        if self._policy == "strict" and not self._is_same(queue[0], agent, question):
+            return None
+        return queue.popleft()
+
+    def _by_content(self, agent: str, session: str, question: Question) -> int | None:
+        """Takes what was recorded in the same session, else what was in any.
+
+        So sessions that ask the same are answered as they were, in whichever order they come, and
+        each of them alone.
+        """
+        for name in (agent, "") if self._has_nobody else (agent,):
+            key = question.key(name)
+            for queue in (self._by_session.get((session, key)), self._by_key.get(key)):
+                while queue:
+                    number = queue.popleft()
+                    if not self._played[number]:
+                        return number
+        return None
+
+    def _is_same(self, number: int, agent: str, question: Question) -> bool:
+        return self._keys[number] in (question.key(agent), question.key(""))
+
+    def _response(self, number: int, session: str, question: Question) -> HttpResponse:
+        response = self.cassette.interactions[number].response
+        if not question.captured and session not in self._rewriting:
+            return response
+        rewriting = self._rewriting.setdefault(session, Rewriting())
+        rewriting.learn(self._questions[number], question)
+        return rewriting.rewritten(response)
+
+    def _redacted(self, request: HttpRequest) -> HttpRequest:
+        return redacted_request(request, self._keying.redactor)
+
+
+def _queues(names: Sequence[object]) -> Mapping[object, deque[int]]:
+    queues: dict[object, deque[int]] = {}
+    for number, name in enumerate(names):
+        queues.setdefault(name, deque()).append(number)
+    return queues

@@ -1,0 +1,151 @@
+"""A request that no recording answers: why, what is nearest, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from simkit.capture.cassettes.keys import Question
+from simkit.capture.cassettes.nearest import nearest
+from simkit.capture.cassettes.normalising import json_of
+from simkit.capture.cassettes.reasons import Asking, Heard, Policy, Reason, why_missed
+from simkit.capture.cassettes.values import Interaction
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Message
+from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import protocol_of
+from simkit.providers.values import Asked
+from simkit.trace.diff import Came, Changed, Edit, MessageEdit, Same, Went, aligned
+from simkit.trace.diff.values import edits, key_of, said
+
+
+class Miss(msgspec.Struct, frozen=True, gc=False):
+    """Why nothing answers a request, and how it differs from what is nearest to it."""
+
+    reason: Reason
+    cassette: str
+    agent: str
+    turn: int
+    method: str
+    address: str
+    number: int | None = None
+    """The place of the recording that is nearest."""
+    near: Interaction | None = None
+    is_played: bool = False
+    """Whether the nearest has answered already."""
+    same: int = 0
+    """How many recordings ask the same, or are the agent's in this turn where all are used up."""
+    messages: tuple[MessageEdit, ...] = ()
+    """How the recorded messages become those of the request."""
+    edits: tuple[Edit, ...] = ()
+    """Where all else differs: settings, tools, model, or the body where it is no model call."""
+
+
+def missed(asking: Asking, heard: Heard, policy: Policy) -> Miss:
+    """Returns why a request is not answered, and what is nearest to it."""
+    why = why_missed(asking, heard, policy)
+    number, reason = why.number, why.reason
+    if reason == "differs" and number is None:
+        number = nearest(asking, heard)
+        reason = "differs" if number is not None else "nothing similar"
+    miss = Miss(
+        reason,
+        heard.name,
+        asking.agent,
+        asking.turn,
+        asking.question.method,
+        asking.question.address,
+        same=why.same,
+    )
+    if number is None:
+        return miss
+    recorded = heard.cassette.interactions[number]
+    messages, rest = differences(
+        (recorded.request, heard.questions[number]), (asking.request, asking.question)
+    )
+    return msgspec.structs.replace(
+        miss,
+        number=heard.cassette.place_of(number),
+        near=recorded,
+        is_played=bool(heard.played[number]),
+        messages=messages,
+        edits=rest,
+    )
+
+
+def differences(
+    one: tuple[HttpRequest, Question], other: tuple[HttpRequest, Question]
+) -> tuple[tuple[MessageEdit, ...], tuple[Edit, ...]]:
+    """Returns how the messages of one request become those of the other, and what else differs."""
+    around = tuple(edits(_around(one[1]), _around(other[1])))
+    mine, its = _asked(*one), _asked(*other)
+    if mine is not None and its is not None:
+        messages = tuple(_message_edits(mine.messages, its.messages))
+        rest = tuple(edits(_settings(mine), _settings(its)))
+        if rest or any(not isinstance(edit, Same) for edit in messages):
+            return messages, around + rest
+    return (), around + tuple(edits(_value(one[1].body), _value(other[1].body), "body"))
+
+
+def _around(question: Question) -> dict[str, Any]:
+    return {"method": question.method, "path": question.address}
+
+
+def _asked(request: HttpRequest, question: Question) -> Asked | None:
+    """Returns what a request asks without what its key leaves out; None if it is no model call."""
+    protocol = protocol_of(request)
+    if protocol is None:
+        return None
+    try:
+        return protocol.asked(msgspec.structs.replace(request, body=question.body))
+    except WireInvalid:
+        return None
+
+
+def _settings(asked: Asked) -> dict[str, Any]:
+    """Returns what is asked beside the messages; the names of tools stand for their order."""
+    return {
+        "model": asked.model,
+        "tools": {
+            offer.name: {"description": offer.description, "schema": offer.schema}
+            for offer in asked.offers
+        },
+        "choice": asked.choice,
+        "output": asked.output,
+        "settings": dict(asked.settings),
+        "streamed": asked.is_streamed,
+        "previous": asked.previous,
+    }
+
+
+def _value(body: bytes) -> Any:
+    try:
+        return json_of(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
+def _message_edits(one: Sequence[Message], other: Sequence[Message]) -> Iterator[MessageEdit]:
+    """Yields how one list of messages becomes the other; their ids do not count."""
+    for span in aligned([_print(message) for message in one], [_print(m) for m in other]):
+        if span.is_equal:
+            yield Same(span.hi - span.lo)
+            continue
+        mine, its = one[span.lo : span.hi], other[span.other_lo : span.other_hi]
+        # Against each other stand messages of one role.
+        for part in aligned([message.role for message in mine], [m.role for m in its]):
+            places = range(span.other_lo + part.other_lo, span.other_lo + part.other_hi)
+            if part.is_equal:
+                for place, old in zip(places, mine[part.lo : part.hi], strict=True):
+                    yield Changed(place, old, other[place])
+                continue
+            for gone in range(part.lo, part.hi):
+                yield Went(span.lo + gone, mine[gone])
+            yield from (Came(place, other[place]) for place in places)
+
+
+def _print(message: Message) -> bytes:
+    found = said(message)
+    return key_of([found, message.data] if message.data is not None else [found])

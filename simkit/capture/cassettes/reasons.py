@@ -1,0 +1,104 @@
+"""Why no recording answers a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias, get_args
+
+import msgspec
+
+from simkit.capture.cassettes.keys import Question
+from simkit.capture.cassettes.values import Cassette, Lane, lane_of
+from simkit.providers.http import HttpRequest
+
+Policy: TypeAlias = Literal["content", "per-agent", "strict"]
+"""``content``: whatever was asked the same, first in, first out. ``per-agent``: an agent's next
+recording in the turn, even if it was asked something else, which is a drift. ``strict``: an agent's
+next recording in the turn, if it was asked the same."""
+
+POLICIES: Final[tuple[str, ...]] = get_args(Policy)
+
+Reason: TypeAlias = Literal[
+    "no cassette",
+    "already played",
+    "used up",
+    "out of order",
+    "other turn",
+    "other agent",
+    "differs",
+    "nothing similar",
+]
+
+
+class Asking(msgspec.Struct, frozen=True, gc=False):
+    """A request that is looked up, and whose it is."""
+
+    agent: str
+    turn: int
+    session: str
+    request: HttpRequest
+    """Redacted."""
+    question: Question
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A cassette, what its interactions ask, and which have answered."""
+
+    cassette: Cassette
+    name: str
+    """How messages name its file."""
+    questions: Sequence[Question]
+    played: bytes
+
+
+class Why(msgspec.Struct, frozen=True, gc=False):
+    """Why nothing answers."""
+
+    reason: Reason
+    number: int | None = None
+    """The place of the recording that it is about."""
+    same: int = 0
+    """How many recordings ask the same; of those used up, how many there were."""
+
+
+def why_missed(asking: Asking, heard: Heard, policy: Policy) -> Why:
+    """Returns why nothing answers; ``differs`` without a place where nothing asks the same."""
+    if not heard.cassette.is_there:
+        return Why("no cassette")
+    if policy == "content":
+        return _why_not_found(asking, heard)
+    lane = asking.session, asking.turn, asking.agent
+    its_own = _places_in(lane, heard)
+    left = [number for number in its_own if not heard.played[number]]
+    if its_own and not left:
+        return Why("used up", its_own[-1], len(its_own))
+    if not left:
+        return _why_not_found(asking, heard)
+    same = _same(asking, heard)
+    # What comes next is what the agent should have asked.
+    is_later = any(number in same for number in left)
+    return Why("out of order" if is_later else "differs", left[0], len(same))
+
+
+def _why_not_found(asking: Asking, heard: Heard) -> Why:
+    items = heard.cassette.interactions
+    same = _same(asking, heard)
+    mine = [number for number in same if items[number].agent in (asking.agent, "")]
+    for number in mine:
+        if not heard.played[number]:
+            return Why("other turn", number, len(same))
+    if mine:
+        return Why("already played", mine[-1], len(mine))
+    return Why("other agent", same[0], len(same)) if same else Why("differs")
+
+
+def _places_in(lane: Lane, heard: Heard) -> list[int]:
+    items = heard.cassette.interactions
+    return [number for number, item in enumerate(items) if lane_of(item) == lane]
+
+
+def _same(asking: Asking, heard: Heard) -> list[int]:
+    """Returns the places of recordings that ask the same, whoever asked."""
+    return [
+        number for number, other in enumerate(heard.questions) if asking.question.is_like(other)
+    ]

@@ -1,0 +1,109 @@
+"""What is recorded while requests pass, in the order in which they were asked."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import msgspec
+
+from simkit.capture.cassettes.encodings import NotDecodable, decoded
+from simkit.capture.cassettes.redacting import redacted
+from simkit.capture.cassettes.values import Interaction, Lane
+from simkit.core.errors import CassetteInvalid
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse, header
+from simkit.providers.protocols import protocol_of
+
+
+class Recorder:
+    """Collects interactions; any number of threads may record.
+
+    A call gets its place when it begins, so calls that run side by side are recorded in the order
+    in which they were asked, whichever is answered first. What is kept holds no secret.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._begun: list[Interaction] = []
+        self._ended: dict[int, Interaction] = {}
+        self._calls: Counter[Lane] = Counter()
+        self._lock = threading.RLock()  # Finalizers may come back here.
+
+    def begin(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> int:
+        """Takes in a request that is about to be sent, and returns its number."""
+        protocol = protocol_of(request)
+        name = protocol.name if protocol else ""
+        with self._lock:
+            lane = session, turn, agent
+            self._calls[lane] += 1
+            self._begun.append(
+                Interaction(
+                    request=request,
+                    response=_NOTHING,
+                    agent=agent,
+                    turn=turn,
+                    call=self._calls[lane],
+                    session=session,
+                    protocol=name,
+                )
+            )
+            return len(self._begun) - 1
+
+    def restate(self, number: int, request: HttpRequest) -> None:
+        """Takes in a request as it was really sent."""
+        self._begun[number] = msgspec.structs.replace(self._begun[number], request=request)
+
+    def end(self, number: int, response: HttpResponse, recorded_at: str = "") -> None:
+        """Takes in a request's response, with the headers and chunks as they came.
+
+        Raises CassetteInvalid for a body that is not what its headers say.
+        """
+        whole = msgspec.structs.replace(
+            self._begun[number], response=_plain(response), recorded_at=recorded_at
+        )
+        self._ended[number] = redacted(whole, self._redactor)
+
+    def add(
+        self,
+        agent: str,
+        turn: int,
+        request: HttpRequest,
+        response: HttpResponse,
+        session: str = "",
+        recorded_at: str = "",
+    ) -> None:
+        """Takes in a request with its response."""
+        self.end(self.begin(agent, turn, request, session), response, recorded_at)
+
+    def interactions(self) -> tuple[Interaction, ...]:
+        """Returns what was recorded; requests that were never answered are not."""
+        with self._lock:
+            return tuple(self._ended[number] for number in sorted(self._ended))
+
+
+_NOTHING = HttpResponse(200, (), ())
+
+
+def _plain(response: HttpResponse) -> HttpResponse:
+    """Returns the response with its body as it is read, without pieces that are empty."""
+    encodings = header(response.headers, "content-encoding")
+    try:
+        chunks = decoded(response.chunks, encodings)
+    except NotDecodable as error:
+        raise CassetteInvalid(f"a response cannot be recorded: {error}") from None
+    waits = response.waits_ms or (0,) * len(chunks)
+    pieces: list[bytes] = []
+    waited: list[int] = []
+    pending = 0
+    for chunk, wait in zip(chunks, waits, strict=False):
+        pending += wait
+        if chunk:
+            pieces.append(chunk)
+            waited.append(pending)
+            pending = 0
+    return msgspec.structs.replace(
+        response,
+        chunks=tuple(pieces) or (b"",),
+        waits_ms=tuple(waited) if response.waits_ms and pieces else (),
+    )

@@ -1,0 +1,138 @@
+"""Writing a cassette: all of it or nothing, without secrets, and never over what cannot be read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from simkit.capture.cassettes.format import encoded
+from simkit.capture.cassettes.keys import Keying
+from simkit.capture.cassettes.loading import absent, load, loads
+from simkit.capture.cassettes.redacting import redacted
+from simkit.capture.cassettes.values import Cassette, Interaction, place
+from simkit.capture.cassettes.vcrpy import played
+from simkit.core.errors import CassetteInvalid
+from simkit.core.locks import exclusive
+from simkit.core.redact import Redactor
+
+Placed: TypeAlias = Callable[[Cassette], Sequence[Interaction]]
+"""Returns all that a file is to hold, given what it holds."""
+
+
+def save(
+    path: str | Path,
+    interactions: Sequence[Interaction],
+    keying: Keying,
+    *,
+    replace: bool = False,
+    placed: Placed | None = None,
+) -> Cassette:
+    """Writes interactions behind those of the file, or in their place, and returns the cassette.
+
+    ``placed`` says where they stand among those that the file holds now. Processes that write to
+    one folder wait for each other, so that each adds to what the one before has written.
+
+    Raises CassetteInvalid, and leaves the file as it is, if it cannot be read, if what would be
+    written holds a secret, or if it cannot be written.
+    """
+    path = Path(path)
+    if not interactions and not replace:
+        return _before(path)
+    folder = Path(os.path.realpath(path)).parent
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(folder))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
+        before = _before(path)
+        if placed is not None:
+            found = placed(before)
+        else:
+            found = (*(() if replace else before.interactions), *interactions)
+        return _saved(path, found, keying)
+
+
+def _before(path: Path) -> Cassette:
+    return load(path) if os.path.lexists(path) else absent(path)
+
+
+def _saved(path: Path, interactions: Sequence[Interaction], keying: Keying) -> Cassette:
+    whole = tuple(redacted(item, keying.redactor) for item in interactions)
+    cassette = Cassette(path, whole)
+    keys = {
+        number: keying.question(item.request).key(item.agent) for number, item in enumerate(whole)
+    }
+    content = encoded(cassette, keys)
+    _check(content, cassette, keying.redactor)
+    _write(path, content)
+    return cassette
+
+
+def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
+    """Raises CassetteInvalid if the bytes hold a secret, or are not read as what was meant."""
+    for where, rule in _secrets(content, cassette, redactor):
+        raise CassetteInvalid(
+            f"{cassette.path}: not written: it would hold a secret, known by the rule `{rule}`\n"
+            f"  at {where}\n"
+            "  take it out of what is sent, or declare it volatile under `record`"
+        )
+    written = loads(content, cassette.path).interactions
+    meant = [
+        (asked.method, asked.url, asked.body, item.response.body)
+        for item in cassette.interactions
+        for asked in [item.request]
+    ]
+    plays = played(content.decode(), cassette.path.suffix == ".json")
+    pairs = zip(cassette.interactions, written, meant, plays, strict=True)
+    for number, (one, other, parts, its) in enumerate(pairs):
+        if one != other or parts != its:
+            what = "not written: it would not be read as it was recorded"
+            raise CassetteInvalid(f"{cassette.path}: {what}\n  at {place(number)}")
+
+
+def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator[tuple[str, str]]:
+    """Yields where a secret would stand, and the rule that knows it; never the secret."""
+    text = content.decode()
+    for offset, rule in redactor.found(text, by_name=False):
+        yield f"line {text.count(chr(10), 0, offset) + 1}", rule
+    for number, item in enumerate(cassette.interactions):
+        if redacted(item, redactor) != item:
+            yield place(number), "secret key"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file so that a reader, and a machine that fails, has all of it or what was there."""
+    # A link stays a link: the file that it names is replaced.
+    file = Path(os.path.realpath(path))
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as stream:
+            if file.exists():
+                temporary.chmod(file.stat().st_mode)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, file)
+        _settle(file.parent)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _settle(folder: Path) -> None:
+    """Makes the new name of a file durable where folders can be opened: not on Windows."""
+    with suppress(PermissionError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

@@ -1,0 +1,160 @@
+"""Secrets in cassettes that exist, whoever recorded them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from simkit.capture.cassettes.dialects import Misfit, interactions_of
+from simkit.capture.cassettes.reading import Text, read
+from simkit.capture.cassettes.redacting import redacted_body, redacted_header, redacted_response
+from simkit.capture.cassettes.values import Interaction, place
+from simkit.core.errors import CassetteInvalid
+from simkit.core.redact import Redactor
+from simkit.core.redact.names import NAMES
+from simkit.providers.http import Headers
+
+_PLACEHOLDER: Final = re.compile(r"\[redacted:(\w+)\]")
+_SAYS_CASSETTE: Final = re.compile(r"^\W*(?:interactions|requests)[\"']?\s*:", re.MULTILINE)
+_MASKED: Final = re.compile(
+    r"\W*(?:redacted|filtered|removed|masked|dummy|fake|x{3,}|)\W*", re.IGNORECASE
+)
+"""What other recorders put in the place of a secret header."""
+
+
+class Leak(msgspec.Struct, frozen=True, gc=False):
+    """A secret that stands in a file; it is not shown."""
+
+    file: str
+    line: int
+    """0 where it is not known."""
+    at: str
+    """``interactions[3].request.headers.authorization``; empty for a place in the text alone."""
+    rule: str
+    """What knows it: a name, a shape, or ``env`` for the value of a variable."""
+
+
+class Scanned(msgspec.Struct, frozen=True):
+    """What came of looking through one file."""
+
+    leaks: tuple[Leak, ...]
+    problem: str = ""
+    """Why the file could not be read as a cassette; it was looked through as a text."""
+    is_cassette: bool = True
+    """Whether it is one, or says that it is: other files may lie beside cassettes."""
+
+
+def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
+    """Yields the secrets in files, each once; raises CassetteInvalid for what is no file."""
+    for path in paths:
+        yield from scan_file(path, redactor).leaks
+
+
+def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
+    """Looks through a file, whatever it holds; raises CassetteInvalid for what is no file."""
+    file = Path(path)
+    content = read(file)
+    try:
+        text = Text(file, content)
+    except CassetteInvalid as problem:
+        whole = content.decode("utf-8", "replace")
+        shown = tuple(Leak(str(path), line, "", rule) for line, rule in _seen(whole, redactor))
+        return Scanned(shown, str(problem), _says_cassette(whole))
+    lists, interactions, said = "interactions", list[Interaction](), ""
+    try:
+        tree = text.tree()
+        lists = lists if isinstance(tree, dict) and lists in tree else "requests"
+        interactions = list(interactions_of(tree))
+    except CassetteInvalid as problem:
+        said = str(problem)
+    except Misfit as misfit:
+        said = str(text.invalid(misfit.at, misfit.what))
+    known = [
+        _Known((lists, number, *steps), f"{place(number)}.{where}", rule)
+        for number, item in enumerate(interactions)
+        for where, steps, rule in _leaks(item, redactor)
+    ]
+    # In a cassette's text, names stand where there are none: quotes are another format's.
+    by_name = set(NAMES) if interactions else set[str]()
+    leaks = _placed(str(path), text, known, _seen(text.text, redactor), by_name)
+    found = tuple(sorted(leaks, key=lambda leak: leak.line))
+    return Scanned(found, said, not said or _says_cassette(text.text))
+
+
+def _seen(text: str, redactor: Redactor) -> list[tuple[int, str]]:
+    return [(text.count("\n", 0, offset) + 1, rule) for offset, rule in redactor.found(text)]
+
+
+def _says_cassette(text: str) -> bool:
+    return not text.strip("\0 \n") or _SAYS_CASSETTE.search(text) is not None
+
+
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """A secret of an interaction's field."""
+
+    steps: tuple[str | int, ...]
+    at: str
+    rule: str
+
+
+def _placed(
+    path: str, text: Text, known: list[_Known], seen: list[tuple[int, str]], by_name: set[str]
+) -> Iterator[Leak]:
+    """Yields each secret at the line that shows it, or at the line of its field.
+
+    What stands in a field of which a secret is known is that secret, whatever the text calls it.
+    """
+    left, covered = list(seen), set[int]()
+    for leak, (first, last) in zip(known, text.extents(k.steps for k in known), strict=True):
+        inside = [hit for hit in left if first <= hit[0] <= last]
+        own = next((hit for hit in inside if hit[1] == leak.rule), inside[0] if inside else None)
+        if own is not None:
+            left.remove(own)
+        covered.update(range(first, last + 1))
+        yield Leak(path, own[0] if own else first, leak.at, leak.rule)
+    for line, rule in left:
+        if line not in covered and rule not in by_name:
+            yield Leak(path, line, "", rule)
+
+
+_Place: TypeAlias = tuple[str, tuple[str, ...], str]
+"""How a field is called, the keys that lead to it, and the rule."""
+
+
+def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
+    asked, answered = item.request, item.response
+    for rule in _rules(asked.url, redactor.url(asked.url)):
+        yield "request.uri", ("request", "uri"), rule
+    yield from _header_leaks("request", asked.headers, redactor)
+    for rule in _rules(_text(asked.body), _text(redacted_body(asked.body, redactor))):
+        yield "request.body", ("request", "body"), rule
+    yield from _header_leaks("response", answered.headers, redactor)
+    after = redacted_response(answered, redactor).body
+    for rule in _rules(_text(answered.body), _text(after)):
+        yield "response.body", ("response", "body"), rule
+
+
+def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_Place]:
+    for name, value in headers:
+        if _MASKED.fullmatch(value):
+            continue
+        found = redacted_header(name, redactor.value({name: value}).get(name, ""), redactor)
+        for rule in _rules(value, found):
+            yield f"{part}.headers.{name.lower()}", (part, "headers", name), rule
+
+
+def _rules(before: str, after: str) -> list[str]:
+    """Returns the rules that replaced something, each once."""
+    if before == after:
+        return []
+    there = Counter(_PLACEHOLDER.findall(before))
+    return sorted(Counter(_PLACEHOLDER.findall(after)) - there)
+
+
+def _text(body: bytes) -> str:
+    return body.decode("utf-8", "replace")

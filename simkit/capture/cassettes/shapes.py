@@ -1,0 +1,79 @@
+"""The shape of a response: which fields it has, and of which kinds; not what a model said. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from simkit.capture.cassettes.normalising import json_of
+from simkit.providers import sse
+from simkit.providers.http import HttpResponse, header
+
+Shape: TypeAlias = Mapping[str, frozenset[str]]
+"""A path, in which a list's place is ``[]``, to the kinds of value that stand there."""
+
+OPAQUE: Final = frozenset(("args", "input", "parameters", "schema"))
+"""Keys under which stands what a model made up, or what was sent."""
+DIFFERENCES_MAX: Final = 20
+_KINDS: Final[Mapping[type, str]] = {
+    dict: "mapping",
+    list: "list",
+    str: "text",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    type(None): "null",
+}
+
+
+def shape_of(response: HttpResponse) -> Shape:
+    """Returns the shape of a response; of a stream, that of all its events together."""
+    found: dict[str, set[str]] = {"status": {str(response.status)}}
+    media = header(response.headers, "content-type").partition(";")[0].strip().lower()
+    found["content-type"] = {media or "none"}
+    bodies = [("body", response.body)]
+    if sse.is_stream(response):
+        bodies = [("events[]", data.encode()) for _, data in sse.events(response.body)]
+    for at, body in bodies:
+        try:
+            entries = list(_entries(json_of(body), at))
+        except ValueError:
+            entries = [(at, "other")] if body else []
+        for path, kind in entries:
+            found.setdefault(path, set()).add(kind)
+    return {path: frozenset(kinds) for path, kinds in found.items()}
+
+
+def _entries(value: Any, at: str) -> Iterator[tuple[str, str]]:
+    yield at, _KINDS.get(type(value), "other")
+    if isinstance(value, dict):
+        for key, below in value.items():
+            if key in OPAQUE:
+                yield f"{at}.{key}", "anything"
+            else:
+                yield from _entries(below, f"{at}.{key}")
+    elif isinstance(value, list):
+        for below in value:
+            yield from _entries(below, f"{at}[]")
+
+
+def shape_differences(recorded: Shape, now: Shape) -> list[str]:
+    """Returns how the shapes part, a line for each outermost place."""
+    lines: list[str] = []
+    told: list[str] = []
+    for path in [*recorded, *(path for path in now if path not in recorded)]:
+        one, other = recorded.get(path), now.get(path)
+        if one == other or any(path.startswith((f"{near}.", f"{near}[")) for near in told):
+            continue
+        told.append(path)
+        if one is None or other is None:
+            sign, kinds = ("+", other) if one is None else ("-", one)
+            lines.append(f"{sign} {path}: {_words(kinds)}")
+        else:
+            lines.append(f"~ {path}: {_words(one)} → {_words(other)}")
+    more = len(lines) - DIFFERENCES_MAX
+    return [*lines[:DIFFERENCES_MAX], *([f"… {more} more"] if more > 0 else [])]
+
+
+def _words(kinds: frozenset[str] | None) -> str:
+    return " or ".join(sorted(kinds or ()))

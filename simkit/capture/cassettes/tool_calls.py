@@ -1,0 +1,103 @@
+"""A call of a pipeline's own tool as an interaction: method CALL, address ``tool:NAME``."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import CassetteInvalid
+from simkit.core.messages import JsonValue
+from simkit.providers.http import Headers, HttpRequest, HttpResponse
+
+CALL: Final = "CALL"
+_JSON: Final[Headers] = (("content-type", "application/json"),)
+_FAILED: Final = 500
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+class ToolFailed(Exception):
+    """What a tool is said to have failed with when that was recorded."""
+
+
+def tool_request(tool: str, args: JsonValue) -> HttpRequest:
+    """Returns the request that stands for a call."""
+    return HttpRequest(CALL, f"tool:{tool}", _JSON, _encode(args))
+
+
+def result_of(recorded: HttpResponse) -> Any:
+    """Returns the recorded result; raises what the call failed with.
+
+    An exception of Python's own is that; one of another kind is a ToolFailed under its name.
+    """
+    found = msgspec.json.decode(recorded.body)
+    if recorded.status == _FAILED:
+        raise _exception(found["type"], found["error"])
+    return found
+
+
+def _exception(name: str, text: str) -> Exception:
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        with suppress(TypeError):
+            return kind(text)
+    named: type[ToolFailed] = type(name, (ToolFailed,), {})
+    return named(text)
+
+
+def real_result(tool: str, real: Callable[[], Any], came: Callable[[HttpResponse], None]) -> Any:
+    """Calls a tool, and returns its result or an awaitable of it; ``came`` takes what came of it.
+
+    Raises what the tool raises, and CassetteInvalid for a result that is no plain data.
+    """
+    try:
+        result = real()
+    except Exception as problem:
+        came(_failed(problem))
+        raise
+    if hasattr(result, "__await__"):
+        return _awaited(tool, result, came)
+    came(_answer(tool, result))
+    return result
+
+
+async def _awaited(tool: str, result: Awaitable[Any], came: Callable[[HttpResponse], None]) -> Any:
+    try:
+        value = await result
+    except Exception as problem:
+        came(_failed(problem))
+        raise
+    came(_answer(tool, value))
+    return value
+
+
+def _answer(tool: str, value: Any) -> HttpResponse:
+    foreign = foreign_type(value)
+    if foreign:
+        raise CassetteInvalid(
+            f"tool `{tool}` returned a {foreign}, which a cassette cannot hold\n"
+            "  only plain data is recorded: texts, numbers, lists, mappings with texts as keys"
+        )
+    return HttpResponse(200, _JSON, (_encode(value),))
+
+
+def _failed(problem: Exception) -> HttpResponse:
+    # The text of a KeyError is its key's `repr`.
+    text = str(problem.args[0]) if len(problem.args) == 1 else str(problem)
+    told = {"type": type(problem).__name__, "error": text}
+    return HttpResponse(_FAILED, _JSON, (_encode(told),))
+
+
+def foreign_type(value: Any) -> str:
+    """Returns the name of the first type that is no plain data; empty if all is."""
+    if value is None or type(value) in (bool, int, float, str):
+        return ""
+    if type(value) in (list, tuple):
+        return next(filter(None, map(foreign_type, value)), "")
+    if type(value) is dict:
+        keys = (type(key).__name__ for key in value if type(key) is not str)
+        return next(keys, "") or next(filter(None, map(foreign_type, value.values())), "")
+    return type(value).__name__

@@ -1,0 +1,102 @@
+"""What vcrpy itself says of its layout, whichever version is installed.
+
+It is imported where a file is written, or where one is older than its layout of today: importing
+it imports every HTTP client that is installed, which takes longer than reading most cassettes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import Any, Final, TypeAlias
+
+from simkit.providers.http import HttpRequest
+
+Parts: TypeAlias = tuple[str, str, bytes, bytes]
+"""What vcrpy plays of an interaction: method, URL and both bodies."""
+
+_OLD: Final = ("protocol", "host", "port", "path")
+"""What a request of vcrpy's before 1.0 has in the place of a URL."""
+
+
+class _AsData:
+    """One of vcrpy's serializers, of the kind that `register_serializer` takes: data stay data."""
+
+    @staticmethod
+    def serialize(data: Any) -> Any:
+        return data
+
+    @staticmethod
+    def deserialize(data: Any) -> Any:
+        return data
+
+
+def require() -> None:
+    """Raise ModuleNotFoundError if there is no vcrpy: before anything is sent and lost, not after.
+
+    It is looked up and not imported, because a call that sends nothing has no use for it.
+    """
+    if find_spec("vcr") is None:
+        raise ModuleNotFoundError("No module named 'vcr'", name="vcr")
+
+
+def layout(
+    exchanges: Iterable[tuple[HttpRequest, dict[str, Any]]],
+) -> tuple[list[dict[str, Any]], int]:
+    """Returns interactions as vcrpy lays them out, and the version that it calls this layout.
+
+    A response is what vcrpy's recorders hand over: ``status``, ``headers``, ``body: {string}``.
+    Bodies are texts where they can be. Raises ValueError for a request that vcrpy cannot hold.
+    """
+    from vcr.request import Request
+    from vcr.serialize import serialize
+
+    requests, responses = [], []
+    for asked, response in exchanges:
+        names = {name: value for name, value in reversed(asked.headers)}
+        headers = {name: names[name] for name, _ in asked.headers}
+        requests.append(Request(asked.method, asked.url, asked.body or None, headers))
+        responses.append(response)
+    data: Any = serialize({"requests": requests, "responses": responses}, _AsData)
+    return data["interactions"], data["version"]
+
+
+def played(content: str, is_json: bool) -> list[Parts]:
+    """Returns what vcrpy plays of a file that simkit wrote."""
+    from vcr.serialize import deserialize
+    from vcr.serializers import jsonserializer, yamlserializer
+
+    requests, responses, *_ = deserialize(content, jsonserializer if is_json else yamlserializer)
+    return [
+        (asked.method, asked.uri, asked.body or b"", answered["body"]["string"])
+        for asked, answered in zip(requests, responses, strict=True)
+    ]
+
+
+def is_old(tree: Any) -> bool:
+    """Whether data is a list of interactions, as vcrpy before 1.0 wrote it."""
+    if not isinstance(tree, list) or not tree:
+        return False
+    requests = [item.get("request") if isinstance(item, dict) else None for item in tree]
+    return all(isinstance(one, dict) and all(part in one for part in _OLD) for one in requests)
+
+
+def migrated(tree: Sequence[Any]) -> Any:
+    """Returns what vcrpy's migration makes of such a list; raises ValueError where it cannot."""
+    from vcr.migration import migrate_json
+
+    # Of its two ways this is the one that builds nothing but data in every version.
+    before, after = io.StringIO(json.dumps([_without_sets(item) for item in tree])), io.StringIO()
+    migrate_json(before, after)
+    return json.loads(after.getvalue())
+
+
+def _without_sets(item: Any) -> Any:
+    """Returns an interaction whose request has a mapping for headers: YAML had a set of pairs."""
+    headers = item["request"].get("headers")
+    if not isinstance(headers, list):
+        return item
+    pairs = headers[0] if len(headers) == 1 else headers
+    return {**item, "request": {**item["request"], "headers": dict(pairs)}}

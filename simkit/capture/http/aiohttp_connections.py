@@ -1,0 +1,307 @@
+"""What `aiohttp` sends, taken at its connector: its own writer and parser run over memory.
+
+The client gets a connection whose transport keeps the request until it is whole; then the gate
+decides, and the client's protocol is fed either the answer or, over a real connection that is
+opened only now, what the server sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from errno import ECONNREFUSED
+from types import ModuleType
+from typing import Any
+
+from simkit.capture.http.http1 import Listening, Message, written
+from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.request_router import (
+    Decision,
+    Forward,
+    Later,
+    RequestRouter,
+    StreamObserver,
+    current_gate,
+    forwarding,
+)
+from simkit.capture.http.waiting import seconds, shortened
+from simkit.providers.http import HttpRequest, HttpResponse, header
+
+
+def rows(library: ModuleType) -> list[Row]:
+    """Returns what is replaced of `aiohttp.connector`."""
+    made = _Patch(library)
+    return [(library.BaseConnector, "connect", made.connect)]
+
+
+class _Patch:
+    def __init__(self, library: ModuleType) -> None:
+        self.library = library
+
+    def connect(self, before: Made) -> Made:
+        async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
+            gate = current_gate(HttpRequest(req.method.upper(), str(req.url)))
+            if gate is None:
+                return await before(connector, req, traces, timeout)
+
+            async def dial() -> Any:
+                with forwarding():
+                    return await before(connector, req, traces, timeout)
+
+            loop = asyncio.get_running_loop()
+            protocol = self.library.ResponseHandler(loop)
+
+            def refused(problem: OSError) -> Any:
+                return self.library.ClientConnectorError(req.connection_key, problem)
+
+            call = _Call(gate, str(req.url), dial, refused)
+            protocol.connection_made(_Transport(protocol, call, loop))
+            stand_in = _Connector(bool(connector.force_close))
+            return self.library.Connection(stand_in, req.connection_key, protocol, loop)
+
+        return connect
+
+
+class _Connector:
+    """Takes a connection back in place of the connector, whose pool never held it."""
+
+    def __init__(self, force_close: bool) -> None:
+        self.force_close = force_close
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        if protocol.transport is not None:
+            protocol.transport.reusable = not (should_close or protocol.should_close)
+        protocol.close()
+
+
+class _Call:
+    """One request's way out."""
+
+    def __init__(self, gate: RequestRouter, url: str, dial: Made, refused: Made) -> None:
+        """``dial`` connects really; ``refused`` makes the client's error where nobody answers."""
+        self.gate, self.url, self.dial, self.refused = gate, url, dial, refused
+
+
+class _Transport(asyncio.Transport):
+    """Stands in for a client's socket."""
+
+    def __init__(self, protocol: Any, call: _Call, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.reusable = False
+        self._protocol, self._call, self._loop = protocol, call, loop
+        self._message, self._body = Message(), bytearray()
+        self._sent: list[bytes] = []
+        self._pieces: Iterator[tuple[int, bytes]] = iter(())
+        self._ends = ""
+        self._is_paused = self._is_closing = self._is_waiting = False
+        self._real: Any = None
+        self._dialing: asyncio.Task[None] | None = None
+        self._listening: Listening | None = None
+
+    # What the client's writer does.
+
+    def write(self, data: Any) -> None:
+        if self._real is not None:
+            self._real.transport.write(data)
+        elif not self._is_closing:
+            self._sent.append(bytes(data))
+            if not self._message.is_over:
+                self._read(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def _read(self, data: bytes) -> None:
+        was_read = bool(self._message.start)
+        for piece in self._message.feed(data):
+            self._body += piece
+        if self._message.is_over:
+            self._loop.call_soon(self._decide)
+        elif not was_read and header(self._message.headers, "expect").lower() == "100-continue":
+            self._loop.call_soon(self._feed, b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _decide(self) -> None:
+        if self._is_closing:
+            return
+        method = self._message.start.partition(" ")[0].upper()
+        sent = HttpRequest(method, self._call.url, self._message.headers, bytes(self._body))
+        try:
+            decision = self._call.gate.take(sent)
+        except BaseException as problem:
+            # Raised where the client waits; a callback's own exception would reach the loop only.
+            self._protocol.set_exception(problem)
+            return
+        if isinstance(decision, Later):
+            self._dialing = self._loop.create_task(self._wait_for(decision, method))
+        else:
+            self._decided(decision, method)
+
+    async def _wait_for(self, later: Later, method: str) -> None:
+        found: Decision | Later = later
+        try:
+            while isinstance(found, Later):
+                found = await found.waited_for_in_loop()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as problem:
+            self._protocol.set_exception(problem)
+            return
+        if not self._is_closing:
+            self._decided(found, method)
+
+    def _decided(self, decision: Decision, method: str) -> None:
+        if isinstance(decision, Forward):
+            self._dialing = self._loop.create_task(self._forward(decision.tap, method))
+        elif isinstance(decision, HttpResponse):
+            self._answer(decision, method)
+        elif decision.kind == "timeout":
+            self._time_out()
+        else:
+            refused = ConnectionRefusedError(ECONNREFUSED, decision.message)
+            self._protocol.set_exception(self._call.refused(refused))
+
+    # An answer out of memory.
+
+    def _answer(self, answer: HttpResponse, method: str) -> None:
+        self._pieces, self._ends = written(answer, method), answer.ends
+        self._next()
+
+    def _next(self) -> None:
+        if self._is_paused or self._is_closing or self._is_waiting:
+            return
+        wait_ms, piece = next(self._pieces, (0, b""))
+        if not piece:
+            self._end()
+            return
+        limit_s = seconds(getattr(self._protocol, "read_timeout", None))
+        delay_s, is_patient = shortened(wait_ms, limit_s)
+        self._is_waiting = True
+        self._loop.call_later(delay_s, self._deliver, piece if is_patient else b"")
+
+    def _deliver(self, piece: bytes) -> None:
+        self._is_waiting = False
+        if not piece:
+            self._time_out()
+            return
+        self._feed(piece)
+        self._loop.call_soon(self._next)
+
+    def _feed(self, data: bytes) -> None:
+        if not self._is_closing:
+            self._protocol.data_received(data)
+
+    def _end(self) -> None:
+        if self._ends == "cut":
+            self._is_closing = True
+            self._protocol.connection_lost(None)
+        elif self._ends == "timeout":
+            self._time_out()
+
+    def _time_out(self) -> None:
+        # What aiohttp does itself when `sock_read` runs out: wakes who reads the head or the body.
+        if not self._is_closing:
+            self._protocol._on_read_timeout()
+
+    # A real connection.
+
+    async def _forward(self, tap: StreamObserver | None, method: str) -> None:
+        self._listening = Listening(tap, method)
+        try:
+            self._real = await self._call.dial()
+        except asyncio.CancelledError:
+            self._listening.ended("closed early")
+            raise
+        except BaseException as problem:
+            self._listening.ended(f"{type(problem).__name__}: {problem}")
+            if isinstance(problem, TimeoutError):
+                self._time_out()
+            else:
+                self._protocol.set_exception(problem)
+            return
+        relay = _Relay(self._protocol, self._real, self._listening)
+        self._real.transport.set_protocol(relay)
+        self._real.transport.write(b"".join(self._sent))
+        if self._is_paused:
+            self._real.transport.pause_reading()
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+        if self._real is not None:
+            self._real.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        if self._real is not None:
+            self._real.transport.resume_reading()
+        else:
+            self._loop.call_soon(self._next)
+
+    # The rest of what a transport is asked for.
+
+    def is_reading(self) -> bool:
+        return not self._is_paused
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if self._real is None:
+            return default
+        return self._real.transport.get_extra_info(name, default)
+
+    def close(self) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._dialing is not None and not self._dialing.done():
+            self._dialing.cancel()
+        if self._real is not None and self._listening is not None:
+            self._give_back(self._listening)
+        self._loop.call_soon(self._protocol.connection_lost, None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def _give_back(self, listening: Listening) -> None:
+        """Returns the real connection to its pool if it can serve again, else closes it."""
+        real, self._real = self._real, None
+        if real.transport is None:
+            return  # the server has closed it
+        real.transport.set_protocol(real.protocol)
+        if self.reusable and listening.is_whole and not real.transport.is_closing():
+            real.release()
+        else:
+            listening.ended("closed early")
+            real.close()
+
+
+class _Relay(asyncio.Protocol):
+    """Passes what a server sends on to the client's protocol, and listens."""
+
+    def __init__(self, protocol: Any, real: Any, listening: Listening) -> None:
+        self._protocol, self._real, self._listening = protocol, real, listening
+
+    def data_received(self, data: bytes) -> None:
+        self._listening.heard(data)
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> None:
+        self._listening.heard(b"")
+        self._protocol.eof_received()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        if problem is None:
+            self._listening.heard(b"")
+        else:
+            self._listening.ended(f"{type(problem).__name__}: {problem}")
+        if self._protocol.transport is not None:
+            self._protocol.connection_lost(problem)
+        if self._real.protocol is not None:
+            self._real.protocol.connection_lost(problem)  # a session that closes waits for it
+            self._real.close()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()

@@ -1,0 +1,167 @@
+"""Connections that no gate has decided about: refused, unless their host is allowed.
+
+They are refused inside a guarded function (`simkit.capture.http.guards`) with NetworkRefused, and
+while a gate is open with RunHalted around it, which no ``except Exception`` of the pipeline's takes
+for an outage. Loopback is no exception.
+
+*Not seen*: connections that exist already, and those of C extensions (grpc, uvloop, curl).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import socket
+import sys
+from collections.abc import Iterator
+from functools import partial
+from types import FrameType
+from typing import Any, Final, Protocol
+
+from simkit.capture.http.hosts import AllowedHosts
+from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.places import stack
+from simkit.capture.http.request_router import allowed_hosts, is_forwarding
+from simkit.core.errors import NetworkRefused, RunHalted
+
+
+class Watcher(Protocol):
+    """Watches what a user's function does."""
+
+    @property
+    def network(self) -> bool:
+        """Whether connections are refused."""
+
+    @property
+    def allowed(self) -> AllowedHosts:
+        """What may be reached all the same."""
+
+    def caused(self, effect: str) -> None:
+        """Hears of an effect of whoever is running now."""
+
+
+watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", default=None)
+
+
+def _asked(host: str, port: int | None) -> list[AllowedHosts]:
+    """Refuses a connection, or returns who allows it; empty where nobody was asked."""
+    watching, runs = watcher.get(), allowed_hosts()
+    if is_forwarding() or (watching is not None and not watching.network):
+        return []
+    if watching is not None and watching.allowed.allow(host, port):
+        return [watching.allowed]
+    if runs and all(allowed.allow(host, port) for allowed in runs):
+        return runs
+    shown = "a unix socket" if host.startswith("/") or not host else host
+    shown = shown if port is None else f"{shown}:{port}"
+    if watching is not None:
+        watching.caused("network")
+        refusal = NetworkRefused(
+            f"a user's function reached for the network, {shown}, which is refused. "
+            "Stub the tool with `tool_results`, or pass the data in.",
+            host,
+            port,
+        )
+        raise RunHalted(refusal) if runs else refusal
+    if runs:
+        where = "".join(f"\n  at {place}" for place in stack(sys._getframe(1)))
+        raise RunHalted(
+            NetworkRefused(
+                f"the pipeline reached for the network, {shown}, which is refused.{where}\n"
+                "Stub the tool that needs it with `tool_results`, or list it in `allow_hosts`.",
+                host,
+                port,
+            )
+        )
+    return []
+
+
+def _named(host: Any) -> str:
+    return host.decode(errors="replace") if isinstance(host, bytes) else str(host)
+
+
+def _number(port: Any) -> int | None:
+    """Returns a port; None for none, and for a service's name."""
+    if isinstance(port, str | bytes) and port.isdigit():
+        return int(port)
+    return port if isinstance(port, int) else None
+
+
+def ask_address(address: Any, frame: FrameType) -> None:
+    """Refuse a connection to an address, or allow it; ``frame`` is who connects."""
+    caller = (frame.f_back or frame if frame.f_code.co_filename == __file__ else frame).f_code
+    if caller.co_filename == socket.__file__ and caller.co_name.endswith("socketpair"):
+        return  # Where pipes cannot be waited for, an event loop wakes itself by a socket.
+    if isinstance(address, tuple):
+        _asked(_named(address[0]), _number(address[1]) if len(address) > 1 else None)
+    else:
+        _asked(_named(address) if isinstance(address, str | bytes) else "", None)
+
+
+def _connect(before: Made) -> Made:
+    def connect(self: socket.socket, address: Any, /) -> Any:
+        ask_address(address, sys._getframe(1))
+        return before(self, address)
+
+    return connect
+
+
+def _sendto(before: Made) -> Made:
+    def sendto(self: socket.socket, data: Any, *flags_and_address: Any) -> Any:
+        ask_address(flags_and_address[-1], sys._getframe(1))
+        return before(self, data, *flags_and_address)
+
+    return sendto
+
+
+def _resolve(before: Made) -> Made:
+    def resolve(host: Any, *args: Any, **options: Any) -> Any:
+        if not host:
+            return before(host, *args, **options)
+        name = _named(host)
+        allowing = _asked(name, _number(options.get("port", args[0] if args else None)))
+        found = before(host, *args, **options)
+        for allowed in allowing:
+            allowed.learn(name, [found] if isinstance(found, str) else _addresses(found))
+        return found
+
+    return resolve
+
+
+def _addresses(found: Any) -> Iterator[str]:
+    return (str(entry[4][0]) for entry in found)
+
+
+def _loop_resolve(before: Made) -> Made:
+    # The event loop looks up in a thread of its own: that must know on whose behalf.
+    async def getaddrinfo(self: asyncio.BaseEventLoop, host: Any, port: Any, **options: Any) -> Any:
+        look_up = partial(socket.getaddrinfo, host, port, **options)
+        return await self.run_in_executor(None, contextvars.copy_context().run, look_up)
+
+    return getaddrinfo
+
+
+def _create_connection(before: Made) -> Made:
+    # Refused before the event loop asks for the address.
+    def create_connection(
+        self: asyncio.AbstractEventLoop, factory: Any, host: Any = None, port: Any = None, **o: Any
+    ) -> Any:
+        if host is not None:
+            _asked(_named(host), _number(port))
+        return before(self, factory, host, port, **o)
+
+    return create_connection
+
+
+_REPLACED: Final[tuple[Row, ...]] = (
+    (socket.socket, "connect", _connect),
+    (socket.socket, "connect_ex", _connect),
+    (socket.socket, "sendto", _sendto),
+    (socket, "getaddrinfo", _resolve),
+    (socket, "gethostbyname", _resolve),
+    (asyncio.BaseEventLoop, "create_connection", _create_connection),
+    (asyncio.BaseEventLoop, "getaddrinfo", _loop_resolve),
+)
+
+installation: Final = Installation(lambda: _REPLACED)
+"""Replaces the functions that connect; they refuse nothing where nobody watches and no run is."""

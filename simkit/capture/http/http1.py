@@ -1,0 +1,199 @@
+"""HTTP/1.1 as bytes: reads what a client writes and what a server sends; writes an answer.
+
+For clients that are intercepted below their own parser, so that what they do with the bytes is
+what they always do. RFC 9112; trailers are read and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final
+
+from simkit.capture.http.request_router import StreamObserver
+from simkit.providers.http import Headers, HttpResponse, header
+
+_BODILESS: Final = frozenset({204, 304})
+
+
+class Message:
+    """Reads one message out of bytes as they come; what follows it is kept in ``rest``."""
+
+    def __init__(self, answers: str | None = None) -> None:
+        """``answers`` is the method that a response answers; None to read a request."""
+        self.answers = answers
+        self.start = ""
+        """The first line; empty until the head is there."""
+        self.headers: Headers = ()
+        self.is_over = False
+        self.rest = bytearray()
+        self._left: int | None = None  # of the body or the chunk; None until the connection ends
+        self._is_chunked = False
+        self._state = "head"
+
+    @property
+    def status(self) -> int:
+        """A response's status; 0 until its head is there."""
+        parts = self.start.split(" ", 2)
+        return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Takes the next bytes; returns the pieces of the body that they hold."""
+        self.rest += data
+        found: list[bytes] = []
+        while not self.is_over and self._step(found):
+            pass
+        return found
+
+    def _step(self, found: list[bytes]) -> bool:
+        """Reads one part of the message; False if more bytes are needed."""
+        if self._state == "head":
+            return self._read_head()
+        if self._state == "size":
+            return self._read_size()
+        if self._state == "trailers":
+            self.is_over = (line := self._line()) == b""
+            return line is not None
+        if self._state == "after":
+            if len(self.rest) < 2:
+                return False
+            del self.rest[:2]
+            self._state = "size"
+            return True
+        return self._read_body(found)
+
+    def _line(self) -> bytes | None:
+        line, end, _ = self.rest.partition(b"\n")
+        if not end:
+            return None
+        del self.rest[: len(line) + 1]
+        return bytes(line).rstrip(b"\r")
+
+    def _read_head(self) -> bool:
+        head, end, rest = self.rest.partition(b"\r\n\r\n")
+        if not end:
+            return False
+        self.rest = rest
+        self.start, *lines = head.decode("latin-1").lstrip("\r\n").split("\r\n")
+        fields = (line.partition(":") for line in lines)
+        self.headers = tuple((name.strip(), value.strip()) for name, _, value in fields)
+        if self.answers is not None and 100 <= self.status < 200 and self.status != 101:
+            self.start = ""  # what is meant for the request has not come yet
+            return True
+        self._read_framing()
+        return True
+
+    def _read_framing(self) -> None:
+        length = header(self.headers, "content-length")
+        self._state = "body"
+        if self.answers is not None and self._has_no_body():
+            self.is_over = True
+        elif "chunked" in header(self.headers, "transfer-encoding").lower():
+            self._is_chunked, self._state = True, "size"
+        elif length.isdecimal() or self.answers is None:
+            self._left = int(length) if length.isdecimal() else 0
+            self.is_over = not self._left
+
+    def _has_no_body(self) -> bool:
+        return self.answers == "HEAD" or self.status in _BODILESS or self.status == 101
+
+    def _read_size(self) -> bool:
+        line = self._line()
+        if line is None:
+            return False
+        try:
+            self._left = int(line.partition(b";")[0], 16)
+        except ValueError:
+            self._is_chunked, self._left = False, None  # to its own parser an error
+        self._state = "body" if self._left != 0 else "trailers"
+        return True
+
+    def _read_body(self, found: list[bytes]) -> bool:
+        size = len(self.rest) if self._left is None else min(self._left, len(self.rest))
+        if not size:
+            return False
+        found.append(bytes(self.rest[:size]))
+        del self.rest[:size]
+        if self._left is not None:
+            self._left -= size
+            if self._left == 0:
+                self.is_over, self._state = not self._is_chunked, "after"
+        return True
+
+    @property
+    def ends_with_connection(self) -> bool:
+        """Whether only the end of the connection ends the body."""
+        return self._state == "body" and self._left is None and not self._is_chunked
+
+
+class Listening:
+    """Tells a tap of a response, out of the bytes that come from a server."""
+
+    def __init__(self, tap: StreamObserver | None, method: str) -> None:
+        self._message = Message(answers=method)
+        self._tap = tap
+        self._has_begun = False
+        self._is_over = False
+        self._has_more = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the whole response was heard, and nothing after it."""
+        return self._message.is_over and not self._message.rest and not self._has_more
+
+    def heard(self, data: bytes) -> None:
+        """Hears the next bytes; none means that the server has closed."""
+        if self._is_over:
+            self._has_more = self._has_more or bool(data)
+            return
+        pieces = self._message.feed(data)
+        if self._tap is not None:
+            self._tell(self._tap, pieces)
+        if self._message.is_over or (not data and self._message.ends_with_connection):
+            self.ended("")
+        elif not data:
+            self.ended("the connection was closed before the response was whole")
+
+    def _tell(self, tap: StreamObserver, pieces: list[bytes]) -> None:
+        if self._message.start and not self._has_begun:
+            self._has_begun = True
+            tap.began(self._message.status, self._message.headers)
+        for piece in pieces:
+            tap.chunk(piece)
+
+    def ended(self, problem: str) -> None:
+        """Hears that there will be no more, unless the response is over already."""
+        if not self._is_over:
+            self._is_over = True
+            if self._tap is not None:
+                self._tap.ended(problem)
+
+
+def framing(answer: HttpResponse, method: str) -> Headers:
+    """Returns the headers that say how the body ends: at a length, or by chunks if streamed."""
+    if answer.status in _BODILESS or (method == "HEAD" and not answer.body):
+        return ()
+    if len(answer.chunks) > 1 or answer.ends:
+        return (("transfer-encoding", "chunked"),)
+    return (("content-length", str(len(answer.body))),)
+
+
+def written(answer: HttpResponse, method: str) -> Iterator[tuple[int, bytes]]:
+    """Yields an answer as a server sends it, in pieces, each with how long it lets wait in ms."""
+    frames = framing(answer, method)
+    try:
+        reason = HTTPStatus(answer.status).phrase
+    except ValueError:
+        reason = ""
+    lines = [f"HTTP/1.1 {answer.status} {reason}"]
+    lines += [f"{name}: {value}" for name, value in (*answer.headers, *frames)]
+    yield 0, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+    if method == "HEAD" or answer.status in _BODILESS:
+        return
+    is_chunked = frames == (("transfer-encoding", "chunked"),)
+    for number, chunk in enumerate(answer.chunks):
+        wait_ms = answer.waits_ms[number] if number < len(answer.waits_ms) else 0
+        if chunk:
+            yield wait_ms, b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk
+    if is_chunked and not answer.ends:
+        yield 0, b"0\r\n\r\n"

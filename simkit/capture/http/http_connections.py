@@ -1,0 +1,208 @@
+"""What `http.client` and everything built on it sends: urllib, `urllib3`, `requests`, `botocore`.
+
+A connection that is gated gets a door instead of a socket. It keeps what the client writes until
+the client asks for the response; then the gate decides, and the client's own parser reads either
+the answer or, on a real socket that is opened only now, what the server sends.
+
+*Not seen*: connection classes with a ``connect`` of their own (they are refused as connections),
+and ``Expect: 100-continue`` of botocore's uploads to S3, which waits for a real socket.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from simkit.capture.http.http1 import Listening, Message, written
+from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.request_router import Forward, current_gate, forwarding, is_gated, taken
+from simkit.capture.http.waiting import seconds, wait
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
+
+
+def rows(library: ModuleType) -> list[Row]:
+    """Returns what is replaced of `http.client`, or of a module whose connections extend its."""
+    if library.__name__ == "http.client":
+        return [
+            (library.HTTPConnection, "putrequest", _putrequest),
+            (library.HTTPConnection, "connect", _connect),
+            (library.HTTPSConnection, "connect", _connect),
+        ]
+    names = ("HTTPConnection", "HTTPSConnection")
+    if library.__name__ == "httplib2":
+        names = ("HTTPConnectionWithTimeout", "HTTPSConnectionWithTimeout")
+    return [(getattr(library, name), "connect", _connect) for name in names]
+
+
+def _putrequest(before: Made) -> Made:
+    def putrequest(connection: Any, *args: Any, **options: Any) -> None:
+        # Also where a connection of before the run is still open.
+        if is_gated():
+            connection.sock = _Door(connection, connection.sock)
+        before(connection, *args, **options)
+
+    return putrequest
+
+
+def _connect(before: Made) -> Made:
+    def connect(connection: Any) -> None:
+        if not is_gated():
+            before(connection)
+            return
+        connection.sock = _Door(connection, None)
+        if hasattr(connection, "is_verified"):
+            connection.is_verified = True  # else urllib3 warns of a certificate nobody showed
+
+    return connect
+
+
+class _Door:
+    """Stands in for the socket of a connection while a request is written."""
+
+    def __init__(self, connection: Any, real: Any) -> None:
+        self.real: Any = real.real if isinstance(real, _Door) else real
+        self.connection = connection
+        self.written = bytearray()
+        self.timeout = seconds(connection.timeout)
+        self.was_timed = False
+
+    def sendall(self, data: Any) -> None:
+        self.written += data
+
+    def settimeout(self, value: float | None) -> None:
+        self.timeout, self.was_timed = value, True
+
+    def gettimeout(self) -> float | None:
+        return self.timeout
+
+    def setsockopt(self, *option: Any) -> None:
+        """Is a real socket's business; its own connection sets it when there is one."""
+
+    def close(self) -> None:
+        if self.real is not None:
+            self.real.close()
+
+    def shutdown(self, how: int) -> None:
+        if self.real is not None:
+            self.real.shutdown(how)
+
+    def makefile(self, *args: Any, **options: Any) -> io.BufferedReader:
+        """Is asked for once the request is written: returns what the response is read from."""
+        try:
+            return io.BufferedReader(self._response())
+        except BaseException as problem:
+            # Raised as it is read: a response must have got its file, to be able to close it.
+            return io.BufferedReader(_Failing(problem))
+
+    def _response(self) -> io.RawIOBase:
+        request = self._request()
+        gate = current_gate(request)
+        decision = Forward(None) if gate is None else taken(gate, request)
+        if isinstance(decision, Forward):
+            return self._forwarded(Listening(decision.tap, request.method))
+        self.close()
+        if isinstance(decision, NoResponse):
+            error = TimeoutError if decision.kind == "timeout" else ConnectionRefusedError
+            raise error(decision.message)
+        # The connection is closed to whoever asks: its next request knocks again.
+        self.connection.sock = None
+        return _Answered(decision, request.method, self.timeout)
+
+    def _request(self) -> HttpRequest:
+        message = Message()
+        body = b"".join(message.feed(bytes(self.written)))
+        method, _, target = message.start.rpartition(" ")[0].partition(" ")
+        url = target if "://" in target else f"{self._origin()}{target}"
+        return HttpRequest(method.upper(), url, message.headers, body)
+
+    def _origin(self) -> str:
+        tunnel = getattr(self.connection, "_tunnel_host", None)
+        host = tunnel or self.connection.host
+        port = self.connection._tunnel_port if tunnel else self.connection.port
+        standard = self.connection.default_port
+        shown = f"[{host}]" if ":" in host else host
+        scheme = "https" if standard == 443 else "http"
+        return f"{scheme}://{shown}" if port in (standard, None) else f"{scheme}://{shown}:{port}"
+
+    def _forwarded(self, listening: Listening) -> io.RawIOBase:
+        try:
+            self.connection.sock = self.real
+            if self.real is None:
+                with forwarding():
+                    self.connection.connect()
+                self.real = self.connection.sock
+            if self.was_timed:
+                self.real.settimeout(self.timeout)
+            self.real.sendall(bytes(self.written))
+            return _Tapped(self.real.makefile("rb", buffering=0), listening)
+        except BaseException as problem:
+            listening.ended(f"{type(problem).__name__}: {problem}")
+            raise
+
+
+class _Failing(io.RawIOBase):
+    """Is read by a client's parser: there is no response."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        raise self.problem
+
+
+class _Answered(io.RawIOBase):
+    """Is read by a client's parser: an answer as a server sends it, one piece a read."""
+
+    def __init__(self, answer: HttpResponse, method: str, timeout_s: float | None) -> None:
+        self.answer, self.timeout_s = answer, timeout_s
+        self.pieces: Iterator[tuple[int, bytes]] = written(answer, method)
+        self.piece = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self.piece:
+            self.piece = self._next()
+        size = min(len(buffer), len(self.piece))
+        buffer[:size], self.piece = self.piece[:size], self.piece[size:]
+        return size
+
+    def _next(self) -> bytes:
+        wait_ms, piece = next(self.pieces, (0, b""))
+        if (wait_ms and not wait(wait_ms, self.timeout_s)) or (
+            not piece and self.answer.ends == "timeout"
+        ):
+            raise TimeoutError("timed out")
+        return piece
+
+
+class _Tapped(io.RawIOBase):
+    """Is read by a client's parser: what a server sends, while it is listened to."""
+
+    def __init__(self, real: Any, listening: Listening) -> None:
+        self.real, self.listening = real, listening
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        try:
+            size: int | None = self.real.readinto(buffer)
+        except Exception as problem:
+            self.listening.ended(f"{type(problem).__name__}: {problem}")
+            raise
+        if size is not None:
+            self.listening.heard(bytes(memoryview(buffer)[:size]))
+        return size
+
+    def close(self) -> None:
+        if not self.closed:
+            self.listening.ended("closed early")
+            self.real.close()
+        super().close()

@@ -1,0 +1,229 @@
+"""What `httpx` and `httpx2` send, taken at their transports, whoever built the client and when.
+
+A transport of the user's own stays theirs (`MockTransport` too), and one that wraps `HTTPTransport`
+is answered where it would have reached the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from types import ModuleType
+from typing import Any, Final, NoReturn
+from weakref import WeakKeyDictionary
+
+from simkit.capture.http.http1 import framing
+from simkit.capture.http.installing import Made, Row
+from simkit.capture.http.request_router import (
+    Forward,
+    StreamObserver,
+    current_gate,
+    forwarding,
+    is_gated,
+    taken,
+    taken_in_loop,
+)
+from simkit.capture.http.waiting import seconds, wait, wait_async
+from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse
+
+_CUT: Final = "peer closed connection without sending complete message body"
+_TIMEOUT: Final = "the read operation timed out"
+
+
+def rows(library: ModuleType) -> list[Row]:
+    """Returns what is replaced of a library that is `httpx` or has its shape."""
+    made = _Patch(library)
+    return [
+        (library.HTTPTransport, "handle_request", made.sync),
+        (library.AsyncHTTPTransport, "handle_async_request", made.asynchronous),
+    ]
+
+
+class _Patch:
+    """The replacements for one library, in its own classes and exceptions."""
+
+    def __init__(self, library: ModuleType) -> None:
+        self.library = library
+        self.loops: WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = WeakKeyDictionary()
+        """The event loop in which a transport sent something last."""
+        self.answered, self.answered_async = _streams(library)
+        self.tapped, self.tapped_async = _tapped_streams(library)
+
+    def sync(self, before: Made) -> Made:
+        def handle_request(transport: Any, request: Any) -> Any:
+            if not is_gated():
+                return before(transport, request)
+            sent = _sent(request, request.read())
+            gate = current_gate(sent)
+            if gate is None:
+                return before(transport, request)
+            decision = taken(gate, sent)
+            if not isinstance(decision, Forward):
+                return self.response(decision, request, self.answered)
+            try:
+                with forwarding():
+                    response = before(transport, request)
+            except BaseException as problem:
+                _lost(decision.tap, problem)
+                raise
+            if decision.tap is not None:
+                decision.tap.began(response.status_code, _pairs(response))
+                response.stream = self.tapped(response.stream, decision.tap)
+            return response
+
+        return handle_request
+
+    def asynchronous(self, before: Made) -> Made:
+        async def handle_async_request(transport: Any, request: Any) -> Any:
+            if not is_gated():
+                return await before(transport, request)
+            sent = _sent(request, await request.aread())
+            gate = current_gate(sent)
+            if gate is None:
+                return await before(transport, request)
+            decision = await taken_in_loop(gate, sent)
+            if not isinstance(decision, Forward):
+                return self.response(decision, request, self.answered_async)
+            self.leave_loops_that_are_over(transport)
+            try:
+                with forwarding():
+                    response = await before(transport, request)
+            except BaseException as problem:
+                _lost(decision.tap, problem)
+                raise
+            if decision.tap is not None:
+                decision.tap.began(response.status_code, _pairs(response))
+                response.stream = self.tapped_async(response.stream, decision.tap)
+            return response
+
+        return handle_async_request
+
+    def leave_loops_that_are_over(self, transport: Any) -> None:
+        """Forgets the connections of a client that was kept longer than its event loop.
+
+        Each scenario has a loop of its own, where the user's code has one for all its life; a
+        connection of a loop that is closed can neither be used nor closed.
+        """
+        now = asyncio.get_running_loop()
+        before, self.loops[transport] = self.loops.get(transport), now
+        if before is None or before is now or not before.is_closed():
+            return
+        held = getattr(getattr(transport, "_pool", None), "_connections", None)
+        if isinstance(held, list):
+            held.clear()
+
+    def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Made) -> Any:
+        """Returns the answer as the library's own response; raises its own error for none."""
+        if isinstance(answer, NoResponse):
+            is_timeout = answer.kind == "timeout"
+            error = self.library.ReadTimeout if is_timeout else self.library.ConnectError
+            raise error(answer.message, request=request)
+        return self.library.Response(
+            answer.status,
+            headers=[*answer.headers, *framing(answer, request.method)],
+            stream=stream(answer, request),
+        )
+
+
+def _sent(request: Any, body: bytes) -> HttpRequest:
+    return HttpRequest(request.method.upper(), str(request.url), _pairs(request), body)
+
+
+def _pairs(message: Any) -> Headers:
+    raw = message.headers.raw
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+
+
+def _lost(tap: StreamObserver | None, problem: BaseException) -> None:
+    if tap is not None:
+        tap.ended(_shown(problem))
+
+
+def _shown(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _streams(library: ModuleType) -> tuple[type, type]:
+    """Makes the streams that yield an answer, chunk by chunk."""
+
+    class Answered:
+        def __init__(self, answer: HttpResponse, request: Any) -> None:
+            self.answer, self.request = answer, request
+            self.timeout_s = seconds(request.extensions.get("timeout", {}).get("read"))
+
+        def waits(self) -> Iterator[tuple[int, bytes]]:
+            waits_ms = self.answer.waits_ms
+            for number, chunk in enumerate(self.answer.chunks):
+                yield (waits_ms[number] if number < len(waits_ms) else 0), chunk
+
+        def time_out(self) -> NoReturn:
+            raise library.ReadTimeout(_TIMEOUT, request=self.request)
+
+        def end(self) -> None:
+            if self.answer.ends == "cut":
+                raise library.RemoteProtocolError(_CUT, request=self.request)
+            if self.answer.ends == "timeout":
+                self.time_out()
+
+    class Sync(Answered, library.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            for wait_ms, chunk in self.waits():
+                if wait_ms and not wait(wait_ms, self.timeout_s):
+                    self.time_out()
+                yield chunk
+            self.end()
+
+    class Async(Answered, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for wait_ms, chunk in self.waits():
+                if wait_ms and not await wait_async(wait_ms, self.timeout_s):
+                    self.time_out()
+                yield chunk
+            self.end()
+
+    return Sync, Async
+
+
+def _tapped_streams(library: ModuleType) -> tuple[type, type]:
+    """Makes the streams that pass on a real response while a tap hears it."""
+
+    class Tapped:
+        def __init__(self, stream: Any, tap: StreamObserver) -> None:
+            self.stream, self.tap, self.is_over = stream, tap, False
+
+        def ended(self, problem: str) -> None:
+            if not self.is_over:
+                self.is_over = True
+                self.tap.ended(problem)
+
+    class Sync(Tapped, library.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            try:
+                for chunk in self.stream:
+                    self.tap.chunk(chunk)
+                    yield chunk
+            except Exception as problem:
+                self.ended(_shown(problem))
+                raise
+            self.ended("")
+
+        def close(self) -> None:
+            self.ended("closed early")
+            self.stream.close()
+
+    class Async(Tapped, library.AsyncByteStream):  # type: ignore[misc, name-defined]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            try:
+                async for chunk in self.stream:
+                    self.tap.chunk(chunk)
+                    yield chunk
+            except Exception as problem:
+                self.ended(_shown(problem))
+                raise
+            self.ended("")
+
+        async def aclose(self) -> None:
+            self.ended("closed early")
+            await self.stream.aclose()
+
+    return Sync, Async

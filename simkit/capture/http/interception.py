@@ -1,0 +1,157 @@
+"""Takes what HTTP clients send, in this process, whoever built them and when.
+
+`httpx` and `httpx2`, `aiohttp`, and all that stands on `http.client`: urllib, `urllib3`,
+`requests`, `botocore`. Nothing is imported that is not imported anyway; a library that is imported
+later is patched as it is. Every other connection is refused (`simkit.capture.http.connections`).
+
+Why at these places: docs/decisions/020-transports.md.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module, metadata
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from simkit.capture.http import (
+    aiohttp_connections,
+    connections,
+    http_connections,
+    httpx_transports,
+)
+from simkit.capture.http.installing import Installation, Row
+
+
+class _Library(NamedTuple):
+    module: str
+    """The one whose import brings what is replaced."""
+    distribution: str
+    """Empty for Python's own."""
+    rows: Callable[[ModuleType], list[Row]]
+
+
+_LIBRARIES: Final = (
+    _Library("httpx2", "httpx2", httpx_transports.rows),
+    _Library("httpx", "httpx", httpx_transports.rows),
+    _Library("aiohttp.connector", "aiohttp", aiohttp_connections.rows),
+    _Library("urllib3.connection", "urllib3", http_connections.rows),
+    _Library("httplib2", "httplib2", http_connections.rows),
+    _Library("http.client", "", http_connections.rows),
+)
+_BY_MODULE: Final = {library.module: library for library in _LIBRARIES}
+
+
+class Patched(NamedTuple):
+    """One library that is here, and what of it is replaced now."""
+
+    library: str
+    version: str
+    what: str
+    """Names of what is replaced, separated by commas; empty while nothing is."""
+
+
+@contextmanager
+def intercepting() -> Iterator[None]:
+    """Lets requests go through the current gate, while at least one of these is entered.
+
+    Without a gate (`simkit.capture.http.request_router.passing_through`), everything is as it always was.
+    A task that goes on after the last one is left reaches the network: hold one around all runs.
+    """
+    with connections.installation, _installation:
+        # Not under the installation's lock: it waits for a thread that is importing one of them.
+        _installation.replace(_imported_rows())
+        yield
+
+
+def patched() -> list[Patched]:
+    """Returns the client libraries that are installed, with what is replaced of each now."""
+    found = []
+    for library in _LIBRARIES:
+        try:
+            version = (
+                metadata.version(library.distribution)
+                if library.distribution
+                else platform.python_version()
+            )
+        except metadata.PackageNotFoundError:
+            continue
+        name = library.distribution or library.module
+        found.append(Patched(name, version, ", ".join(_replaced_of(library))))
+    return found
+
+
+def _replaced_of(library: _Library) -> list[str]:
+    package = library.module if not library.distribution else library.module.partition(".")[0]
+    return [
+        f"{owner.__name__}.{name}"
+        for owner, name in _installation.replaced
+        if f"{owner.__module__}.".startswith(f"{package}.")
+    ]
+
+
+def _imported_rows() -> list[Row]:
+    """Returns what is replaced of the libraries that are imported, or are just being imported."""
+    found = []
+    for library in _LIBRARIES:
+        if library.module in sys.modules:
+            # It is imported already: this waits until it is whole.
+            found += _rows_of(library, import_module(library.module))
+    return found
+
+
+@lru_cache(maxsize=16)
+def _rows_of(library: _Library, module: ModuleType) -> list[Row]:
+    return library.rows(module)
+
+
+class _AfterImport(MetaPathFinder):
+    """Finds nothing itself: has a library patched as soon as it is imported."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        library = _BY_MODULE.get(name)
+        if library is None:
+            return None
+        spec = self._found_by_others(name, path, target)
+        if spec is not None and spec.loader is not None:
+            _patch_after(spec.loader, library)
+        return spec
+
+    def _found_by_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+
+def _patch_after(loader: Any, library: _Library) -> None:
+    """Has a loader patch the library once, after it has run the library's module."""
+    before = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        before(module)
+        # A zip archive's loader is shared; an alias gives a module of another name.
+        if sys.modules.get(library.module) is module:
+            loader.__dict__.pop("exec_module", None)
+            _installation.replace(_rows_of(library, module))
+
+    loader.exec_module = exec_module
+
+
+_after_import: Final = _AfterImport()
+_installation: Final = Installation(
+    started=lambda: sys.meta_path.insert(0, _after_import),
+    stopped=lambda: sys.meta_path.remove(_after_import),
+)

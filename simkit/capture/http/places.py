@@ -1,0 +1,79 @@
+"""Whose code is it, and where? User code is what is neither simkit's nor a library's."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+from simkit.core.determinism.libraries import OURS, is_library
+
+__all__ = ["is_library", "is_standard", "place", "raised_at", "stack", "user_frame"]
+
+
+@lru_cache(maxsize=4096)
+def is_standard(file: str) -> bool:
+    """Return whether a file is the standard library's, or simkit's own."""
+    if file.startswith("<frozen "):
+        return True
+    if Path(file).is_relative_to(OURS):
+        return True
+    return is_library(file) and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+
+
+def _is_generated(file: str) -> bool:
+    """Whether code was made at run time, as a dataclass's ``__init__``: its caller is asked."""
+    return file.startswith("<") and not file.startswith(("<frozen ", "<stdin", "<ipython"))
+
+
+def user_frame(frame: FrameType | None, home: str, nearest: bool) -> FrameType | None:
+    """Returns the frame if it is user code, or None; with ``nearest`` its callers are asked too.
+
+    Code of the top-level package ``home`` is user code wherever it is installed.
+    """
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not _is_generated(file):
+            name = frame.f_globals.get("__name__") or ""
+            if not is_library(file) or (home and name.partition(".")[0] == home):
+                return frame
+            if not nearest:
+                return None
+        frame = frame.f_back
+    return None
+
+
+def place(frame: FrameType, line: int = 0) -> str:
+    """Returns ``package/file.py:line in function``, the same wherever that is run from."""
+    file = Path(frame.f_code.co_filename)
+    packages = tuple((frame.f_globals.get("__name__") or "").split("."))
+    if file.stem != "__init__":
+        packages = packages[:-1]
+    is_found_there = file.parent.parts[-len(packages) :] == packages
+    shown = "/".join([*packages, file.name]) if is_found_there else file.name
+    return f"{shown}:{line or frame.f_lineno} in {frame.f_code.co_qualname}"
+
+
+def raised_at(problem: BaseException, home: str = "") -> str:
+    """Returns the innermost place in user code that an exception passed; empty for none."""
+    found, step = "", problem.__traceback__
+    while step is not None:
+        if user_frame(step.tb_frame, home, nearest=False) is not None:
+            # A frame may be past the line by now.
+            found = place(step.tb_frame, step.tb_lineno)
+        step = step.tb_next
+    return found
+
+
+def stack(frame: FrameType | None, most: int = 5) -> list[str]:
+    """Returns the nearest places in user code, innermost first; a library's where there is none."""
+    found: list[str] = []
+    asked = frame
+    while len(found) < most and (asked := user_frame(asked, "", nearest=True)) is not None:
+        found.append(place(asked))
+        asked = asked.f_back
+    while not found and frame is not None:
+        if not Path(frame.f_code.co_filename).is_relative_to(OURS):
+            found.append(place(frame))
+        frame = frame.f_back
+    return found

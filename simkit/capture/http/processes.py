@@ -1,0 +1,264 @@
+"""Processes that user code starts, and connections that go past the functions that are replaced.
+
+Seen by an audit hook, which Python calls for every process and every connection, whoever asks for
+it: `_socket` itself, ``sendmsg``, a name that was imported before. A hook cannot be taken away;
+where no run is meant, it does nothing. Children of `subprocess` and `asyncio` get an environment
+whose proxies and providers' addresses lead to a server that refuses, and says what was asked.
+
+*Not held*: SECURITY.md lists it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import contextvars
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import Any, Final
+from weakref import WeakSet
+
+from simkit.capture.http.connections import ask_address
+from simkit.capture.http.guards import active_guard
+from simkit.capture.http.installing import Installation, Made, Row
+from simkit.capture.http.places import is_standard, place, user_frame
+from simkit.capture.http.request_router import is_left_behind
+from simkit.core.errors import NetworkRefused
+from simkit.providers.protocols import PROTOCOLS
+
+_PROCESSES: Final = frozenset(
+    ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec")
+)
+_CONNECTIONS: Final = frozenset(("socket.connect", "socket.sendto", "socket.sendmsg"))
+_FAMILIES: Final = tuple(
+    getattr(socket, name) for name in ("AF_INET", "AF_INET6", "AF_UNIX") if hasattr(socket, name)
+)
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+HOST: Final = "127.0.0.1"
+_start_thread: Final = _thread.start_new_thread
+"""Python's own: in a run, another one stands in the module."""
+
+Asked = Callable[[str, str], None]
+"""Takes the method and the address of what a child asked for."""
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _PROCESSES:
+        _note("process", sys._getframe(1))
+    elif event == "ctypes.dlopen":
+        _note("native code", sys._getframe(1))
+    elif event in _CONNECTIONS:
+        _check(*arguments)
+
+
+def _note(effect: str, frame: FrameType | None) -> None:
+    """Report what user code did by a function of the standard library, and not a library."""
+    guard = active_guard()
+    if guard is None or not guard.uses:
+        return
+    asked = frame
+    while asked is not None and is_standard(asked.f_code.co_filename):
+        asked = asked.f_back
+    found = user_frame(asked, guard.home, nearest=not guard.trusts)
+    if asked is None:  # A thread's, whose work is a function of the standard library.
+        found = frame
+    if found is not None:
+        guard.note(effect, place(found))
+
+
+def _check(sock: socket.socket, address: Any) -> None:
+    """Refuse a connection that is not allowed."""
+    if address is None or sock.family not in _FAMILIES:
+        return
+    if is_left_behind():
+        raise NetworkRefused(
+            f"code of a scenario that is over reached for the network, {address}, which is "
+            "refused. Wait for it inside the run.",
+            str(address),
+            None,
+        )
+    ask_address(address, sys._getframe(2))
+
+
+class _State:
+    is_hooked = False
+
+
+def _add_hook() -> None:
+    if not _State.is_hooked:
+        _State.is_hooked = True
+        sys.addaudithook(_hook)
+
+
+# What children get
+
+
+class Children:
+    """The processes that one run starts, and the server to which their clients are pointed."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._started: WeakSet[subprocess.Popen[Any]] = WeakSet()
+        self._server: socketserver.TCPServer | None = None
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return a child's environment, in which proxies and providers lead to the server."""
+        url = f"http://{HOST}:{self._port()}"
+        proxies = {name: url for one in _PROXIES for name in (one, one.lower())}
+        addresses = {
+            name: value.format(url=url)
+            for protocol in PROTOCOLS.values()
+            for name, value in protocol.variables.items()
+        }
+        return {**given, **proxies, **addresses, "NO_PROXY": "", "no_proxy": ""}
+
+    def started(self, process: subprocess.Popen[Any]) -> None:
+        """Remember a process."""
+        self._started.add(process)
+
+    def refuse(self, method: str, url: str) -> None:
+        """Tell what a child asked for, and end the children: they would try again for long."""
+        self._asked(method, url)
+        for process in [*self._started]:
+            with suppress(OSError):
+                process.terminate()
+
+    def close(self) -> None:
+        """Take the server away."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _port(self) -> int:
+        if self._server is None:
+            self._server = server = socketserver.TCPServer((HOST, 0), _handler_for(self))
+            # Not a thread of the run, which would be waited for, and would wait for its turn.
+            _start_thread(server.serve_forever, (0.05,))
+        return int(self._server.server_address[1])
+
+
+def _handler_for(children: Children) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Refuses every request."""
+
+        timeout = 5
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("do_"):
+                return self._refuse
+            raise AttributeError(name)
+
+        def _refuse(self) -> None:
+            children.refuse(self.command, self.path)
+            body = b'{"error": {"type": "simkit", "message": "refused by simkit"}}'
+            self.send_response(403)
+            for name, value in (
+                *(("content-type", "application/json"), ("content-length", str(len(body)))),
+                *(("x-should-retry", "false"), ("connection", "close")),
+            ):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+_children: Final = contextvars.ContextVar[Children | None]("simkit_children", default=None)
+
+
+@contextmanager
+def children_of_run(children: Children | None) -> Iterator[None]:
+    """Give what is started in this context, and in what it starts, the children's environment."""
+    before = _children.set(children)
+    try:
+        yield
+    finally:
+        _children.reset(before)
+
+
+_ENV: Final = 10
+"""The place of ``env`` among the arguments of a `subprocess.Popen`."""
+
+
+def _popen(before: Made) -> Made:
+    def __init__(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
+        children = _children.get()
+        if children is not None and active_guard() is not None:
+            by_place = len(args) > _ENV
+            given = args[_ENV] if by_place else kwargs.get("env")
+            made = children.environment(os.environ if given is None else given)
+            if by_place:
+                args = (*args[:_ENV], made, *args[_ENV + 1 :])
+            else:
+                kwargs["env"] = made
+            children.started(self)
+        before(self, *args, **kwargs)
+
+    return __init__
+
+
+def _system(before: Made) -> Made:
+    def system(command: Any) -> int:
+        if _children.get() is None or active_guard() is None:
+            return int(before(command))
+        # The C library's own gives no way to say what the environment is.
+        code = subprocess.call(command, shell=True)
+        return code << 8 if code >= 0 else -code
+
+    return system
+
+
+def _start(before: Made) -> Made:
+    def start(self: BaseProcess) -> None:
+        _note("process", sys._getframe(1))
+        before(self)
+
+    return start
+
+
+class _InContext:
+    """What is to be called when Python ends, as part of the run that registered it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function, self._context = function, contextvars.copy_context()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._context.run(self._function, *args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self._function
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+
+def _register(before: Made) -> Made:
+    def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if active_guard() is None:
+            return before(function, *args, **kwargs)
+        before(_InContext(function), *args, **kwargs)
+        return function
+
+    return register
+
+
+_REPLACED: Final[tuple[Row, ...]] = (
+    (subprocess.Popen, "__init__", _popen),
+    (os, "system", _system),
+    (BaseProcess, "start", _start),
+    (atexit, "register", _register),
+)
+watching_processes: Final = Installation(lambda: _REPLACED, started=_add_hook)
+"""A context manager; may be entered by several scenarios at once."""

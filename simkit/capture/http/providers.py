@@ -1,0 +1,145 @@
+"""Requests sent through the providers' own clients, and what came of them.
+
+The clients are imported when something is sent, take keys and addresses from their own environment
+variables, and try again as they always do: the last answer counts.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import msgspec
+
+from simkit.capture.http.interception import intercepting
+from simkit.capture.http.request_router import Decision, Forward, passing_through
+from simkit.capture.http.stream_observers import Listener
+from simkit.core.errors import ProviderUnreached
+from simkit.providers.http import HttpAnswer, HttpRequest
+from simkit.providers.protocols import PROTOCOLS, protocol_of
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """One exchange with a provider."""
+
+    request: HttpRequest
+    """As the client sent it."""
+    answer: HttpAnswer
+
+
+class Client(msgspec.Struct, frozen=True):
+    """How a provider's own client is used."""
+
+    package: str
+    distribution: str
+    """What is installed to have it."""
+    made: Callable[[Any], Any]
+    """Makes a client, from its module."""
+    send: Callable[[Any, HttpRequest, Any], object]
+    """Sends a request's body, a value too, through a client."""
+
+
+class ProviderClients:
+    """The clients of one run, each made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def send(self, request: HttpRequest) -> Sent:
+        """Sends a request; raises ProviderUnreached where there is nothing to send it with.
+
+        It is sent outside of the run: under the real clock, and through no other's gate.
+        """
+        return contextvars.Context().run(self._send, request)
+
+    def _send(self, request: HttpRequest) -> Sent:
+        protocol = protocol_of(request)
+        assert protocol is not None
+        client = _CLIENTS[protocol.name]
+        heard = _Hearing()
+        problem: Exception | None = None
+        with intercepting(), passing_through(heard):
+            try:
+                made = self._client(protocol.name)
+                client.send(made, request, msgspec.json.decode(request.body))
+            except ImportError as missing:
+                if not (missing.name or "").startswith(client.package.partition(".")[0]):
+                    raise
+                raise ProviderUnreached(
+                    f"models of {client.distribution} are asked through its own client, which is "
+                    f"not installed: pip install {client.distribution}"
+                ) from None
+            except Exception as raised:
+                # What the provider answered tells more than what its client makes of it.
+                problem = raised
+        if heard.sent is None:
+            # Azure's key is for a client that is not used here.
+            keys = " or ".join(k for k in protocol.keys if not k.startswith("AZURE_"))
+            why = str(problem).strip().partition("\n")[0] if problem is not None else ""
+            raise ProviderUnreached(
+                f"the client of {client.distribution} sends nothing: {why}\n"
+                f"Set its key and address in the environment: {keys}."
+            ) from problem
+        return heard.sent
+
+    def _client(self, protocol: str) -> Any:
+        if protocol not in self._made:
+            client = _CLIENTS[protocol]
+            self._made[protocol] = client.made(import_module(client.package))
+        return self._made[protocol]
+
+    def close(self) -> None:
+        """Lets go of the connections."""
+        while self._made:
+            _, client = self._made.popitem()
+            client.close()
+
+
+class _Hearing:
+    """A gate that lets everything through, and hears the model call that is made."""
+
+    def __init__(self) -> None:
+        self.sent: Sent | None = None
+
+    def take(self, request: HttpRequest) -> Decision:
+        """Lets a request through."""
+        if protocol_of(request) is None:
+            return Forward(None)
+
+        def ended(answer: HttpAnswer) -> None:
+            self.sent = Sent(request, answer)
+
+        return Forward(Listener(ended, lambda response: True))
+
+
+def _post(path: str) -> Callable[[Any, HttpRequest, Any], object]:
+    """Returns what sends a body as it is, to a path below the client's own address."""
+    return lambda client, request, body: client.post(path, body=body, cast_to=object)
+
+
+def _generate(client: Any, request: HttpRequest, body: Any) -> object:
+    """Sends a body to a Gemini model: the client adds it to what it makes of the contents."""
+    model = PROTOCOLS["gemini"].asked(request).model
+    asked = {
+        "model": model, "contents": body["contents"],
+        "config": {"http_options": {"extra_body": body, "api_version": "v1beta"}},
+    }  # fmt: skip
+    if "streamGenerateContent" in request.url:
+        return [None for _ in client.models.generate_content_stream(**asked)]
+    return client.models.generate_content(**asked)
+
+
+_CLIENTS: Final[Mapping[str, Client]] = {
+    "openai-chat": Client(
+        "openai", "openai", lambda module: module.OpenAI(), _post("/chat/completions")
+    ),
+    "openai-responses": Client(
+        "openai", "openai", lambda module: module.OpenAI(), _post("/responses")
+    ),
+    "anthropic": Client(
+        "anthropic", "anthropic", lambda module: module.Anthropic(), _post("/v1/messages")
+    ),
+    "gemini": Client("google.genai", "google-genai", lambda module: module.Client(), _generate),
+}

@@ -1,0 +1,66 @@
+"""Hears a real response go by, piece by piece, and hands it over when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+from simkit.providers import sse
+from simkit.providers.http import Headers, HttpAnswer, HttpResponse, NoResponse
+
+CLOSED_EARLY: Final = "closed early"
+"""How a transport says that the client has read as far as it wanted."""
+
+
+class Listener:
+    """A tap; what it hands over keeps the pieces of a stream, and when each of them came.
+
+    A response that the client left is handed over as far as it was read: as a whole one where
+    ``is_whole`` says so, else as one that was cut.
+    """
+
+    def __init__(
+        self, ended: Callable[[HttpAnswer], None], is_whole: Callable[[HttpResponse], bool]
+    ) -> None:
+        self._ended, self._is_whole = ended, is_whole
+        self._start = perf_counter()
+        self._status, self._headers = 0, Headers()
+        self._chunks: list[bytes] = []
+        self._offsets_ms: list[int] = []
+        self._is_over = False
+
+    def began(self, status: int, headers: Headers) -> None:
+        """The response's head is there."""
+        self._status, self._headers = status, headers
+
+    def chunk(self, data: bytes) -> None:
+        """The next piece."""
+        self._chunks.append(data)
+        self._offsets_ms.append(round((perf_counter() - self._start) * 1_000))
+
+    def ended(self, problem: str = "") -> None:
+        """The response is over."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._ended(self._response(problem) if self._status else _nothing(problem))
+
+    def _response(self, problem: str) -> HttpResponse:
+        found = HttpResponse(self._status, self._headers, tuple(self._chunks))
+        if not sse.is_stream(found):
+            # How the network cut it means nothing.
+            found = HttpResponse(self._status, self._headers, (found.body,))
+        else:
+            befores = [0, *self._offsets_ms]
+            pairs = zip(befores, self._offsets_ms, strict=False)
+            waits_ms = tuple(after - before for before, after in pairs)
+            found = HttpResponse(self._status, self._headers, found.chunks, waits_ms=waits_ms)
+        if not problem or (problem == CLOSED_EARLY and self._is_whole(found)):
+            return found
+        return HttpResponse(found.status, found.headers, found.chunks, "cut", found.waits_ms)
+
+
+def _nothing(problem: str) -> NoResponse:
+    is_timeout = "timeout" in problem.partition(":")[0].lower()
+    return NoResponse("timeout" if is_timeout else "connection", problem)

@@ -1,0 +1,274 @@
+"""Whether a pipeline's own code could start a process at all, read from its modules.
+
+A profile function sees every call of every library, and more than doubles what a provider's client
+costs. Most pipelines do nothing of the kind: their code names none of it, and is not watched.
+
+Read are the modules of the pipeline's package, and user code that these import or hold something
+of, also where they would import it only later. *Not seen*: names that are put together at run time,
+and functions that others put into a module while it runs.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import resolve_name
+from types import BuiltinFunctionType, CodeType, ModuleType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from simkit.capture.http.effects import BUILTINS, FUNCTIONS
+from simkit.capture.http.places import is_library
+
+_ANY: Final[frozenset[str]] = frozenset()
+_NAMES: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(("_posixsubprocess", "_thread", "eval", "exec", "posix", "subprocess"), _ANY),
+    "os": frozenset(("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")),
+}
+"""Who names one of these might cause an effect; of some, only who names something else too."""
+_BY_TEXT: Final = frozenset(("__import__", "getattr", "import_module"))
+"""Who names one of these may name others by a text."""
+_IMPORTS: Final = frozenset(("__import__", "import_module", "exec", "eval"))
+"""Who names one of these may import what no code names."""
+
+
+class _Read:
+    """What is read of one module: the names and texts in its code, and what it imports."""
+
+    __slots__ = ("imports", "imports_by_text", "is_suspect")
+
+    def __init__(self, code: CodeType | None) -> None:
+        self.imports: tuple[str, ...] = ()
+        self.is_suspect = self.imports_by_text = code is None
+        if code is not None:
+            names, texts, imports = set[str](), set[str](), dict[str, None]()
+            _gather(code, names, texts, imports)
+            self.imports_by_text = bool(names & _IMPORTS)
+            if names & _BY_TEXT:
+                names |= texts
+            self.is_suspect = _names_an_effect(names)
+            self.imports = tuple(imports)
+
+
+_read: Final[WeakKeyDictionary[ModuleType, _Read]] = WeakKeyDictionary()
+
+
+def may_cause_effects(home: str) -> bool:
+    """Whether code of a top-level package, or user code that it uses, names what would be reported.
+
+    True where that cannot be told.
+    """
+    module = sys.modules.get(home)
+    known = _told.get(home)
+    if known is not None and known[:2] == (len(sys.modules), id(module)):
+        return known[2]
+    found = _is_any_suspect(home)
+    _told[home] = len(sys.modules), id(module), found
+    return found
+
+
+_told: Final[dict[str, tuple[int, int, bool]]] = {}
+"""What was found last, when so many modules were imported, and this one of the name."""
+
+
+def _is_any_suspect(home: str) -> bool:
+    is_known = False
+    for name, module in _reached(home):
+        if module is None:
+            if _would_be_users(name):
+                return True
+        elif _is_of(home, name, module):
+            is_known = True
+            if _reading(module).is_suspect or any(map(_is_an_effect, list(vars(module).values()))):
+                return True
+    return not is_known
+
+
+def reached_by(home: str) -> frozenset[str]:
+    """Returns the modules that code of a top-level package, or user code that it uses, uses."""
+    return _reach(home).modules
+
+
+def imports_by_text(home: str) -> bool:
+    """Returns whether code that is reached may import modules whose names are made at run time."""
+    return _reach(home).imports_by_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reach:
+    """What code of a top-level package reaches, as long as nothing else is imported."""
+
+    module: ModuleType | None
+    count: int
+    """The number of modules that were imported then."""
+    modules: frozenset[str]
+    imports_by_text: bool
+
+
+_known: Final[dict[str, _Reach]] = {}
+"""What was found last, by the package; it is asked for in every turn."""
+
+
+def _reach(home: str) -> _Reach:
+    module, count = sys.modules.get(home), len(sys.modules)
+    found = _known.get(home)
+    if found is None or found.module is not module or found.count != count:
+        reached = [*_reached(home)]
+        by_text = any(
+            one is not None and _is_of(home, name, one) and _reading(one).imports_by_text
+            for name, one in reached
+        )
+        found = _known[home] = _Reach(
+            module=module,
+            count=count,
+            modules=frozenset(name for name, _ in reached),
+            imports_by_text=by_text,
+        )
+    return found
+
+
+def is_among(reached: Collection[str], package: str) -> bool:
+    """Whether modules that are reached are of a package, or it itself."""
+    inside = f"{package}."
+    return any(name == package or name.startswith(inside) for name in reached)
+
+
+def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
+    """Yields the modules of a top-level package, and all that user code from there on uses; None
+    for what is not imported."""
+    inside = f"{home}."
+    waiting = [name for name in [*sys.modules] if name.startswith(inside)]
+    waiting += [home] if home in sys.modules else []
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        yield name, module
+        for other in _named_by(home, name, module):
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+
+
+def _named_by(home: str, name: str, module: ModuleType | None) -> Iterator[str]:
+    """Yields the modules that one module uses, if it is user code; imports nothing."""
+    if module is not None:
+        if _is_of(home, name, module):
+            yield from _used_by(module, _reading(module))
+        return
+    spec = _spec_of(name)
+    if spec is None or spec.origin is None or is_library(spec.origin):
+        return
+    package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
+    read = _Read(_code(spec))
+    yield from (_absolute(one, package) for one in read.imports)
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Returns where a module would come from, without importing its parents."""
+    spec, path, full = None, None, ""
+    for part in name.split("."):
+        full = f"{full}.{part}" if full else part
+        try:
+            spec = PathFinder.find_spec(full, path)
+        except (ImportError, KeyError, ValueError):
+            # A folder without `__init__.py` is found through its parent, which nobody imported yet.
+            return None
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations
+    return spec
+
+
+def _absolute(name: str, package: str) -> str:
+    """Returns the full name of a module that code of a package imports, as ``..part`` perhaps."""
+    try:
+        return resolve_name(name, package)
+    except ImportError:  # Beyond the top, which Python would refuse as well.
+        return name
+
+
+def _is_of(home: str, name: str, module: ModuleType) -> bool:
+    return name.partition(".")[0] == home or _is_users(module)
+
+
+def _reading(module: ModuleType) -> _Read:
+    found = _read.get(module)
+    if found is None:
+        found = _read[module] = _Read(_code_of(module))
+    return found
+
+
+def _names_an_effect(names: set[str]) -> bool:
+    return any(not beside or names & beside for root, beside in _NAMES.items() if root in names)
+
+
+def _is_an_effect(value: Any) -> bool:
+    """Whether a value is a function that would be reported."""
+    code = getattr(value, "__code__", None)
+    return id(code) in FUNCTIONS or (isinstance(value, BuiltinFunctionType) and value in BUILTINS)
+
+
+def _code_of(module: ModuleType) -> CodeType | None:
+    """Returns the code that made a module, classes and all; None where that is not known."""
+    return _code(module.__spec__)
+
+
+def _code(spec: ModuleSpec | None) -> CodeType | None:
+    get_code: Any = getattr(getattr(spec, "loader", None), "get_code", None)
+    try:
+        code = get_code(spec.name) if spec is not None and get_code is not None else None
+    except Exception:  # A loader of anybody's.
+        return None
+    return code if isinstance(code, CodeType) else None
+
+
+def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str, None]) -> None:
+    names.update(code.co_names)
+    level: Any = 0
+    parts: Any = None
+    for step in dis.get_instructions(code):
+        if step.opname.startswith("LOAD_"):
+            # What an import takes is loaded right before it: the level of dots, and the names.
+            level, parts = parts, step.argval
+        elif step.opname == "IMPORT_NAME":
+            dots = "." * level if isinstance(level, int) else ""
+            module = f"{dots}{step.argval}"
+            within = parts if isinstance(parts, tuple) else ()
+            for one in (module, *(f"{module.rstrip('.') or dots}.{part}" for part in within)):
+                if one.strip("."):
+                    imports[one] = None
+            names.add(step.argval.partition(".")[0])
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _gather(constant, names, texts, imports)
+        elif isinstance(constant, str):
+            texts.add(constant)
+
+
+def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
+    """Yields the modules that a module imports, or holds something of."""
+    package = module.__package__ or module.__name__.rpartition(".")[0]
+    yield from (_absolute(one, package) for one in read.imports)
+    for value in list(vars(module).values()):
+        if isinstance(value, ModuleType):
+            yield value.__name__
+            continue
+        for holder in (value, type(value)):
+            home = getattr(holder, "__module__", None)
+            if isinstance(home, str):
+                yield home
+
+
+def _is_users(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and not is_library(file)
+
+
+def _would_be_users(name: str) -> bool:
+    """Whether a module that is not imported yet would be user code."""
+    spec = _spec_of(name)
+    return spec is not None and spec.origin is not None and not is_library(spec.origin)

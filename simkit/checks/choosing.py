@@ -1,0 +1,230 @@
+"""Which model calls, or runs, each claim is held against, and how findings say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from simkit.checks.claims import Writer, listed, no_place
+from simkit.checks.findings import Finding
+from simkit.checks.misspelt import meant_agent
+from simkit.checks.scope import Path, Scope
+from simkit.core.messages import ABSENT
+from simkit.core.text import counted
+from simkit.language.matching.polarity import Polarity
+from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
+from simkit.trace.views import CallView, run_ids
+
+_MODEL_CALL: Final = "model call"
+
+Item = TypeVar("Item")
+
+
+class Group(NamedTuple, Generic[Item]):
+    """All that a key may speak of for one agent, in order."""
+
+    agent: str
+    items: Sequence[Item]
+    run: int | None = None
+    """The place of the run, where only its calls are meant."""
+    noun: str = _MODEL_CALL
+
+    def name(self, item: Item) -> str:
+        """Returns the key by which a claim would name one of them: ``billing[1]``."""
+        place = next(at for at, one in enumerate(self.items) if one is item)
+        return f"{self.agent}{self.within}[{place}]"
+
+    @property
+    def within(self) -> str:
+        """``[run 1]`` where only the calls of one run are meant."""
+        return "" if self.run is None else f"[run {self.run}]"
+
+
+class Looked(NamedTuple, Generic[Item]):
+    """One call or run that a claim is held against, and the part of the claim that is."""
+
+    item: Item
+    matcher: Any
+    is_denial: bool
+    """Whether only what the claim denies is held against it."""
+
+
+class Claim(NamedTuple, Generic[Item]):
+    """One claim on one call, or run."""
+
+    key: str
+    name: str
+    written: Any
+    """The whole claim, of which an item may be held against what it denies only."""
+    path: Path
+    looked: Looked[Item]
+    group: Group[Item]
+    scope: Scope
+
+    @property
+    def matcher(self) -> Any:
+        """Return what is held against the item."""
+        return self.looked.matcher
+
+    @property
+    def item(self) -> Item:
+        """Return the item that is looked at."""
+        return self.looked.item
+
+
+class Check(NamedTuple, Generic[Item]):
+    """How claims are held against calls, or runs."""
+
+    polarity: Callable[[str, Any], Polarity]
+    """What a claim of a name says: that something is there, that something is not, or both."""
+    holds: Callable[[Claim[Item], Writer], bool]
+    findings: Callable[[Claim[Item], Writer], Iterable[Finding]]
+    distance: Callable[[Claim[Item], Writer], float]
+    """How far an item is from a claim; 0 where it holds."""
+
+
+def check_chosen(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    groups: Sequence[Group[Item]] | str,
+    check: Check[Item],
+    scope: Scope,
+    writer: Writer,
+) -> Iterator[Finding]:
+    """Yield what does not hold of the calls, or runs, that a key chooses; or why it has none."""
+    selector = selected(key)
+    if isinstance(groups, str):
+        agent = "" if selector.agent == ALL_AGENTS else selector.agent
+        yield writer.finding(path, groups, turn=scope.turn, agent=agent)
+        return
+    for group in groups:
+        if selector.which == SOME:
+            yield from _check_some(key, path, claims, group, check, scope, writer)
+            continue
+        chosen = _claims(key, path, claims, group, check, scope)
+        findings = (finding for claim in chosen for finding in check.findings(claim, writer))
+        yield from first_of_each(findings, selector)
+
+
+def _claims(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[Item],
+    check: Check[Item],
+    scope: Scope,
+) -> Iterator[Claim[Item]]:
+    """Yield what is held against what, item by item."""
+    by_item: dict[int, list[Claim[Item]]] = {id(item): [] for item in group.items}
+    for name, matcher in claims:
+        for looked in looked_at(selected(key), check.polarity(name, matcher), matcher, group):
+            claim = Claim(key, name, matcher, (*path, name), looked, group, scope)
+            by_item[id(looked.item)].append(claim)
+    for listed_claims in by_item.values():
+        yield from listed_claims
+
+
+def _check_some(
+    key: str,
+    path: Path,
+    claims: Sequence[tuple[str, Any]],
+    group: Group[Item],
+    check: Check[Item],
+    scope: Scope,
+    writer: Writer,
+) -> Iterator[Finding]:
+    """Yield the finding that no item holds all claims; of the item that comes nearest."""
+    nearest: tuple[float, list[Claim[Item]]] | None = None
+    for item in group.items:
+        wanted = [
+            Claim(key, name, matcher, (*path, name), Looked(item, matcher, False), group, scope)
+            for name, matcher in claims
+        ]
+        if all(check.holds(claim, writer) for claim in wanted):
+            return
+        distance = sum(check.distance(claim, writer) for claim in wanted)
+        if nearest is None or distance < nearest[0]:
+            nearest = distance, wanted
+    for claim in nearest[1] if nearest is not None else ():
+        for finding in check.findings(claim, writer):
+            several = counted(len(group.items), group.noun)
+            line = f"no one of {several} of {group.agent!r} holds all that is claimed; nearest is "
+            context = (f"{line}`{group.name(claim.item)}`", *finding.context)
+            yield replace(finding, context=context)
+            return
+
+
+def looked_at(
+    selector: Selector, polarity: Polarity, matcher: Any, group: Group[Item]
+) -> Iterator[Looked[Item]]:
+    """Yields what a claim is held against; not for ``[any]``, where one of them is enough."""
+    items = group.items
+    if selector.place is not None:
+        yield Looked(items[selector.place], matcher, False)
+        return
+    is_of_all = selector.which == EVERY or not polarity.affirms
+    for place, item in enumerate(items):
+        if is_of_all or not place:
+            yield Looked(item, matcher, False)
+        elif polarity.denial is not ABSENT:
+            yield Looked(item, polarity.denial, True)
+
+
+def which_words(
+    selector: Selector,
+    polarity: Polarity,
+    looked: Looked[Item],
+    group: Group[Item],
+    scope: Scope,
+    holds: Callable[[Item], bool],
+) -> Iterator[str]:
+    """Yields a line that says which of several were looked at, where the key does not.
+
+    ``holds`` says whether what was looked at here holds of another one too.
+    """
+    count = len(group.items)
+    if count < 2 or selector.which:
+        return
+    all_of = f"{counted(count, group.noun)} of {group.agent!r} {_in(group, scope)}"
+    if looked.is_denial or not polarity.affirms:
+        what = "what it denies is" if polarity.affirms else "it denies or bounds, so it is"
+        broken = [f"`{group.name(item)}`" for item in group.items if not holds(item)]
+        yield f"{what} of all {all_of}; it does not hold of {listed(broken)}"
+    else:
+        others = [f"`{group.name(item)}`" for item in group.items if holds(item)]
+        found = listed(others) if others else "none of the others"
+        yield f"it affirms, so it is of the first of {all_of}; it holds of {found}"
+
+
+def first_of_each(findings: Iterable[Finding], selector: Selector) -> Iterator[Finding]:
+    """Yields one finding for each claim that is of several calls by its kind, else all."""
+    seen: set[Path] = set()
+    for finding in findings:
+        if not selector.which and finding.path in seen:
+            continue
+        seen.add(finding.path)
+        yield finding
+
+
+def _in(group: Group[Any], scope: Scope) -> str:
+    return scope.words if group.run is None else f"in its run [{group.run}] {scope.words}"
+
+
+def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
+    """Returns the model calls of an agent's run at a place, or why there are none."""
+    calls = scope.calls.get(agent, ())
+    runs = run_ids(agent, scope.runs, calls)
+    if not -len(runs) <= run < len(runs):
+        if not runs:
+            meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+            return f"agent {agent!r} did not run {scope.words}{meant}"
+        times = "once" if len(runs) == 1 else f"{len(runs)} times"
+        return f"agent {agent!r} ran {times} {scope.words}, {no_place(run, len(runs))}"
+    place = run % len(runs)
+    found = [call for call in calls if call.run == runs[place]]
+    if not found:
+        return f"agent {agent!r} made no model call in its run [{place}] {scope.words}"
+    return Group(agent, found, place)

@@ -1,0 +1,84 @@
+"""Lints that hold a run against another of the same scenario: without its restarts, or one session.
+
+STA-06 (langgraph#6792, agent-framework#3226) and STA-08 (agno#3937). Whoever runs scenarios makes
+the other run; these functions only compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simkit.checks.findings import Hit
+from simkit.trace import events as e
+from simkit.trace.diff import Parting, first_parting
+from simkit.trace.views import View
+
+
+def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list[Hit]:
+    """STA-06: continuing from a checkpoint equals not having stopped.
+
+    ``restarts`` are the turns before which a new process started, counted from 1.
+    """
+    parting = first_parting(zip(view.turns, unbroken.turns, strict=False))
+    if parting is None:
+        return []
+    restart = max((turn for turn in restarts if turn <= parting.turn), default=0)
+    if restart:
+        what = (
+            f"after the restart before turn {restart}, turn {parting.turn} is not what it is "
+            f"without: {_words(parting, 'restarted', 'without a restart')}"
+        )
+    else:
+        restart = min(restarts)
+        what = (
+            f"turn {parting.turn}, before any restart, is not the same in a second run: "
+            f"{_words(parting, 'here', 'there')}"
+        )
+    path = ("turns", restart - 1, "restart")
+    return [Hit("STA-06", what, parting.turn, parting.agent, data=_data(parting), path=path)]
+
+
+def session_differs(view: View, alone: View, session: str) -> list[Hit]:
+    """STA-08: a session among others is as if it were alone."""
+    turns, its = (
+        [turn for turn in one.turns if turn.session == session] for one in (view, alone)
+    )  # fmt: skip
+    parting = first_parting(zip(turns, its, strict=False))
+    if parting is None:
+        return []
+    what = (
+        f"session {session!r} is not what it is alone, from turn {parting.turn} on: "
+        f"{_words(parting, 'among others', 'alone')}"
+    )
+    return [Hit("STA-08", what, parting.turn, parting.agent, data=_data(parting))]
+
+
+def reached_by_others(view: View) -> set[str]:
+    """Returns the sessions that share with another on purpose what that one wrote.
+
+    What is given (before any turn) is given to a session alone as well.
+    """
+    projects = {
+        event.session: event.project for event in view.events if isinstance(event, e.SessionStarted)
+    }
+    wrote: dict[tuple[str, str], set[str]] = {}
+    for event in view.events:
+        if isinstance(event, e.StoreWritten) and event.turn:
+            owner = "" if event.scope == "global" else projects[event.session]
+            wrote.setdefault((event.scope, owner), set()).add(event.session)
+    return {
+        session
+        for session, project in projects.items()
+        if any(
+            wrote.get(shared, set()) - {session}
+            for shared in (("global", ""), ("project", project))
+        )
+    }
+
+
+def _words(parting: Parting, here: str, there: str) -> str:
+    return f"{parting.at} is {parting.one} {here}, {parting.other} {there}"
+
+
+def _data(parting: Parting) -> dict[str, str]:
+    return {"at": parting.at}

@@ -1,0 +1,366 @@
+"""Claims on contexts: what one model call received, section by section, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from simkit.checks.choosing import (
+    Check,
+    Claim,
+    Group,
+    Looked,
+    calls_of_run,
+    check_chosen,
+    looked_at,
+    which_words,
+)
+from simkit.checks.claims import Writer, listed, no_place
+from simkit.checks.findings import Finding
+from simkit.checks.misspelt import meant_agent
+from simkit.checks.observing import not_observable, unobservable_in_context
+from simkit.checks.provenance import (
+    around,
+    circumstances,
+    distance_of_nearest,
+    histories,
+    left_out,
+    lost,
+    message_lines,
+    nearest,
+    shares,
+    sizes_by_section,
+    unshown_counts,
+    unshown_lines,
+    unshown_texts,
+    wanted_but_left_out,
+)
+from simkit.checks.scope import Scope
+from simkit.core.messages import UNMADE, NoShare
+from simkit.core.text import counted
+from simkit.spec.pipeline.agents import RUN_SECTION
+from simkit.spec.pipeline.root_names import keys_in
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS
+from simkit.spec.scenario.selecting import (
+    ALL_AGENTS,
+    EVERY,
+    SOME,
+    Selector,
+    claimed_polarity,
+    selected,
+)
+from simkit.trace.views import CallView
+
+
+def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """Yields what does not hold of the contexts that a scope's claims speak of."""
+    for key, claims in scope.expect.context.items():
+        path = (*scope.path, "context", key)
+        selector = selected(key)
+        agent = selector.agent
+        observable: list[tuple[str, Any]] = []
+        for name, matcher in claims.claimed().items():
+            need = unobservable_in_context(scope, selector, name, matcher)
+            if need:
+                what = f"context.{key}.{name}"
+                yield from not_observable(scope, writer, (*path, name), what, need, agent)
+            else:
+                observable.append((name, matcher))
+        groups = groups_of_calls(scope, selector)
+        yield from check_chosen(key, path, observable, groups, _CALLS, scope, writer)
+
+
+def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
+    """Yields the calls of which a claim on the first one would not hold, with the claim."""
+    for key, claims in scope.expect.context.items():
+        selector = selected(key)
+        groups = groups_of_calls(scope, selector)
+        if selector.which or isinstance(groups, str):
+            continue
+        for name, matcher in claims.claimed().items():
+            is_seen = not unobservable_in_context(scope, selector, name, matcher)
+            if not is_seen or not claimed_polarity(name, matcher).affirms:
+                continue
+            for group in groups:
+                for call in group.items[1:]:
+                    looked = Looked(call, matcher, False)
+                    claim = Claim(key, name, matcher, (), looked, group, scope)
+                    if not _holds(claim, writer):
+                        yield call.id, f"{_what(claim)} is of `{group.name(group.items[0])}`"
+
+
+def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] | str:
+    """Returns the model calls that a key speaks of, by agent; or why there are none."""
+    if selector.agent != ALL_AGENTS:
+        group = _group(scope, selector.agent, selector)
+        return group if isinstance(group, str) else [group]
+    if not scope.calls:
+        return f"no model was called {scope.words}"
+    found = [_group(scope, agent, selector) for agent in scope.calls]
+    groups = [group for group in found if not isinstance(group, str)]
+    if groups:
+        return groups
+    if selector.run is not None:
+        return f"no agent made a model call in its run [{selector.run}] {scope.words}"
+    most = max(len(calls) for calls in scope.calls.values())
+    return (
+        f"no agent made a model call [{selector.place}] {scope.words}: the first is [0], and "
+        f"nobody made more than {most}"
+    )
+
+
+def _group(scope: Scope, agent: str, selector: Selector) -> Group[CallView] | str:
+    calls = scope.calls.get(agent, ())
+    if not calls:
+        return _why_no_call(scope, agent)
+    group = Group(agent, calls)
+    if selector.run is not None:
+        chosen = calls_of_run(scope, agent, selector.run)
+        if isinstance(chosen, str):
+            return chosen
+        group = chosen
+    index, size = selector.place, len(group.items)
+    if index is not None and not -size <= index < size:
+        made = counted(size, "model call")
+        where = "" if group.run is None else f"in its run [{group.run}] "
+        return f"agent {agent!r} made {made} {where}{scope.words}, {no_place(index, size)}"
+    return group
+
+
+def _why_no_call(scope: Scope, agent: str) -> str:
+    what = f"agent {agent!r} made no model call {scope.words}"
+    facts = scope.pipeline.agents.get(agent)
+    if facts is not None and facts.is_function:
+        return f"{what}: it is a Python function"
+    mine = [run for run in scope.runs if run.agent == agent]
+    if mine and all(run.status == "stood_in" for run in mine):
+        return f"{what}: a `before` rule stood in for its model"
+    meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+    return f"{what}; those that did: {listed(list(scope.calls))}{meant}"
+
+
+def _what(claim: Claim[CallView]) -> str:
+    """Name the claim as findings do."""
+    return f"context.{claim.key}.{claim.name}"
+
+
+def _who(claim: Claim[CallView]) -> dict[str, Any]:
+    """Return where a finding is."""
+    return {"turn": claim.item.turn, "agent": claim.item.agent, "call": claim.item.index}
+
+
+def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
+    """Yields a line that says which of several calls were looked at."""
+
+    polarity = claimed_polarity(claim.name, claim.written)
+    wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
+
+    def holds(call: CallView) -> bool:
+        return _holds(claim._replace(looked=Looked(call, wanted, False)), writer)
+
+    yield from which_words(
+        selected(claim.key), polarity, claim.looked, claim.group, claim.scope, holds
+    )
+
+
+def _holds(claim: Claim[CallView], writer: Writer) -> bool:
+    """Whether a claim holds; says nothing else."""
+    if claim.name in ("includes", "excludes"):
+        wanted = claim.name == "includes"
+        pairs = (writer.matchers.of(one) for one in claim.matcher)
+        return all(writer.search.occurs(claim.item.context, *pair) is wanted for pair in pairs)
+    return writer.holds(claim.matcher, _value(claim))
+
+
+def _distance(claim: Claim[CallView], writer: Writer) -> float:
+    """Return how far a context is from a claim; 0 where it holds."""
+    if claim.name in ("includes", "excludes"):
+        wanted = claim.name == "includes"
+        pairs = [writer.matchers.of(one) for one in claim.matcher]
+        wrong = [
+            matcher for key, matcher in pairs
+            if writer.search.occurs(claim.item.context, key, matcher) is not wanted
+        ]  # fmt: skip
+        if not wanted:
+            return len(wrong)
+        return sum(distance_of_nearest(one, claim.item.context.messages) for one in wrong)
+    return writer.matchers.of(claim.matcher)[1].distance(_value(claim))
+
+
+def _check(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
+    if claim.item.context.hidden and claim.name not in _SENT:
+        yield from _check_half(claim, writer)
+    elif claim.name == "includes":
+        yield from _check_includes(claim, writer)
+    elif claim.name == "excludes":
+        yield from _check_excludes(claim, writer)
+    elif claim.name == "handoffs" and claim.item.context.handoffs is None:
+        yield _unnamed_targets(claim, writer)
+    else:
+        value = _value(claim)
+        if not writer.holds(claim.matcher, value):
+            yield from _compared(claim, value, writer)
+
+
+_SENT: Final = ("tools", "handoffs", "settings")
+"""What a request itself says, whatever of its messages the provider keeps."""
+
+
+def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
+    """Yields what is known of a context of which the provider keeps a part."""
+    if claim.name in ("includes", "excludes"):
+        check = _check_includes if claim.name == "includes" else _check_excludes
+        found = [*check(claim, writer)]
+        if bool(found) is (claim.name == "excludes"):
+            yield from found
+            return
+    yield writer.finding(
+        claim.path, f"{_what(claim)} is not observable: the provider adds "
+        f"{claim.item.context.hidden!r} to this context, and no request shows it",
+        **_who(claim), fix="Claim what the request itself sends with `includes`, or send it whole.",
+    )  # fmt: skip
+
+
+def _unnamed_targets(claim: Claim[CallView], writer: Writer) -> Finding:
+    return writer.finding(
+        claim.path, f"{_what(claim)} is not observable: a tool offered passes control to the agent "
+        "that an argument names, and its schema does not say which agents that may be",
+        **_who(claim), fix="Give the argument an `enum` of agents, or claim `tools`.",
+    )  # fmt: skip
+
+
+def _value(claim: Claim[CallView]) -> Any:
+    context, name = claim.item.context, claim.name
+    if name == "sections":
+        return context.sections
+    if name == "messages":
+        return context.sectioned()
+    if name == "dropped":
+        return context.dropped()
+    if name == "left_out":
+        return context.left_out()
+    if name == "tools":
+        return list(context.tools)
+    if name == "handoffs":
+        return list(context.handoffs or ())
+    if name == "tokens":
+        return context.tokens
+    if name == "share":
+        # Who has nothing in a context, or a section that made nothing, has none of its tokens.
+        names = dict.fromkeys(("user", *claim.scope.pipeline.agents), NoShare(0.0))
+        found = {**names, **shares(context)}
+        for _, key in keys_in(claim.written, ()):
+            found.setdefault(key, NoShare(0.0))
+        return found
+    if name == "settings":
+        return context.settings or {}
+    # A section that made no message is an empty list, and absent.
+    return context.section(name) or UNMADE
+
+
+def _compared(claim: Claim[CallView], value: Any, writer: Writer) -> list[Finding]:
+    return writer.compare(
+        claim.matcher, value, claim.path, _what(claim), **_who(claim),
+        context=[*_which(claim, writer), *_explained(claim, value, writer)],
+        several=_several_values(claim, value),
+    )  # fmt: skip
+
+
+def _several_values(claim: Claim[CallView], value: Any) -> bool:
+    """Whether calls that the claim is also held against found something else."""
+    selector = selected(claim.key)
+    if selector.agent == ALL_AGENTS or selector.which in (EVERY, SOME):
+        return True
+    polarity = claimed_polarity(claim.name, claim.written)
+    others = looked_at(selector, polarity, claim.written, claim.group)
+    return any(_value(claim._replace(looked=one)) != value for one in others)
+
+
+def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[str]:
+    """Lines that say why a claim on a context does not hold."""
+    context, name = claim.item.context, claim.name
+    is_section = name not in CONTEXT_CLAIMS
+    if is_section and not len(value):
+        yield f"section {name} made nothing; those that did: {listed(context.sections)}"
+    elif is_section or name == "messages":
+        subject = f"section {name}" if is_section else "the context"
+        yield from message_lines(f"{subject} holds {counted(len(value), 'message')}", value)
+    if is_section:
+        yield from unshown_counts(context, name, claim.scope)
+        if not len(value) and name != RUN_SECTION:
+            yield from circumstances(claim.item, claim.scope)
+    if name == "dropped":
+        verb = "were" if len(value) > 1 else "was"
+        yield from message_lines(f"{len(value) or 'nothing'} {verb} left out", value)
+    elif name == "left_out":
+        yield from unshown_lines(value)
+    elif name in ("messages", "sections") or name in histories(context):
+        drops = context.dropped()
+        yield from wanted_but_left_out(claim.matcher, value, drops, writer)
+        yield from left_out(drops)
+    elif name == "tokens":
+        sizes = [f"{section} {size}" for section, size in sizes_by_section(context).items()]
+        yield f"tokens by section: {listed(sizes)}"
+    elif name == "share":
+        found = [f"{who} {share:.2f}" for who, share in value.items() if share]
+        yield f"shares: {listed(found)}"
+
+
+def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
+    for place, wanted in enumerate(claim.matcher):
+        key, matcher = writer.matchers.of(wanted)
+        if writer.search.occurs(claim.item.context, key, matcher):
+            continue
+        messages = claim.item.context.messages
+        drops = [drop for drop in claim.item.context.dropped() if matcher.holds(drop.message)]
+        by = list(dict.fromkeys(drop.by for drop in drops))
+        unshown = list(unshown_texts(claim.item.context, matcher))
+        title = f"the context holds {counted(len(messages), 'message')}"
+        yield writer.finding(
+            (*claim.path, place), f"{_what(claim)}[{place}] matches no message", **_who(claim),
+            differences=[] if drops or unshown else nearest(matcher, messages),
+            context=[
+                *_which(claim, writer), *lost(drops), *unshown, *message_lines(title, messages),
+            ],
+            fix=_let_in(claim, by[0], writer.is_code) if by else "",
+        )  # fmt: skip
+
+
+def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
+    where = "that the code applies for" if is_code else "in the recipe of"
+    return f"Change `{by}` {where} {claim.item.agent!r}, or the claim."
+
+
+def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
+    for place, unwanted in enumerate(claim.matcher):
+        key, matcher = writer.matchers.of(unwanted)
+        found = writer.search.first(claim.item.context, key, matcher)
+        if found is None:
+            continue
+        yield writer.finding(
+            (*claim.path, place), f"{_what(claim)}[{place}] matches a message", **_who(claim),
+            context=[
+                f"{_shower(found.section)} shows {around(found, unwanted)}",
+                *_which(claim._replace(written=(unwanted,)), writer),
+            ],
+            fix=_keep_out(claim, found.section, found.role),
+        )  # fmt: skip
+
+
+def _shower(section: str) -> str:
+    """Names what shows a message; contexts of code have no sections unless they are told."""
+    return f"section {section}" if section else "the context"
+
+
+def _keep_out(claim: Claim[CallView], section: str, role: str) -> str:
+    agent = claim.item.agent
+    if not section and role == "system":
+        return f"Take it out of the instructions of {agent!r}, or correct the claim."
+    if section == "run":
+        return "The run itself said or heard it: correct its tools or handoffs, or the claim."
+    if section in histories(claim.item.context):
+        return f"Filter it out of the history of {agent!r}, or correct the claim."
+    return f"Take it out of section `{section}` of {agent!r}, or correct the claim."
+
+
+_CALLS: Final[Check[CallView]] = Check(claimed_polarity, _holds, _check, _distance)

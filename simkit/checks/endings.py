@@ -1,0 +1,114 @@
+"""How a run ended, where nobody claims it: errors, and turns that were never said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from simkit.checks.claims import Writer
+from simkit.checks.findings import Finding, Hit
+from simkit.checks.lint_claims import ERRORS, Sorted
+from simkit.core.text import counted
+from simkit.spec.scenario.model import Scenario
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
+"""Errors that say what the scenario or a served program lacks; nobody means to claim them."""
+
+
+def check_endings(
+    scenario: Scenario, view: View, hits: Sorted, writer: Writer
+) -> Iterator[Finding]:
+    """Yields errors that nobody claims, and the turns that did not run if nothing else tells."""
+    left = turns_left(scenario, view)
+    last = len(view.turns)
+    tells = any(ended_by(hit, view) for hit in hits.failing)
+    for place, turn in enumerate(view.turns):
+        if turn.error is None or _is_claimed(scenario, view, place):
+            continue
+        if (ERRORS.get(turn.error.type, ""), turn.number) in hits.told:
+            continue
+        is_last = place == last - 1
+        tells = tells or is_last
+        yield _unclaimed(
+            ("turns", place), f"turn {turn.number}", turn.error, turn.number,
+            left if is_last else "", writer,
+        )  # fmt: skip
+    if view.error is not None and (not last or view.turns[-1].error is None):
+        lint = ERRORS.get(view.error.type, "")
+        # What kept a turn from beginning is told at that turn, which the trace does not have.
+        told = (lint, last) in hits.told or (lint, last + 1) in hits.told
+        is_claimed = scenario.expect.has("error")
+        tells = tells or is_claimed or not told
+        if not told and not is_claimed:
+            yield _unclaimed(("turns",), "the run", view.error, 0, left, writer)
+    if left and not tells:
+        yield _not_run(left, view, writer)
+    yield from _other_turns(scenario, view, writer)
+
+
+def turns_left(scenario: Scenario, view: View) -> str:
+    """Says which turns did not run; empty if all did."""
+    first, last = len(view.turns) + 1, len(scenario.turns)
+    if first > last:
+        return ""
+    return f"turn {last} did not run" if first == last else f"turns {first} to {last} did not run"
+
+
+def ended_by(hit: Hit, view: View) -> bool:
+    """Whether a lint tells of the error that the last turn, or the run, ended with."""
+    error = view.error
+    return (
+        error is not None
+        and ERRORS.get(error.type) == hit.id
+        and hit.turn - len(view.turns) in (0, 1)  # Or it kept the next turn from its begin.
+        and "lines" not in hit.data
+    )
+
+
+def _is_claimed(scenario: Scenario, view: View, place: int) -> bool:
+    if place < len(scenario.turns) and scenario.turns[place].expect.has("error"):
+        return True
+    return scenario.expect.has("error") and place == len(view.turns) - 1
+
+
+def _unclaimed(
+    path: tuple[str | int, ...], what: str, error: e.ErrorFacts, turn: int, left: str,
+    writer: Writer,
+) -> Finding:  # fmt: skip
+    return writer.finding(
+        path, f"{what} ended with error {error.type}: {error.message}", turn=turn,
+        context=[left] if left else [],
+        fix="" if error.type in UNFINISHED else f"If it is meant, claim it: `error: {error.type}`.",
+    )  # fmt: skip
+
+
+def _not_run(left: str, view: View, writer: Writer) -> Finding:
+    number = len(view.turns)
+    error = view.error or (view.turns[-1].error if view.turns else None)
+    why = f"turn {number} ended with error {error.type}" if error else "the trace ends before"
+    fix = "Remove the turns, or judge a trace that has them."
+    if error is not None:
+        fix = (
+            f"Claim the error in turn {number}, `error: {error.type}`: "
+            "then the conversation goes on. Or remove the turns."
+        )
+    return writer.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
+
+
+def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Finding]:
+    """What only a stored trace can show: it is cut short, or of another scenario."""
+    if view.turns and not view.turns[-1].finished:
+        number = len(view.turns)
+        yield writer.finding(
+            ("turns", number - 1), f"turn {number} did not finish: the trace ends in it",
+            turn=number, fix="Run the scenario again.",
+        )  # fmt: skip
+    if len(view.turns) > len(scenario.turns):
+        has, wanted = counted(len(view.turns), "turn"), len(scenario.turns)
+        yield writer.finding(
+            ("turns",),
+            f"the trace has {has}, the scenario {wanted}",
+            fix="Judge the trace of this scenario, or add the turns.",
+        )

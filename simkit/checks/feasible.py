@@ -1,0 +1,244 @@
+"""Whether what a claim denies has a shape that the values it speaks of ever had.
+
+``reply: {$not: {$has: [x]}}`` proves nothing where no reply was a list, nor does a denial under
+``interrupt`` where nobody was asked anything. ``vacuous`` looks for texts and names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.checks.scope import Path
+from simkit.core.messages import ABSENT, Dropped, Message, ToolCall, value_said
+from simkit.language.json_schema import is_array, is_object
+from simkit.language.matching.compiling import is_operator
+from simkit.language.matching.general import TYPE_NAMES
+from simkit.language.matching.values import Said, number_of
+from simkit.language.paths import getter
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+_LISTS: Final = ("$each", "$has", "$in_order", "$unordered")
+_MAPPINGS: Final = ("$exact", "$keys")
+_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
+_ALTERNATIVES: Final = ("$either", "$in")
+_OF_VALUE: Final = ("$not", "$all", "$either", "$exact")
+"""Operators whose operands are held against the value itself."""
+_LEADING: Final = (*_LISTS, *_OF_VALUE)
+_SAY_NOTHING: Final = ("$any", "$absent", "$not", "$ne", "$schema")
+"""Operators that hold of values of any shape."""
+_OF_LEFT_OUT: Final = (
+    "section", "channel", "by", "path", "items", "characters", "text", "agent",
+)  # fmt: skip
+"""What an entry of `left_out` may have beside the fields of the item itself."""
+_OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$all")
+"""Operators that may hold where nothing is there."""
+
+
+class Candidates:
+    """The values of a trace that claims speak of, by claim; each kind is collected once."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[tuple[str, ...], list[Any]] = {}
+
+    def could_be(self, matcher: Any, path: Path, turn: int) -> bool:
+        """Whether a value at a claim's place ever had the shape that a matcher asks for.
+
+        ``path`` leads from `expect` to the matcher, through operators too.
+        """
+        key, inside = _split(path)
+        if key is None or any(
+            is_operator(step) and step not in _LEADING for step in _texts(inside)
+        ):
+            return True
+        values: Iterable[Any] = self._values(key, turn)
+        for place, step in enumerate(inside):
+            before = inside[place - 1] if place else ""
+            if isinstance(step, int):
+                # Below a list's operators the elements are there already.
+                if before not in _LISTS and before not in _OF_VALUE:
+                    values = _elements(values)
+            elif step in _LISTS:
+                values = _elements(values)
+            elif not is_operator(step):
+                values = _at(step, values)
+        values = list(values)
+        if not values and any(isinstance(step, int) or step in _LISTS for step in inside):
+            return True  # No list had elements, so nobody knows what they would be.
+        there = (value for value in values if value is not ABSENT)
+        return any(_has_shape(matcher, value) for value in there) or _says_nothing(matcher)
+
+    def _values(self, key: tuple[str, ...], turn: int) -> list[Any]:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = list(COLLECTED[key](self._view))
+        if key == ("state",):
+            turns = self._view.turns
+            state = turns[turn - 1].state if 0 < turn <= len(turns) else self._view.state_at_end()
+            return [state, *found]
+        return found
+
+
+def _texts(path: Path) -> Iterator[str]:
+    yield from (step for step in path if isinstance(step, str))
+
+
+def _elements(values: Iterable[Any]) -> Iterator[Any]:
+    """Yields what stands in those of some values that are lists."""
+    for value in values:
+        read = _read(value)
+        if is_array(read):
+            yield from read
+
+
+def _at(key: str, values: Iterable[Any]) -> Iterator[Any]:
+    """Yields what stands under a key; nothing is known of what a message has there."""
+    get = getter(key.removeprefix("$") if key.startswith("$$") else key)
+    for value in values:
+        yield _UNKNOWN if value is _UNKNOWN or _is_spoken(value) else get(_read(value))
+
+
+def _is_spoken(value: Any) -> bool:
+    """Whether it is a message or a call, whose keys are checked before anything runs."""
+    return isinstance(value, (Message, Dropped, ToolCall)) or (
+        isinstance(value, Mapping) and "role" in value and "content" in value
+    )
+
+
+def _split(path: Path) -> tuple[tuple[str, ...] | None, Path]:
+    """Returns which values a claim speaks of, and where in them."""
+    head = str(path[0])
+    if head in ("runs", "context"):
+        key = (head, str(path[2]))
+        return (key if key in COLLECTED else None), path[3:]
+    return ((head,) if (head,) in COLLECTED else None), path[1:]
+
+
+def _replies(view: View) -> Iterator[Any]:
+    for turn in view.turns:
+        yield turn.reply
+        yield from (run.output for run in turn.runs)
+
+
+def _errors(view: View) -> Iterator[Any]:
+    found = [*(turn.error for turn in view.turns), view.error]
+    yield from (msgspec.to_builtins(one) for one in found if one is not None)
+
+
+def _updates(view: View) -> Iterator[Any]:
+    yield from (event.update for event in view.events if isinstance(event, e.StateUpdated))
+
+
+def _of_runs(name: str) -> Callable[[View], Iterator[Any]]:
+    def values(view: View) -> Iterator[Any]:
+        for turn in view.turns:
+            for run in turn.runs:
+                if name != "reply":
+                    yield getattr(run, name)
+                elif run.message is not None:
+                    yield Said(run.message.content, value_said(run.message))
+
+    return values
+
+
+def _left_out(view: View) -> Iterator[Any]:
+    own = dict.fromkeys(_OF_LEFT_OUT, _UNKNOWN)
+    yield [own]
+    for update in _updates(view):
+        yield from ([{**item, **own}] for item in _mappings_in(update))
+
+
+def _mappings_in(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+        value = list(value.values())
+    if is_array(value):
+        for one in value:
+            yield from _mappings_in(one)
+
+
+COLLECTED: Final[Mapping[tuple[str, ...], Callable[[View], Iterator[Any]]]] = {
+    ("reply",): _replies,
+    ("interrupt",): lambda view: (turn.interrupt for turn in view.turns),
+    ("error",): _errors,
+    ("state",): _updates,
+    ("context", "left_out"): _left_out,
+    ("context", "settings"): lambda view: (
+        call.context.settings or {} for call in view.calls.values()
+    ),
+    **{("runs", name): _of_runs(name) for name in ("input", "goal", "output", "reply")},
+}
+
+
+def _read(value: Any) -> Any:
+    return value.structure if isinstance(value, Said) else value
+
+
+_UNKNOWN: Final = object()
+"""A value of which nobody says what it is: it may match."""
+
+
+def _says_nothing(matcher: Any) -> bool:
+    """Whether a matcher asks for no shape, as ``{$any: true}`` and null do."""
+    if isinstance(matcher, Mapping):
+        return all(key in _SAY_NOTHING for key in matcher)
+    return matcher is None
+
+
+def _has_shape(matcher: Any, value: Any) -> bool:
+    if value is None:
+        return _says_nothing(matcher)
+    if value is _UNKNOWN:
+        return True
+    read = _read(value)
+    if isinstance(matcher, (list, tuple)):
+        return is_array(read) and not isinstance(value, str) and _have_shapes(matcher, read)
+    if isinstance(matcher, Mapping):
+        return all(_fits(key, operand, value, read) for key, operand in matcher.items())
+    return True
+
+
+def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
+    if not is_operator(key):
+        if _is_spoken(read):
+            return True
+        return is_object(read) and _has_shape_at(key, operand, read)
+    if key in _LISTS:
+        wanted = operand if isinstance(operand, (list, tuple)) else [operand]
+        return is_array(read) and (not read or _have_shapes(wanted, read))
+    if key in _MAPPINGS:
+        return is_object(read)
+    if key in _NUMBERS:
+        return number_of(read) is not None
+    if key == "$type":
+        return bool(TYPE_NAMES[operand](read) or TYPE_NAMES[operand](value))
+    if key in _ALTERNATIVES:
+        return any(_has_shape(one, value) for one in operand)
+    if key == "$all":
+        return all(_has_shape(one, value) for one in operand)
+    if key == "$eq" and not isinstance(operand, (str, int, float)):
+        return operand is None or is_object(operand) is is_object(read)
+    return True
+
+
+def _have_shapes(wanted: Iterable[Any], elements: Sequence[Any]) -> bool:
+    """Whether for each matcher some element has the shape that it asks for."""
+    return all(any(_has_shape(one, element) for element in elements) for one in wanted)
+
+
+def _has_shape_at(key: str, operand: Any, read: Mapping[str, Any]) -> bool:
+    inner = getter(key.removeprefix("$") if key.startswith("$$") else key)(read)
+    if inner is ABSENT:
+        return not _asks(operand)
+    return _has_shape(operand, inner)
+
+
+def _asks(matcher: Any) -> bool:
+    """Whether a matcher holds of nothing that is absent."""
+    if isinstance(matcher, Mapping):
+        return not any(key in _OF_ABSENT for key in matcher)
+    return True

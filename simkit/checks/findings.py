@@ -1,0 +1,109 @@
+"""A finding: one claim or lint that does not hold. It is a value, not an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from simkit.core.messages import JsonValue
+from simkit.language.yaml import near
+from simkit.spec.lint_catalogue import LINTS
+
+CLAIM: Final = "claim"
+"""The id of findings that are no lint."""
+
+
+class Difference(msgspec.Struct, frozen=True, gc=False):
+    """One place where what was found is not what was wanted."""
+
+    at: str
+    """The path below the claim; empty for the claim itself."""
+    wanted: str
+    found: str
+    note: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True, gc=False):
+    """One claim that does not hold, or one lint."""
+
+    id: str
+    """``claim``, or the lint's id."""
+    severity: Literal["E", "W"]
+    what: str
+    """The headline: which claim, of whom, in which turn."""
+    where: str
+    """``file:line:column`` of the claim, or of the turn."""
+    path: tuple[str | int, ...] = ()
+    """The claim's place in the scenario's document."""
+    turn: int = 0
+    """Counted from 1; 0 where it is about the whole run."""
+    agent: str = ""
+    call: int | None = None
+    """The agent's model call in the turn, from 0."""
+    differences: tuple[Difference, ...] = ()
+    """Only what differs."""
+    context: tuple[str, ...] = ()
+    """Lines that explain: provenance, what was dropped and by which filter, what was near."""
+    excerpt: str = ""
+    """The scenario's own lines."""
+    fix: str = ""
+    breaks: bool = False
+    """The scenario itself is at fault: exit 2, not 1."""
+    follows: str = ""
+    """The place and headline of the finding that kept this claim from being reached."""
+
+    @property
+    def place_and_what(self) -> str:
+        """What those that follow from it name it by."""
+        return f"{self.where}: {self.what}"
+
+
+class Found(tuple[Finding, ...]):
+    """Findings, of which one may ask by a lint's id whether it is among them."""
+
+    __slots__ = ()
+
+    def __contains__(self, wanted: object) -> bool:
+        return self.count(wanted) > 0
+
+    def count(self, wanted: object) -> int:
+        """Returns how many there are of a lint, or how often there is this finding."""
+        if not isinstance(wanted, str):
+            return super().count(wanted)
+        if wanted not in (CLAIM, *LINTS):
+            nearest = near(wanted, LINTS)
+            hint = f"; did you mean `{nearest}`?" if nearest else ""
+            raise ValueError(f"unknown lint `{wanted}`{hint}")
+        return sum(one.id == wanted for one in self)
+
+
+class Hit(msgspec.Struct, frozen=True, gc=False):
+    """What a lint saw, before the scenario says whether that was meant."""
+
+    id: str
+    what: str
+    """One sentence: who, what, where."""
+    turn: int
+    agent: str = ""
+    call: int | None = None
+    severity: Literal["E", "W"] | None = None
+    """Where it differs from the catalogue's."""
+    data: Mapping[str, JsonValue] = {}
+    """More that a claim under ``findings`` may name."""
+    path: tuple[str | int, ...] = ()
+    """The place in the scenario that it speaks of, if there is one."""
+    breaks: bool = False
+    """The scenario itself is at fault: exit 2, not 1."""
+
+    def fields(self) -> dict[str, JsonValue]:
+        """What a claim under ``findings`` sees."""
+        return {
+            "id": self.id,
+            "turn": self.turn,
+            "what": self.what,
+            **({"agent": self.agent} if self.agent else {}),
+            **({"call": self.call} if self.call is not None else {}),
+            **self.data,
+        }

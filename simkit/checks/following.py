@@ -1,0 +1,241 @@
+"""Findings that follow from another one: one cause gives one finding.
+
+An agent that did not run is found again by every claim on its contexts and runs, by its reply
+lines, by the handoff to it and by the reply that another one gave in its place. Each of these
+findings names the one that says why. Where nothing says why, a finding stands for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.lint_claims import ERRORS
+from simkit.checks.scope import Scope
+from simkit.language.matching.rendering import NOTHING
+from simkit.language.paths import head_of
+from simkit.trace.views import View
+
+_LACKING: Final = ("$has:", "$in_order:")
+_LEFT_OVER: Final = "RUN-01"
+
+
+def with_causes(findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> list[Finding]:
+    """Return the findings; those that follow from another one name its place and headline."""
+    causes = _Causes(findings, scopes, view)
+    return [
+        finding if cause is finding else replace(finding, follows=cause.place_and_what)
+        for finding in findings
+        for cause in (causes.root_of(finding),)
+    ]
+
+
+class _Causes:
+    """What may explain other findings, by turn."""
+
+    def __init__(self, findings: Sequence[Finding], scopes: Sequence[Scope], view: View) -> None:
+        self._view = view
+        self._scopes = {scope.path: scope for scope in scopes}
+        self._by_turn: dict[int, list[Finding]] = {}
+        for finding in findings:
+            self._by_turn.setdefault(finding.turn, []).append(finding)
+        self._ran: dict[int, set[str]] = {
+            turn.number: {run.agent for run in turn.runs} | {*turn.calls_by_agent}
+            for turn in view.turns
+        }
+        self._ran[0] = set().union(*self._ran.values())
+
+    def root_of(self, finding: Finding) -> Finding:
+        """Return what explains a finding and is explained by nothing else."""
+        seen: list[Finding] = []
+        cause: Finding | None = finding
+        while cause is not None and all(cause is not one for one in seen):
+            seen.append(cause)
+            cause = self._cause(cause)
+        return seen[-1]
+
+    def _cause(self, finding: Finding) -> Finding | None:
+        if finding.breaks or "not observable" in finding.what:
+            return None
+        scope = self._scope_of(finding)
+        if finding.id != CLAIM:
+            return self._cause_of_lines(finding)
+        if scope is None:
+            return None
+        claim = str(finding.path[len(scope.path)]) if len(finding.path) > len(scope.path) else ""
+        for cause in self._ends(scope):
+            if cause is not finding and _is_cut_off(finding, claim, scope):
+                return cause
+        missing = self._missing(finding, claim, scope)
+        return next(iter(self._why_not(missing, finding)), None) if missing else None
+
+    def _scope_of(self, finding: Finding) -> Scope | None:
+        for size in (3, 1):
+            scope = self._scopes.get(finding.path[:size])
+            if scope is not None:
+                return scope
+        return None
+
+    def _ends(self, scope: Scope) -> list[Finding]:
+        """Return what says that a turn, or the run, ended with an error."""
+        if scope.error is None:
+            return []
+        turn = scope.turn or len(self._view.turns)
+        lint = ERRORS.get(scope.error.type, "")
+        near = [*self._by_turn.get(turn, ()), *self._by_turn.get(0, ())]
+        return [
+            one for one in near
+            if (one.id == CLAIM and one.path in (("turns", turn - 1), ("turns",)))
+            or (lint and one.id == lint)
+            or (one.id == CLAIM and one.path[-1:] == ("error",) and one.turn == turn)
+        ]  # fmt: skip
+
+    def _cause_of_lines(self, finding: Finding) -> Finding | None:
+        """Return why nobody asked for an agent's reply lines: the claim on who runs."""
+        ran = self._ran.get(finding.turn)
+        if finding.id != _LEFT_OVER or not finding.agent or not ran or finding.agent in ran:
+            return None
+        return next(self._expected(finding.agent, finding.turn), None)
+
+    def _missing(self, finding: Finding, claim: str, scope: Scope) -> set[str]:
+        """Return the agents that did not run, if that alone keeps a claim from holding."""
+        ran = self._ran.get(scope.turn, set())
+        expected = {
+            name for one in self._by_turn.get(scope.turn, ()) for name in self._expects(one)
+        }
+        if claim in ("context", "runs"):
+            names = {finding.agent}
+        elif claim == "model_calls":
+            names = {str(finding.path[-1])}
+        elif claim in ("handoffs", "tool_calls"):
+            key = "to" if claim == "handoffs" else "agent"
+            names = {*_named(getattr(scope.expect, claim), key)} - ran if _lacks(finding) else set()
+        elif claim in ("reply", "interrupt"):
+            value = scope.reply if claim == "reply" else scope.interrupt
+            wanted = {*_texts(scope.expect.agents)}
+            is_another = claim == "reply" and _author(scope) not in wanted
+            names = expected if value is None or is_another else set()
+        elif claim == "state":
+            names = expected if _is_unwritten(finding, scope) else set()
+        else:
+            names = set()
+        return {name for name in names if name and name not in ran}
+
+    def _why_not(self, missing: set[str], finding: Finding) -> Iterator[Finding]:
+        """Yield what kept agents from running, the nearest reason first."""
+        turns = [finding.turn] if finding.turn else [0, *(turn for turn in self._by_turn if turn)]
+        for turn in turns:
+            for agent in sorted(missing):
+                yield from (one for one in self._expected(agent, turn) if one is not finding)
+            for one in self._by_turn.get(turn, ()):
+                if one.id == _LEFT_OVER and one.agent in missing and one is not finding:
+                    yield one
+        for one in self._by_turn.get(finding.turn, ()):
+            if one is not finding and missing & self._handed_to(one):
+                yield one
+
+    def _handed_to(self, finding: Finding) -> set[str]:
+        """Return the agents that a claim on handoffs names, if it only lacks some."""
+        scope = self._scope_of(finding)
+        if scope is None or finding.id != CLAIM or not _lacks(finding):
+            return set()
+        is_of_handoffs = finding.path[len(scope.path) :][:1] == ("handoffs",)
+        return {*_named(scope.expect.handoffs, "to")} if is_of_handoffs else set()
+
+    def _expected(self, agent: str, turn: int) -> Iterator[Finding]:
+        """Yield the claim on who runs in a turn, if it names an agent that did not."""
+        for one in self._by_turn.get(turn, ()):
+            if agent in self._expects(one):
+                yield one
+
+    def _expects(self, finding: Finding) -> set[str]:
+        """Return the agents that a failing claim on who runs names and that did not run."""
+        scope = self._scope_of(finding)
+        if finding.id != CLAIM or scope is None:
+            return set()
+        if finding.path[len(scope.path) :][:1] != ("agents",):
+            return set()
+        return {*_texts(scope.expect.agents)} - self._ran.get(scope.turn, set())
+
+
+def _is_cut_off(finding: Finding, claim: str, scope: Scope) -> bool:
+    """Whether a claim could still have held, had its turn gone on."""
+    check = _CUT_OFF.get(claim)
+    return check is not None and check(finding, scope)
+
+
+def _lacks(finding: Finding, _: Scope | None = None) -> bool:
+    """Whether something is missing, and nothing else is wrong."""
+    return bool(finding.differences) and all(
+        one.found == NOTHING or one.wanted.startswith(_LACKING) or not (one.wanted or one.found)
+        for one in finding.differences
+    )
+
+
+def _is_without_call(finding: Finding, scope: Scope) -> bool:
+    """Whether the call or run that a key names is not there."""
+    return len(finding.path) == len(scope.path) + 2
+
+
+def _has_too_few_calls(finding: Finding, scope: Scope) -> bool:
+    agent = str(finding.path[-1])
+    return len(scope.calls.get(agent, ())) < (scope.expect.model_calls or {}).get(agent, 0)
+
+
+_CUT_OFF: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
+    "agents": _lacks,
+    "handoffs": _lacks,
+    "tool_calls": _lacks,
+    "logs": _lacks,
+    "events": _lacks,
+    "context": _is_without_call,
+    "runs": _is_without_call,
+    "model_calls": _has_too_few_calls,
+    "reply": lambda _, scope: scope.reply is None,
+    "interrupt": lambda _, scope: scope.interrupt is None,
+    "state": lambda _finding, _scope: True,
+    "findings": lambda _finding, _scope: True,
+}
+"""By the claim, whether an error that ended the turn explains it."""
+
+
+def _author(scope: Scope) -> str:
+    """Return the agent that gave the reply."""
+    finished = [run for run in scope.runs if run.finished and run.output is not None]
+    return max(finished, key=lambda run: run.finished_at).agent if finished else ""
+
+
+def _is_unwritten(finding: Finding, scope: Scope) -> bool:
+    """Whether nobody wrote, in scope, the channels of a claim on the state that differ."""
+    keys = {head_of(one.at) for one in finding.differences if one.at}
+    written = {name for update in scope.updates if update.agent for name in update.update}
+    return bool(keys) and not keys & written
+
+
+def _named(matcher: Any, key: str) -> Iterator[str]:
+    """Yield the texts that a matcher holds under a key."""
+    if isinstance(matcher, Mapping):
+        for name, inner in matcher.items():
+            if name == key and isinstance(inner, str):
+                yield inner
+            else:
+                yield from _named(inner, key)
+    elif isinstance(matcher, (list, tuple)):
+        for inner in matcher:
+            yield from _named(inner, key)
+
+
+def _texts(matcher: Any) -> Iterator[str]:
+    """Yield the names in a claim on agents, but for those that it denies."""
+    if isinstance(matcher, str):
+        yield matcher
+    elif isinstance(matcher, Mapping):
+        for key, inner in matcher.items():
+            if key not in ("$not", "$ne"):
+                yield from _texts(inner)
+    elif isinstance(matcher, (list, tuple)):
+        for inner in matcher:
+            yield from _texts(inner)

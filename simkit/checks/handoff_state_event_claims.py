@@ -1,0 +1,189 @@
+"""Claims on what moves between agents and what stays: handoffs, state, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.checks.claims import LINES_MAX, Writer, first_lines, listed
+from simkit.checks.findings import Finding
+from simkit.checks.scope import Scope, event_fields, log_fields
+from simkit.core.text import short
+from simkit.language.matching import Mismatch
+from simkit.language.matching.compiling import is_operator
+from simkit.language.paths import head_of
+from simkit.trace import events as e
+
+_ENDS: Final = ("outcome", "reason")
+"""What an element says of how its request ended; a reason has only what was rejected."""
+
+
+def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """Requests to pass control, in order; those of a plain list are made where it does not say."""
+    found = [handoff.fields() for handoff in scope.handoffs]
+    wanted = _made_by_default(scope.expect.handoffs)
+    if not writer.misses(wanted, found):
+        return
+    title = f"handoffs requested {scope.words}:"
+    lines = first_lines(title, [_handoff_line(one) for one in found])
+    yield from writer.compare(
+        wanted, found, (*scope.path, "handoffs"), "handoffs", turn=scope.turn,
+        context=list(lines) if found else [f"no handoff was requested {scope.words}"],
+    )  # fmt: skip
+
+
+def _made_by_default(wanted: Any) -> Any:
+    """Returns the claim in which what a plain list names without an end is made.
+
+    Inside of operators nothing is added: what is denied with an outcome that nobody wrote is
+    denied of less than it says.
+    """
+    if not isinstance(wanted, (list, tuple)):
+        return wanted
+    return [
+        {**one, "outcome": "made"} if _is_named(one) and not _says_end(one) else one
+        for one in wanted
+    ]
+
+
+def _is_named(wanted: Any) -> bool:
+    """Whether an element names fields of a handoff beside its operators."""
+    return isinstance(wanted, Mapping) and any(not is_operator(key) for key in wanted)
+
+
+def _says_end(wanted: Any) -> bool:
+    """Whether a matcher of one handoff says, in an operator too, how its request ended."""
+    if isinstance(wanted, (list, tuple)):
+        return any(_says_end(one) for one in wanted)
+    return isinstance(wanted, Mapping) and any(
+        _says_end(inner) if is_operator(key) else head_of(key) in _ENDS
+        for key, inner in wanted.items()
+    )
+
+
+def _handoff_line(handoff: Mapping[str, Any]) -> str:
+    reason = f": {short(handoff['reason'], 160)}" if handoff.get("reason") else ""
+    kind = f"{handoff['type']}, {handoff['mode']}" if handoff["type"] else handoff["mode"]
+    return f"{handoff['from']} → {handoff['to']} ({kind}), {handoff['outcome']}{reason}"
+
+
+def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The channels after the turn, or after the run."""
+    misses = writer.misses(scope.expect.state, scope.state)
+    if misses:
+        yield from writer.compare(
+            scope.expect.state, scope.state, (*scope.path, "state"), "state", turn=scope.turn,
+            context=list(_writers(misses, scope)),
+        )  # fmt: skip
+
+
+def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
+    """Yields who wrote the channels that differ."""
+    keys = dict.fromkeys(str(miss.path[0]) for miss in misses if miss.path)
+    channels = dict.fromkeys(_channel(key, scope) for key in keys)
+    for channel in [name for name in channels if name][:LINES_MAX]:
+        facts = scope.pipeline.channels.get(channel)
+        if facts is not None and facts.scope == "agent_run":
+            yield f"channel {channel} has scope agent_run: it is in no state, only in `runs`"
+            continue
+        writes = [one for one in scope.updates if channel in one.update and not one.state]
+        by = listed(list(dict.fromkeys(_writer(update) for update in writes)))
+        yield (
+            f"channel {channel} was written {scope.words} by {by}"
+            if writes
+            else f"channel {channel} was not written {scope.words}"
+        )
+
+
+def _channel(key: str, scope: Scope) -> str:
+    """The channel that a claim's key leads into."""
+    if key in scope.state or key in scope.pipeline.channels:
+        return key
+    return head_of(key)
+
+
+def _writer(update: e.StateUpdated) -> str:
+    if update.cause in ("given", "user"):
+        return "what is given" if update.cause == "given" else "the user's message"
+    if update.cause == "handoff":
+        return f"the contract of {update.agent}'s handoff {update.handoff}"
+    rule = f" (`{update.cause}` rule)" if update.cause in ("before", "after") else ""
+    return f"{update.agent}{rule}"
+
+
+def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The log records of the code's own loggers, in order."""
+    found = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
+    if not writer.misses(scope.expect.logs, found):
+        return
+    title = f"log records {scope.words}:"
+    lines = first_lines(title, [_log_line(one) for one in found])
+    yield from writer.compare(
+        scope.expect.logs, found, (*scope.path, "logs"), "logs", turn=scope.turn,
+        context=list(lines) if found else [f"nothing was logged {scope.words}"],
+    )  # fmt: skip
+
+
+def _log_line(record: Mapping[str, Any]) -> str:
+    return f"{record['level']} {record['logger']}: {short(record['message'], 160)}"
+
+
+def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """Any fields of the events."""
+    found = [event_fields(event) for event in scope.events]
+    misses = writer.misses(scope.expect.events, found)
+    if misses:
+        yield from writer.compare(
+            scope.expect.events, found, (*scope.path, "events"), "events", turn=scope.turn,
+            context=list(_events_near(scope)),
+        )  # fmt: skip
+
+
+def _events_near(scope: Scope) -> Iterator[str]:
+    """Yields the events of the kinds that a claim names; where there are none, the kinds."""
+    kinds = set(_kinds_in(scope.expect.events))
+    near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
+    if not near:
+        found = dict.fromkeys(e.kind_of(event) for event in scope.events)
+        yield f"kinds of events {scope.words}: {', '.join(found) or 'none'}"
+        return
+    yield f"events of these kinds {scope.words}:"
+    for place, event in near[:LINES_MAX]:
+        yield f"  [{place}] {_event_line(event)}"
+    if len(near) > LINES_MAX:
+        yield f"  … {len(near) - LINES_MAX} more"
+
+
+def _kinds_in(matcher: Any) -> Iterator[str]:
+    if isinstance(matcher, Mapping):
+        for key, inner in matcher.items():
+            yield from _texts(inner) if key == "kind" else _kinds_in(inner)
+    elif isinstance(matcher, (list, tuple)):
+        for one in matcher:
+            yield from _kinds_in(one)
+
+
+def _texts(matcher: Any) -> Iterator[str]:
+    if isinstance(matcher, str):
+        yield matcher
+    elif isinstance(matcher, Mapping):
+        for inner in matcher.values():
+            yield from _texts(inner)
+    elif isinstance(matcher, (list, tuple)):
+        for one in matcher:
+            yield from _texts(one)
+
+
+def _event_line(event: e.AnyEvent) -> str:
+    words = [e.kind_of(event)]
+    if isinstance(event, (e.HandoffRequested, e.HandoffMade, e.HandoffRejected)):
+        words.append(f"{event.from_agent} → {event.to_agent}")
+    elif isinstance(event, e.RouteChosen):
+        words.append(f"{event.agent} → {', '.join(event.targets)}")
+    elif event.agent:
+        words.append(event.agent)
+    for name in ("tool", "limit", "status"):
+        value = getattr(event, name, "")
+        if value and isinstance(value, str):
+            words.append(value)
+    return " ".join(words)

@@ -1,0 +1,203 @@
+"""The judge: a scenario's claims and all lints, held against one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from simkit.checks.claims import Writer
+from simkit.checks.contexts import check_contexts
+from simkit.checks.endings import check_endings, ended_by, turns_left
+from simkit.checks.findings import CLAIM, Finding, Found, Hit
+from simkit.checks.following import with_causes
+from simkit.checks.handoff_state_event_claims import (
+    check_events,
+    check_handoffs,
+    check_logs,
+    check_state,
+)
+from simkit.checks.lint_claims import HitsByTurn, as_finding, check_lint_claims, sorted_hits
+from simkit.checks.lints import all_lints, run_lints
+from simkit.checks.observing import not_observable, unobservable
+from simkit.checks.predicates import Find, check_satisfies
+from simkit.checks.runs import (
+    check_agents,
+    check_error,
+    check_interrupt,
+    check_model_calls,
+    check_reply,
+    check_runs,
+    check_tool_calls,
+)
+from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
+from simkit.checks.vacuous import vacuous_claims
+from simkit.checks.waiving import check_waivers
+from simkit.core.errors import PatternTooSlow, SourceError
+from simkit.language.yaml import Document
+from simkit.spec.pipeline.waivers import reasons
+from simkit.spec.scenario.model import Scenario
+from simkit.trace.store import Trace
+from simkit.trace.views import View
+
+_VACUOUS: Final = "RUN-03"
+CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
+    "error": check_error,
+    "interrupt": check_interrupt,
+    "agents": check_agents,
+    "reply": check_reply,
+    "handoffs": check_handoffs,
+    "context": check_contexts,
+    "runs": check_runs,
+    "tool_calls": check_tool_calls,
+    "model_calls": check_model_calls,
+    "state": check_state,
+    "logs": check_logs,
+    "events": check_events,
+}
+"""The checks by their claims; what explains others comes first."""
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What the judge says of one run."""
+
+    findings: tuple[Finding, ...]
+    """What fails the scenario."""
+    warnings: tuple[Finding, ...]
+    """What is printed, but fails nothing."""
+    noted: tuple[Finding, ...]
+    """What lints saw and the scenario claims, or allows beside a claim."""
+    lints_off: tuple[tuple[str, str], ...]
+    """Lints that the scenario turns off, each with its reason."""
+    passed_over: tuple[Finding, ...] = ()
+    """Claims that were not looked at: what they need is declared unseen."""
+
+    def __post_init__(self) -> None:
+        for name in ("findings", "warnings", "noted", "passed_over"):
+            msgspec.structs.force_setattr(self, name, Found(getattr(self, name)))
+
+    @property
+    def passed(self) -> bool:
+        """Whether every claim and lint held."""
+        return not self.findings
+
+    @property
+    def exit_code(self) -> int:
+        """0 all held, 1 findings, 2 the scenario itself is at fault."""
+        if any(finding.breaks for finding in self.findings):
+            return 2
+        return 1 if self.findings else 0
+
+
+def judge(
+    scenario: Scenario, document: Document, trace: Trace, find: Find, twins: Sequence[Hit] = ()
+) -> Judgement:
+    """Returns what does not hold; reads only the trace.
+
+    ``twins`` is what the lints saw that compare runs.
+    """
+    try:
+        view, seen = run_lints(trace.events, all_lints())
+        return judge_seen(scenario, document, view, [*seen, *twins], find)
+    except PatternTooSlow as problem:
+        path = document.path_of(problem.pattern)
+        if path is None:
+            raise
+        raise SourceError(document.position(path), problem.what) from problem
+
+
+def judge_seen(
+    scenario: Scenario,
+    document: Document,
+    view: View,
+    hits: Sequence[Hit],
+    find: Find,
+    places: Collection[int] | None = None,
+) -> Judgement:
+    """Returns what does not hold of a trace that lints have looked at already.
+
+    ``places`` are the only turns, from 0, whose claims and hits are looked at; else it is all.
+    """
+    writer = Writer(document, view.pipeline.is_code)
+    if places is None:
+        places = range(len(view.turns))
+    else:
+        hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
+    scopes = _scopes(scenario, view, places)
+    claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
+    claimed = [
+        finding for scope in scopes
+        for finding in (*_checked(scope, writer), *check_satisfies(scope, writer, view, find))
+    ]  # fmt: skip
+    unheld = [one.path for one in (*claimed, *writer.passed_over)]
+    seen = [*hits, *vacuous_claims(claims, view, writer, unheld)]
+    by_turn = HitsByTurn(seen, scopes)
+    sorted_ = sorted_hits(by_turn, scenario.lints, writer)
+    findings = [*check_endings(scenario, view, sorted_, writer), *claimed]
+    findings += check_lint_claims(scopes, by_turn, writer)
+    if len(places) == len(scenario.turns) == len(view.turns):
+        findings += check_waivers(scenario.lints, hits, writer)
+    left = turns_left(scenario, view)
+    ends = [hit for hit in sorted_.failing if ended_by(hit, view)]
+    causes = [as_finding(hit, writer, [left] if left else []) for hit in ends]
+    findings += [as_finding(hit, writer) for hit in sorted_.failing if hit not in ends]
+    ranked = [(_rank(finding, False), finding) for finding in findings]
+    ranked += [(_rank(finding, True), finding) for finding in causes]
+    in_order = [finding for _, finding in sorted(ranked, key=lambda row: row[0])]
+    return Judgement(
+        tuple(with_causes(in_order, scopes, view)),
+        tuple(as_finding(hit, writer) for hit in sorted_.warnings),
+        tuple(as_finding(hit, writer) for hit in sorted_.noted),
+        tuple(reasons(scenario.lints)),
+        tuple(writer.passed_over),
+    )
+
+
+def strictly(judgement: Judgement) -> Judgement:
+    """Returns the judgement in which claims that prove nothing are findings.
+
+    They are those that were not looked at, and those whose denial nothing could break (RUN-03).
+    """
+    vacuous = [one for one in judgement.warnings if one.id == _VACUOUS]
+    unproven = [*judgement.passed_over, *vacuous]
+    if not unproven:
+        return judgement
+    failing = [replace(one, severity="E") for one in unproven]
+    return replace(
+        judgement,
+        findings=(*judgement.findings, *failing),
+        warnings=tuple(one for one in judgement.warnings if one.id != _VACUOUS),
+    )
+
+
+def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:
+    """By turn, what ended it before what follows from that; the whole run comes last."""
+    return finding.turn == 0, finding.turn, not is_cause, finding.id != CLAIM
+
+
+def _scopes(scenario: Scenario, view: View, places: Collection[int]) -> list[Scope]:
+    """What claims there are on the turns at these places, as far as they ran, and on the run."""
+    end = min(len(view.turns), len(scenario.turns))
+    claimed = [(place, scenario.turns[place].expect) for place in places if place < end]
+    scopes = [
+        scope_of_turn(view.turns[place], place, expect, view)
+        for place, expect in claimed
+        if expect.model_fields_set
+    ]
+    if scenario.expect.model_fields_set:
+        scopes.append(scope_of_run(scenario.expect, view))
+    return scopes
+
+
+def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    written = scope.expect.model_fields_set
+    for name, check in CHECKS.items():
+        if name not in written:
+            continue
+        need = unobservable(scope, name)
+        if need:
+            yield from not_observable(scope, writer, (*scope.path, name), name, need)
+        else:
+            yield from check(scope, writer)

@@ -1,0 +1,142 @@
+"""What lints saw, held against the scenario: claimed, turned off, allowed, or a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from simkit.checks.claims import LINES_MAX, Writer, listed
+from simkit.checks.findings import Finding, Hit
+from simkit.checks.scope import Path, Scope
+from simkit.checks.waiving import is_waived
+from simkit.spec.lint_catalogue import LINTS
+
+ERRORS: Final[Mapping[str, str]] = {
+    "ReplyMissing": "RUN-01", "ScriptMisfit": "RUN-01", "LimitExceeded": "FLW-01",
+}  # fmt: skip
+"""Errors that end a turn, and the lints that tell of the same fact."""
+
+
+class Sorted:
+    """The hits of a run, sorted by what the scenario says of them."""
+
+    def __init__(self) -> None:
+        self.failing: list[Hit] = []
+        self.warnings: list[Hit] = []
+        self.noted: list[Hit] = []
+        self.told: set[tuple[str, int]] = set()
+        """Lint and turn of the hits that fail the scenario, or that it claims by name."""
+
+
+class HitsByTurn:
+    """Hits, and the scopes that speak of them, by turn: so all of this is linear in the turns."""
+
+    def __init__(self, hits: Sequence[Hit], scopes: Sequence[Scope]) -> None:
+        self.all = hits
+        self._hits: dict[int, list[Hit]] = {}
+        for hit in hits:
+            self._hits.setdefault(hit.turn, []).append(hit)
+        self._scopes: dict[int, list[Scope]] = {}
+        for scope in scopes:
+            self._scopes.setdefault(scope.turn, []).append(scope)
+
+    def of(self, scope: Scope) -> Sequence[Hit]:
+        """Returns the hits that a scope speaks of."""
+        return self._hits.get(scope.turn, ()) if scope.turn else self.all
+
+    def scopes_of(self, hit: Hit) -> Sequence[Scope]:
+        """Returns the scopes that speak of a hit: its turn's, and the whole run's."""
+        whole = self._scopes.get(0, [])
+        return [*self._scopes.get(hit.turn, ()), *whole] if hit.turn else whole
+
+
+def check_lint_claims(
+    scopes: Sequence[Scope], hits: HitsByTurn, writer: Writer
+) -> Iterator[Finding]:
+    """Yields the lints that a scope claims and that were not found there."""
+    for scope in scopes:
+        claims = list(scope.expect.findings or ())
+        if not claims:
+            continue
+        here = hits.of(scope)
+        # Each claim takes a hit of its own: the matcher finds the largest pairing.
+        for miss in writer.misses({"$has": claims}, [hit.fields() for hit in here]):
+            place = miss.at[1]
+            assert isinstance(place, int)
+            wanted = claims[place]["id"]
+            name = wanted if isinstance(wanted, str) else "a lint"
+            lines = [f"found: {hit.id} {hit.what}" for hit in here if hit.id == name]
+            if len(lines) > LINES_MAX:
+                lines[LINES_MAX:] = [f"… {len(lines) - LINES_MAX} more"]
+            yield writer.finding(
+                (*scope.path, "findings", place),
+                f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
+                turn=scope.turn,
+                context=lines or [_found_instead(here, scope)],
+            )
+
+
+def _found_instead(here: Sequence[Hit], scope: Scope) -> str:
+    return f"lints found {scope.words}: {listed(sorted({hit.id for hit in here}))}"
+
+
+def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
+    """Sorts hits: where a scope claims findings, others may be found too and do not fail."""
+    sorted_ = Sorted()
+    for hit in hits.all:
+        if is_waived(hit, off, writer):
+            continue
+        scopes = hits.scopes_of(hit)
+        claimed = any(_claims(scope, hit, writer) for scope in scopes)
+        allowed = not _is_about_the_script(hit) and any(scope.expect.findings for scope in scopes)
+        fails = severity_of(hit) == "E" and not allowed
+        if claimed or _is_claimed_error(hit, scopes) or (allowed and not fails):
+            sorted_.noted.append(hit)
+        elif fails:
+            sorted_.failing.append(hit)
+        else:
+            sorted_.warnings.append(hit)
+        if claimed or fails:
+            sorted_.told.add((hit.id, hit.turn))
+    return sorted_
+
+
+def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:
+    return any(
+        writer.matchers.of(wanted)[1].holds(hit.fields()) for wanted in scope.expect.findings or ()
+    )
+
+
+def _is_about_the_script(hit: Hit) -> bool:
+    """A script that does not fit its run is no finding about the pipeline that others excuse."""
+    return hit.id in ("RUN-01", "RUN-03", "RUN-04")
+
+
+def _is_claimed_error(hit: Hit, scopes: Sequence[Scope]) -> bool:
+    """A limit or a missing reply that ended the turn is one fact with the error it raised.
+
+    Lines that nobody asked for are another.
+    """
+    if "lines" in hit.data:
+        return False
+    return any(
+        scope.expect.has("error") and scope.error is not None
+        and ERRORS.get(scope.error.type) == hit.id
+        for scope in scopes
+    )  # fmt: skip
+
+
+def severity_of(hit: Hit) -> str:
+    """A hit's own severity, else its lint's."""
+    return hit.severity or LINTS[hit.id].severity
+
+
+def as_finding(hit: Hit, writer: Writer, more: Sequence[str] = ()) -> Finding:
+    """Returns what a lint saw as a finding, at the turn it speaks of."""
+    path: Path = hit.path or (("turns", hit.turn - 1) if hit.turn else ())
+    entry = LINTS[hit.id]
+    return Finding(
+        hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, writer.position(path), path,
+        hit.turn, hit.agent, hit.call, (), (f"{hit.id} {entry.name}: {entry.rule}", *more),
+        writer.excerpt(path) if hit.path else "", entry.advice(writer.is_code), hit.breaks,
+    )  # fmt: skip

@@ -1,0 +1,198 @@
+"""Lints on what a pipeline's own code does where a model's provider fails.
+
+Only drivers of real code see attempts: native agents do not try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from simkit.checks.findings import Hit
+from simkit.core.messages import JsonValue
+from simkit.core.text import short
+from simkit.trace import events as e
+from simkit.trace.views import CallView, View
+
+WORTH_RETRYING: Final = (408, 409, 425, 429)
+"""The client errors that may be gone a moment later: RFC 9110, RFC 8470, RFC 6585."""
+ATTEMPTS_MOST: Final = 5
+"""More than the clients of OpenAI, Anthropic and Google make by themselves."""
+ROUNDED_MS: Final = 10
+"""What a wait may be short of, as each of its parts is rounded to a millisecond."""
+_SHOWN: Final = 60
+
+
+class _Again:
+    """Finds the calls that are made again just so: same messages, tools and settings.
+
+    Another model, or other tools, is another question.
+    """
+
+    kinds: tuple[type, ...] = (e.ModelRetried, e.ContextBuilt)
+
+    def __init__(self) -> None:
+        self._retried: dict[tuple[str, str], e.ModelRetried] = {}
+
+    def failed(
+        self, event: e.ModelRetried | e.ContextBuilt, view: View
+    ) -> tuple[CallView, e.ModelFailed] | None:
+        """Returns the call that a context repeats, and how that failed; None for all else."""
+        key = event.session, event.agent
+        if isinstance(event, e.ModelRetried):
+            self._retried[key] = event
+            return None
+        retried = self._retried.pop(key, None) if self._retried else None
+        if retried is None:
+            return None
+        call = view.calls[retried.call]
+        is_same = (
+            call.turn == event.turn
+            and call.context.tools == event.tools
+            and call.context.settings == event.settings
+        )
+        return (call, call.error) if is_same and call.error is not None else None
+
+
+class RetriedInVain(_Again):
+    """NET-01: what the provider refuses for good is not sent again unchanged.
+
+    Refused for good is a status from 400 to 499 but for those of `WORTH_RETRYING`. Seen in
+    llama_index#12947 and mini-swe-agent#921.
+    """
+
+    id = "NET-01"
+
+    def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at every call that is made again."""
+        found = self.failed(event, view)
+        if found is None:
+            return ()
+        call, failed = found
+        if not 400 <= failed.status < 500 or failed.status in WORTH_RETRYING:
+            return ()
+        what = (
+            f"agent {call.agent!r} sends call {call.id} again in turn {call.turn}, unchanged, "
+            f"after {failed.error} with status {failed.status}: it can only be refused again"
+        )
+        data: dict[str, JsonValue] = {"error": failed.error, "status": failed.status}
+        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+
+
+class RetriedTooEarly(_Again):
+    """NET-02: nobody asks again before the provider's ``Retry-After`` is over.
+
+    The time is the virtual one, which every sleep of the pipeline's moves; a program that simkit
+    only serves sleeps unseen. The header is RFC 9110, 10.2.3. Seen in pi#9595
+    and smolagents#2107.
+    """
+
+    id = "NET-02"
+
+    def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at every call that is made again."""
+        found = self.failed(event, view)
+        if found is None or view.started is None or view.started.driver == "served":
+            return ()
+        call, failed = found
+        waited_ms, asked_ms = event.at - failed.at, failed.retry_after_ms
+        if waited_ms + ROUNDED_MS >= asked_ms:
+            return ()
+        what = (
+            f"agent {call.agent!r} sends call {call.id} again in turn {call.turn} after "
+            f"{waited_ms} ms, but the provider asks for {asked_ms} ms"
+        )
+        data: dict[str, JsonValue] = {"waited_ms": waited_ms, "retry_after_ms": asked_ms}
+        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+
+
+class CutReplyTaken:
+    """NET-03: the beginning of a reply that broke off is not taken for the reply.
+
+    It is taken where it is the turn's reply, or stands in a later context as what the assistant
+    said, with something after it: as the last message, the model is asked to go on from it. Seen
+    in hermes-agent#67616.
+    """
+
+    id = "NET-03"
+    kinds: tuple[type, ...] = (
+        e.ModelFailed, e.MessageAdded, e.ModelReplied, e.ContextBuilt, e.TurnFinished
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._partial: dict[tuple[str, str], e.ModelFailed] = {}
+        """Session and text to the failure of which it is all that came."""
+        self._suspects: dict[int, e.ModelFailed] = {}
+        """Messages that say what came, and of which no model is known to have said them."""
+
+    def look(self, event: e.AnyEvent, view: View) -> Iterable[Hit]:
+        """Notes what broke off, and looks for it in what follows."""
+        if isinstance(event, e.ModelFailed):
+            if event.partial.strip():
+                self._partial[event.session, event.partial.strip()] = event
+        elif not self._partial:
+            return ()
+        elif isinstance(event, e.MessageAdded):
+            self._suspect(event)
+        elif isinstance(event, e.ModelReplied):
+            self._suspects.pop(event.message, None)
+            said = view.messages.get(event.message)
+            if said is not None:
+                # It was whole after all.
+                self._partial.pop((event.session, said.content.strip()), None)
+        elif isinstance(event, e.ContextBuilt):
+            return self._in_context(event, view) if self._suspects else ()
+        elif isinstance(event, e.TurnFinished) and isinstance(event.reply, str):
+            failed = self._partial.get((event.session, event.reply.strip()))
+            if failed is not None and failed.turn == event.turn:
+                where = f"is the reply of turn {event.turn}"
+                return (self._hit(failed, event.turn, where, view),)
+        return ()
+
+    def _suspect(self, event: e.MessageAdded) -> None:
+        message = event.message
+        failed = self._partial.get((event.session, message.content.strip()))
+        if message.role == "assistant" and failed is not None:
+            self._suspects[message.number] = failed
+
+    def _in_context(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        messages = view.calls[event.call].context.messages
+        hits = []
+        for place, message in enumerate(messages, 1):
+            failed = self._suspects.pop(message.number, None)
+            if failed is not None and place < len(messages):
+                where = f"stands in a context of agent {event.agent!r} in turn {event.turn}"
+                hits.append(self._hit(failed, event.turn, where, view))
+        return hits
+
+    def _hit(self, failed: e.ModelFailed, turn: int, where: str, view: View) -> Hit:
+        text = short(failed.partial.strip(), _SHOWN)
+        what = (
+            f"what came of call {failed.call} of agent {failed.agent!r} in turn {failed.turn} "
+            f"before {failed.error}, {text!r}, {where}"
+        )
+        data: dict[str, JsonValue] = {"error": failed.error, "partial": failed.partial}
+        index = view.calls[failed.call].index if failed.turn == turn else None
+        return Hit(self.id, what, turn, failed.agent, index, data=data)
+
+
+class RetryStorm:
+    """NET-04: one call is not made again and again.
+
+    Retries multiply where several layers make them. Seen in mini-swe-agent#921: ten attempts.
+    """
+
+    id = "NET-04"
+    kinds: tuple[type, ...] = (e.ModelRetried,)
+
+    def look(self, event: e.ModelRetried, view: View) -> Iterable[Hit]:
+        """Reports a call at the first attempt too many."""
+        if event.attempt != ATTEMPTS_MOST + 1:
+            return ()
+        call = view.calls[event.call]
+        what = (
+            f"agent {event.agent!r} makes one call for the {event.attempt}th time in turn "
+            f"{event.turn}; it last failed with {call.error.error if call.error else 'nothing'}"
+        )
+        data: dict[str, JsonValue] = {"attempt": event.attempt}
+        return (Hit(self.id, what, event.turn, event.agent, call.index, data=data),)

@@ -1,0 +1,471 @@
+"""Lints on what a handoff brings its target: the request, the data, and in which of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints.handoffs import HandoffEvent, contract_of
+from simkit.core.messages import JsonValue, Message
+from simkit.trace import events as e
+from simkit.trace.views import CallView, MadePart, ShownPart, View
+
+_encode = msgspec.json.Encoder().encode
+
+
+def first_call_of_target(
+    event: e.ContextBuilt, view: View
+) -> tuple[CallView, e.HandoffRequested] | None:
+    """Returns the call and its handoff, if this is the first context that a handoff's target gets.
+
+    A call that a summarising agent makes within the target's run is none of its own.
+    """
+    if event.base:
+        return None
+    run = view.runs.get(event.run)
+    if run is None or not run.handoff or run.agent != event.agent or len(run.calls) != 1:
+        return None
+    handoff = view.handoffs.get(run.handoff)
+    return (run.calls[0], handoff.event) if handoff is not None else None
+
+
+def _data(asked: HandoffEvent) -> dict[str, JsonValue]:
+    return {"from": asked.from_agent, "to": asked.to_agent, "type": asked.type}
+
+
+class RequestLost:
+    """HND-03: the target's first context holds the user's latest message or the handoff's query.
+
+    The message counts by its id, and its text, like the query's, anywhere in what was made for
+    this call or said in this turn. Where code builds the context, any text inside of a message that
+    is JSON counts too, and of what is delegated: its sender puts the request into its own words.
+    Isolation may be declared: the contract says ``history: none``, or the recipe has a ``task``.
+    An agent that code uses as a tool is asked by its caller, who goes on: it owes nothing to the
+    user. Where no adapter says whether one is, it is a warning. Seen in agent-framework#3161.
+    """
+
+    id = "HND-03"
+    kinds: tuple[type, ...] = (e.ContextBuilt, e.TurnFinished)
+
+    def __init__(self) -> None:
+        self._lost: list[_Lost] = []
+
+    def look(self, event: e.ContextBuilt | e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Looks at the first context of each handoff's target; of code, again at the turn's end."""
+        if isinstance(event, e.TurnFinished):
+            lost, self._lost = self._lost, []
+            return [hit for one in lost for hit in one.hits(view)]
+        lost_here = self._missing(event, view)
+        if lost_here is None:
+            return ()
+        if view.pipeline.is_code:
+            self._lost.append(lost_here)
+            return ()
+        return (lost_here.hit,)
+
+    def _missing(self, event: e.ContextBuilt, view: View) -> _Lost | None:
+        found = first_call_of_target(event, view)
+        if found is None:
+            return None
+        call, asked = found
+        contract = contract_of(asked, view.pipeline)
+        if contract is not None and contract.history == "none":
+            return None
+        said = view.turns[-1].message
+        isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
+        others = [asked.query or ""]
+        if "sections" not in view.pipeline.observes:
+            others += _inner_texts(said.data if said is not None else None)
+            if view.handoffs[asked.handoff].mode == "delegate":
+                others += _inner_texts(asked.payload)
+        parts = call.context.parts
+        if _is_shown(parts, said, others, isolated):
+            return None
+        # What was asked in the same words before is, where a driver knows it again, that message.
+        if asked.query and asked.query in _texts(parts, settled_max=SETTLED_MAX):
+            return None
+        missing = (
+            "is not sent the user's message"
+            if asked.query is None
+            else "is sent neither the user's message nor the query"
+        )
+        what = (
+            f"agent {event.agent!r}, to which {asked.from_agent!r} handed off in turn "
+            f"{event.turn}, {missing}"
+        )
+        hit = Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked))
+        given = [*_inner_texts(asked.payload)]
+        is_asked = bool(given) and _is_shown(parts, None, given, isolated)
+        return _Lost(hit, asked, len(view.turns[-1].calls), is_asked)
+
+
+class _Lost(NamedTuple):
+    """A request that a target is not sent, before it is known what the target is used for."""
+
+    hit: Hit
+    asked: HandoffEvent
+    calls: int
+    """How many model calls the turn had by then."""
+    is_asked: bool
+    """The target is sent what the handoff itself carries."""
+
+    def hits(self, view: View) -> Iterable[Hit]:
+        """Returns the hit as bad as it is, now that the turn is over."""
+        is_tool = view.handoffs[self.asked.handoff].mode == "delegate" or self._has_gone_on(view)
+        if is_tool and self.is_asked:
+            return ()
+        is_known = view.pipeline.has_adapter and not is_tool
+        return (self.hit if is_known else replace(self.hit, severity="W"),)
+
+    def _has_gone_on(self, view: View) -> bool:
+        """Whether the source asks its model again, though nobody has handed control back."""
+        later = view.turns[-1].calls[self.calls :]
+        runs = [view.runs.get(call.run) for call in later if call.agent == self.asked.from_agent]
+        return any(run is not None and not run.handoff for run in runs)
+
+
+TASK_SECTIONS: Final = frozenset(("task",))
+"""What stands for the request where somebody else says what is to be done."""
+GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
+"""In a graph, what a node put out is the next one's request."""
+
+
+def _is_shown(
+    parts: Sequence[MadePart | ShownPart],
+    said: Message | None,
+    others: Sequence[str],
+    isolated: frozenset[str],
+) -> bool:
+    identity = said.id if said is not None else ""
+    number = int(identity[1:]) if identity else -1
+    wanted = [text for text in (said.content if said else "", *others) if text]
+    if not wanted:
+        return True
+    for part in parts:
+        if type(part) is MadePart:
+            if part.of == number or part.section in isolated:
+                return True
+            if any(piece.section in isolated for piece in part.pieces):
+                return True
+        else:
+            tail = part.tail[max(0, part.lo - part.hi) :]
+            if identity and any(message.id == identity for message in tail):
+                return True
+            if identity and _is_settled(part, number):
+                return True
+    return any(text in shown for shown in _texts(parts, settled_max=0) for text in wanted)
+
+
+def _inner_texts(value: JsonValue) -> Iterator[str]:
+    """Yields the texts inside an object or a list."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, list):
+        for one in value:
+            if isinstance(one, str):
+                yield one
+            else:
+                yield from _inner_texts(one)
+
+
+def _is_settled(part: ShownPart, number: int) -> bool:
+    """Whether a message is among those that are settled: where a turn was resumed, or where a
+    driver settles what it was shown before. Looks at what was said since, from the newest on."""
+    for place in range(part.hi - 1, part.lo - 1, -1):
+        entry = part.stream.entries[place]
+        if entry.number <= number:
+            return entry.number == number
+    return False
+
+
+def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[str]:
+    """Yields the texts of a context: what is made, this turn, then the newest of the settled."""
+    for part in parts:
+        if type(part) is MadePart:
+            yield part.message.content
+            continue
+        if part.rendered is not None:
+            yield part.rendered.content
+            continue
+        if part.summary is not None:
+            yield part.summary.content
+        shown = part.tail[max(0, part.lo - part.hi) :]
+        shown += part.stream.entries[max(part.lo, part.hi - settled_max) : part.hi]
+        for message in shown:
+            yield from _texts_of(message)
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    yield message.content
+    for call in message.calls:
+        yield _encode(call.args).decode()
+
+
+SETTLED_MAX: Final = 100
+"""How many messages of earlier turns HND-12 searches, from the newest on."""
+
+_PREFIX: Final = 20
+"""How much of a long text must reach the context: recipes show previews."""
+
+_LEAF_MIN: Final = 3
+"""Shorter texts and numbers stand in any context by chance."""
+
+_OWN_KEYS: Final = ("source_agent", "handoff_type")
+
+
+class ContextIgnored:
+    """HND-12: every key of a delivered payload that must reach the target reaches its contexts.
+
+    Those are the keys that the contract requires; where the pipeline is code and has none, all
+    that are handed over. A key has reached the target if one of its texts or numbers stands in one
+    of the contexts of the target's run, through whichever section. Looked for is the beginning of
+    every text and number of at least three characters; what simkit itself puts into a payload
+    (``source_agent``, ``handoff_type``), a name of the source or the target, and true or false are
+    nothing that could be recognised, nor do functions have a context. Of earlier turns the newest
+    100 messages are searched. Where a function of the application is given the payload beside the
+    target (``on_handoff`` of the OpenAI Agents SDK), it is meant for that, and owed to no context.
+    From reference system 5, "I don't have context".
+    """
+
+    id = "HND-12"
+    kinds: tuple[type, ...] = (e.ContextBuilt, e.AgentFinished, e.TurnFinished)
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, _Handed] = {}
+        """Runs of targets, with what has not reached them yet."""
+
+    def look(
+        self, event: e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
+        """Looks for what is handed over in each context of the target, until its run is over."""
+        if isinstance(event, e.ContextBuilt):
+            self._read(event, view)
+            return ()
+        if not self._waiting:
+            return ()
+        if isinstance(event, e.AgentFinished):
+            over = [event.run] if event.run in self._waiting else []
+        else:
+            over = list(self._waiting)
+        return [hit for run in over for hit in self._hits(self._waiting.pop(run), view)]
+
+    def _read(self, event: e.ContextBuilt, view: View) -> None:
+        found = first_call_of_target(event, view)
+        if found is not None:
+            call, asked = found
+            wanted = {} if asked.is_taken else _wanted(asked)
+            if wanted:
+                self._waiting[event.run] = _Handed(call, asked, wanted, {*wanted})
+        handed = self._waiting.get(event.run)
+        if handed is None or not handed.missing:
+            return
+        context = view.calls[event.call].context
+        said = (text for message in context.said for text in _texts_of(message))
+        for text in chain(_texts(context.parts, SETTLED_MAX), said):
+            handed.missing.difference_update(
+                [key for key in handed.missing if any(leaf in text for leaf in handed.wanted[key])]
+            )
+
+    def _hits(self, handed: _Handed, view: View) -> Iterable[Hit]:
+        call, asked = handed.call, handed.asked
+        run = view.runs[call.run]
+        if not handed.missing or run.status in ("failed", "cancelled", "timed_out"):
+            return ()
+        missing = [key for key in handed.wanted if key in handed.missing]
+        data = _data(asked)
+        pair = f"that {asked.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
+        if len(missing) == len(handed.wanted):
+            what = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
+        else:
+            required = _required_keys(asked, view.pipeline)
+            missing = [key for key in missing if required is None or key in required]
+            if not missing:
+                return ()
+            keys = ", ".join(f"`{key}`" for key in missing)
+            what = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
+            data |= {"missing": list(missing)}
+        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+
+
+class _Handed(NamedTuple):
+    """What a target was handed, and the keys that no context of its has shown yet."""
+
+    call: CallView
+    asked: e.HandoffRequested
+    wanted: Mapping[str, set[str]]
+    missing: set[str]
+
+
+def _wanted(asked: HandoffEvent) -> dict[str, set[str]]:
+    """Returns what to look for by the payload's keys; by an empty one where it has none.
+
+    A key that only names the target or the source is the address (``next``, ``active_agent``).
+    """
+    payload = asked.payload
+    if not isinstance(payload, Mapping):
+        payload = {"": payload}
+    address = (asked.to_agent, asked.from_agent)
+    texts = {
+        key: {*_recognisable(value)}
+        for key, value in payload.items()
+        if key not in _OWN_KEYS and value not in address
+    }
+    return {key: found for key, found in texts.items() if found}
+
+
+def _required_keys(asked: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
+    """Returns the keys that the contract requires; None for all, where nobody could declare any."""
+    contract = contract_of(asked, facts)
+    if contract is None:
+        return None if facts.is_code else ()
+    schema = contract.payload
+    while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+        schema = facts.schemas.get(schema["$ref"])
+    required = schema.get("required") if isinstance(schema, Mapping) else None
+    return [key for key in required if isinstance(key, str)] if isinstance(required, list) else ()
+
+
+def _recognisable(value: JsonValue) -> Iterator[str]:
+    """Yields the beginnings of the leaves that can be told from chance, plain and as in JSON."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _recognisable(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _recognisable(item)
+    elif isinstance(value, str):
+        begin = value.strip()[:_PREFIX].rstrip()
+        if len(begin) >= _LEAF_MIN:
+            yield begin
+            yield _encode(begin).decode()[1:-1]
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = _encode(value).decode()
+        if len(text) >= _LEAF_MIN:
+            yield text
+
+
+WHOLE_MIN: Final = 80
+"""A text of this many characters is a document if the query holds all of it."""
+
+CHUNK_MIN: Final = 200
+"""A stretch of this many characters is a document's, whatever surrounds it."""
+
+DOCUMENT_MIN: Final = 1000
+DOCUMENT_LINES_MIN: Final = 10
+"""A query with more characters than that, in more lines, is a document on its face."""
+
+
+class DataInQuery:
+    """HND-10: a delegated query does not carry the document itself.
+
+    It does if it repeats a text of the payload or of what the session's state was given or holds
+    (a whole text of at least 80 characters, or a stretch of at least 200; white space is one),
+    or if it is a document on its face: over 1,000 characters in more than ten lines. Messages of
+    the conversation may be quoted. Texts are indexed by blocks of 80 characters when the first
+    long query comes, each once, so a query costs its own length.
+    From reference system 5, anti-patterns.
+    """
+
+    id = "HND-10"
+    kinds: tuple[type, ...] = (e.HandoffMade,)
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._indexes: dict[str, _Blocks] = {}
+
+    def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
+        """Looks at every handoff that was made with a query."""
+        raw = event.query or ""
+        if len(raw) < WHOLE_MIN:
+            return ()
+        self._index_states(view)
+        query = " ".join(raw.split())
+        held = _Blocks()
+        held.add_all(event.payload)
+        where, size = "the payload", held.longest_in(query)
+        blocks = self._indexes.get(event.session)
+        in_state = blocks.longest_in(query) if blocks is not None else 0
+        if in_state > size:
+            where, size = "the state", in_state
+        pasted = f"holds {size} characters of a text that is in {where}"
+        if not size and len(raw) > DOCUMENT_MIN and raw.count("\n") > DOCUMENT_LINES_MIN:
+            size, pasted = len(raw), f"is itself a document of {len(raw)} characters"
+        if not size:
+            return ()
+        what = (
+            f"the query of handoff {event.handoff} from {event.from_agent!r} to "
+            f"{event.to_agent!r} in turn {event.turn} {pasted}"
+        )
+        data = {**_data(event), "characters": size}
+        return (Hit(self.id, what, event.turn, event.from_agent, data=data),)
+
+    def _index_states(self, view: View) -> None:
+        """Reads the state updates since the last long query."""
+        events = view.events
+        for place in range(self._read, len(events)):
+            update = events[place]
+            if type(update) is e.StateUpdated:
+                blocks = self._indexes.get(update.session)
+                if blocks is None:
+                    blocks = self._indexes[update.session] = _Blocks()
+                blocks.add_all(update.update)
+        self._read = len(events)
+
+
+class _Blocks:
+    """Long texts, found again by any whole block of theirs."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[str, int]] = {}
+        """Block to the newest text that has it, and where."""
+
+    def add_all(self, value: Any) -> None:
+        """Takes every long text inside a value."""
+        if isinstance(value, str):
+            if len(value) >= WHOLE_MIN:
+                text = " ".join(value.split())
+                for start in range(0, len(text) - WHOLE_MIN + 1, WHOLE_MIN):
+                    self._places[text[start : start + WHOLE_MIN]] = text, start
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                self.add_all(item)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                self.add_all(item)
+
+    def longest_in(self, query: str) -> int:
+        """The length of the longest document stretch in the query; 0 if there is none."""
+        longest = place = 0
+        places = self._places
+        while places and place <= len(query) - WHOLE_MIN:
+            found = places.get(query[place : place + WHOLE_MIN])
+            if found is None:
+                place += 1
+                continue
+            text, start = found
+            before, after = _common_before(query, place, text, start), WHOLE_MIN
+            while (
+                place + after < len(query)
+                and start + after < len(text)
+                and query[place + after] == text[start + after]
+            ):
+                after += 1
+            size = before + after
+            if size >= CHUNK_MIN or size == len(text):
+                longest = max(longest, size)
+            place += after
+        return longest
+
+
+def _common_before(query: str, place: int, text: str, start: int) -> int:
+    size = 0
+    while size < min(place, start) and query[place - size - 1] == text[start - size - 1]:
+        size += 1
+    return size

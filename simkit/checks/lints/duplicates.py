@@ -1,0 +1,252 @@
+"""CTX-07: messages that stand in a context twice."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
+
+from simkit.checks.findings import Hit
+from simkit.core.messages import Message
+from simkit.trace import events as e
+from simkit.trace.views import ShownPart, StreamView, View
+
+IDS_MAX: Final = 5
+"""Messages that a finding names; it holds all of them as data."""
+
+Pair = tuple[str, str, str, str]
+"""The two messages, each by id (empty if it was made) and section."""
+
+
+Here = dict[Hashable, tuple[Message, str]]
+"""The messages of one context that no stream has settled: text, or key, to message and section."""
+
+
+def key_of(message: Message) -> Hashable:
+    """Returns what two duplicates have in common.
+
+    Author, turn and content; for calls and results their ids too, since two calls of a tool may
+    well ask, or answer, the same.
+    """
+    if message.calls:
+        asked = tuple([call.id for call in message.calls])
+        return message.agent, message.turn, message.content, asked
+    if message.call_id:
+        return message.agent, message.turn, message.content, message.call_id
+    if not message.content:
+        return (message.id,)
+    return message.role, message.agent, message.turn, message.content
+
+
+class _Seen:
+    """How far one stream was read, and where each message stands in it last.
+
+    Texts are looked up first, since nearly all differ; only messages that share theirs with
+    another are compared by key.
+    """
+
+    __slots__ = ("crossed", "ids", "ids_read", "keys", "read", "stream", "texts")
+
+    def __init__(self, stream: StreamView) -> None:
+        self.stream = stream
+        self.read = 0
+        self.texts: dict[str, int] = {}
+        """Content to the first place that has it."""
+        self.keys: dict[Hashable, int] = {}
+        """Key to its last place, for contents that came more than once."""
+        self.ids: dict[str, int] = {}
+        """Id to its last place; filled only where an agent reads two histories."""
+        self.ids_read = 0
+        self.crossed: dict[str, int] = {}
+        """Other stream to how far this one was compared with it."""
+
+    def twin(self, message: Message) -> int:
+        """The last place of an equal message; -1 if there is none."""
+        first = self.texts.get(message.content)
+        if first is None:
+            return -1
+        key = key_of(message)
+        place = self.keys.get(key, -1)
+        if place < 0 and key_of(self.stream.entries[first]) == key:
+            return first
+        return place
+
+
+class DuplicateMessage:
+    """CTX-07: no two messages of a context are equal, and no id comes twice.
+
+    Equal means: role, author, content and turn are one; tool calls and results are compared with
+    their ids. So a user may say "yes" in every turn, and a tool may answer the same twice; but a
+    reply that was stored under a second id, a message read through two sections, or a text that
+    two sections made, is found. Left to other lints: instructions (CTX-03), and the user's current
+    message by its id (CTX-16). A pair is reported once for each agent, when both first stand in
+    its window. Seen in agent-framework#4695 and openai-agents#2171.
+    """
+
+    id = "CTX-07"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self) -> None:
+        self._streams: dict[str, _Seen] = {}
+        self._reported: set[tuple[str, Pair]] = set()
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at what is made, at the current turn, and at what is new in the settled part."""
+        context = view.calls[event.call].context
+        pairs: list[Pair] = []
+        here: Here = {}
+        shown: list[ShownPart] = []
+        is_first = not event.base
+        for part in context.parts:
+            if type(part) is ShownPart:
+                shown.append(part)
+            elif is_first and part.section != "instructions":
+                message = part.message
+                content = message.content
+                if content in here:
+                    _join(here, message, part.section, pairs)
+                elif content:
+                    here[content] = message, part.section
+        if is_first:
+            several = len(shown) > 1
+            for part in shown:
+                seen = self._streams.get(part.stream.id)
+                if seen is None or seen.stream is not part.stream or seen.read != part.hi:
+                    self._settle(part, pairs)
+                if part.tail:
+                    _join_tail(here, part, pairs, several)
+            if several:
+                self._cross(shown, pairs)
+        else:
+            for message in context.said:
+                _join(here, message, "run", pairs)
+        for part in shown:
+            seen = self._streams.get(part.stream.id)
+            if seen is not None and not seen.texts.keys().isdisjoint(here):
+                _against_settled(here, part, seen, pairs)
+        if not pairs:
+            return ()
+        said = view.turns[-1].message
+        index = view.calls[event.call].index
+        return self._hits(pairs, event, index, said.id if said is not None else "")
+
+    def _settle(self, part: ShownPart, pairs: list[Pair]) -> None:
+        """Reads what is new in the settled part, and finds its pairs."""
+        stream = part.stream
+        seen = self._streams.get(stream.id)
+        if seen is None or seen.stream is not stream:
+            seen = self._streams[stream.id] = _Seen(stream)
+        hi = part.hi
+        texts, entries = seen.texts, stream.entries
+        for place in range(seen.read, hi):
+            message = entries[place]
+            content = message.content
+            if content not in texts:
+                texts[content] = place
+                continue
+            twin = seen.twin(message)
+            if twin >= part.lo:
+                pairs.append((entries[twin].id, part.section, message.id, part.section))
+            seen.keys[key_of(message)] = place
+        seen.read = hi
+
+    def _cross(self, shown: Sequence[ShownPart], pairs: list[Pair]) -> None:
+        """Compares the histories of one context with each other, once for each new message."""
+        for part in shown:
+            seen = self._streams[part.stream.id]
+            entries = part.stream.entries
+            for place in range(seen.ids_read, part.hi):
+                seen.ids[entries[place].id] = place
+            seen.ids_read = part.hi
+        for part in shown:
+            for other in shown:
+                if other.stream is not part.stream:
+                    self._cross_one(part, other, pairs)
+
+    def _cross_one(self, part: ShownPart, other: ShownPart, pairs: list[Pair]) -> None:
+        seen, against = self._streams[part.stream.id], self._streams[other.stream.id]
+        entries = part.stream.entries
+        start = max(seen.crossed.get(other.stream.id, 0), part.lo)
+        for place in range(start, part.hi):
+            message = entries[place]
+            twin = against.ids.get(message.id, -1)
+            if twin < 0:
+                twin = against.twin(message)
+            if twin >= max(other.lo, 0):
+                one, two = (
+                    (message.id, part.section),
+                    (other.stream.entries[twin].id, other.section),
+                )
+                pairs.append((*one, *two) if one <= two else (*two, *one))
+        seen.crossed[other.stream.id] = part.hi
+
+    def _hits(
+        self, pairs: Sequence[Pair], event: e.ContextBuilt, index: int, current: str
+    ) -> list[Hit]:
+        """One hit for all pairs through the same sections that were not reported yet."""
+        fresh: dict[tuple[str, str], list[Pair]] = {}
+        for pair in pairs:
+            one, in_one, two, in_two = pair
+            if (one == two == current and one) or (event.agent, pair) in self._reported:
+                continue
+            self._reported.add((event.agent, pair))
+            fresh.setdefault((in_one, in_two), []).append(pair)
+        hits = []
+        for sections, found in fresh.items():
+            what = f"agent {event.agent!r} is sent {_named(found)} in turn {event.turn}"
+            data = {
+                "ids": [[one, two] for one, _, two, _ in found],
+                "sections": list(sections),
+            }
+            hits.append(Hit(self.id, what, event.turn, event.agent, index, data=data))
+        return hits
+
+
+def _named(pairs: Sequence[Pair]) -> str:
+    """Names what stands twice: ``message m3 twice (section history)``."""
+    a, one, b, two = pairs[0]
+    through = f"section {one}" if one == two else f"sections {one} and {two}"
+    if not a or not b:
+        return f"the same text twice ({through})"
+    ids = [a if a == b else f"{a} = {b}" for a, _, b, _ in pairs]
+    if len(ids) == 1:
+        return f"message {ids[0]} twice ({through})"
+    more = ", …" if len(ids) > IDS_MAX else ""
+    return f"{len(ids)} messages twice ({through}): {', '.join(ids[:IDS_MAX])}{more}"
+
+
+def _join(here: Here, message: Message, section: str, pairs: list[Pair]) -> None:
+    """Takes a message that is made, said in this turn or in this run."""
+    content = message.content
+    other = here.get(content)
+    if other is None:
+        here[content] = message, section
+        return
+    key = key_of(message)
+    if key_of(other[0]) != key:
+        other = here.get(key)
+    if other is None:
+        here[key] = message, section
+    else:
+        pairs.append((other[0].id, other[1], message.id, section))
+
+
+def _join_tail(here: Here, part: ShownPart, pairs: list[Pair], several: bool) -> None:
+    """Takes the current turn's messages; by their ids too where another history shows them."""
+    tail, section = part.tail, part.section
+    for place in range(max(0, part.lo - part.hi), len(tail)):
+        message = tail[place]
+        if several and message.id:
+            other = here.get((message.id,))
+            if other is not None:
+                pairs.append((other[0].id, other[1], message.id, section))
+                continue
+            here[(message.id,)] = message, section
+        _join(here, message, section, pairs)
+
+
+def _against_settled(here: Here, part: ShownPart, seen: _Seen, pairs: list[Pair]) -> None:
+    """Finds messages of earlier turns that equal one of this context's other messages."""
+    for message, section in here.values():
+        twin = seen.twin(message)
+        if twin >= part.lo:
+            pairs.append((part.stream.entries[twin].id, part.section, message.id, section))

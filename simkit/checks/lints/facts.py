@@ -1,0 +1,291 @@
+"""Lints on facts: what must be in an agent's contexts, and what must be in nobody else's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.checks.findings import Hit
+from simkit.checks.searching import Search
+from simkit.core.messages import JsonValue, Message
+from simkit.language.matching import Matcher
+from simkit.trace import events as e
+from simkit.trace.views import MadePart, ShownPart, StreamView, View
+
+_encode = msgspec.json.Encoder().encode
+_words_of = re.compile(r"\w+").findall
+
+
+class _Required(msgspec.Struct, frozen=True):
+    """One fact that an agent requires, ready to be looked for."""
+
+    text: str
+    key: bytes
+    matcher: Matcher
+
+
+class RequiredFactMissing:
+    """CTX-05: what an agent ``requires`` is in each of its contexts.
+
+    A text must stand in some message; a message matcher must hold of one. Later calls of a run
+    repeat its first parts and are not looked at again. Seen in adk#6019 and crewAI#500.
+    """
+
+    id = "CTX-05"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self) -> None:
+        self._search = Search()
+        self._required: dict[str, tuple[_Required, ...]] = {}
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at the first context of each run."""
+        agent = event.agent
+        required = self._required.get(agent)
+        if required is None:
+            facts = view.pipeline.agents.get(agent)
+            requires = facts.requires if facts is not None else ()
+            required = self._required[agent] = tuple(_ready(one) for one in requires)
+        if not required or event.base:
+            return ()
+        call = view.calls[event.call]
+        missing = [
+            fact.text
+            for fact in required
+            if not self._search.occurs(call.context, fact.key, fact.matcher)
+        ]
+        if not missing:
+            return ()
+        what = (
+            f"agent {agent!r} is not sent what it requires in turn {event.turn}: "
+            f"{', '.join(missing)}"
+        )
+        data: dict[str, JsonValue] = {"missing": list(missing)}
+        return (Hit(self.id, what, event.turn, agent, call.index, data=data),)
+
+
+def _ready(fact: JsonValue) -> _Required:
+    key = _encode(fact)
+    if isinstance(fact, str):
+        return _Required(repr(fact), key, Matcher({"$contains": fact}))
+    return _Required(key.decode(), key, Matcher(fact))
+
+
+SECRET_MIN: Final = 4
+"""Shorter texts stand in any context by chance."""
+
+
+class _Secret(msgspec.Struct, frozen=True):
+    """A text of a private channel, in one of the forms in which it may stand in a context."""
+
+    number: int
+    text: str
+    word: str
+    """Its longest word, by which it is found."""
+    channel: str
+
+    def is_in(self, text: str) -> bool:
+        """Whether it stands in a text, with nothing joined to either end."""
+        secret, start = self.text, text.find(self.text)
+        while start >= 0:
+            end = start + len(secret)
+            before = text[start - 1 : start] + secret[0]
+            after = secret[-1] + text[end : end + 1]
+            if not (_is_joined(before) or _is_joined(after)):
+                return True
+            start = text.find(secret, start + 1)
+        return False
+
+
+def _is_joined(pair: str) -> bool:
+    return len(pair) > 1 and all(letter.isalnum() or letter == "_" for letter in pair)
+
+
+class _Index:
+    """The words of what one stream has settled, and how far secrets were looked for in it."""
+
+    __slots__ = ("read", "secrets", "stream", "words")
+
+    def __init__(self, stream: StreamView) -> None:
+        self.stream, self.read, self.secrets = stream, 0, 0
+        self.words: dict[str, list[int]] = {}
+
+
+class PrivateFactLeaked:
+    """CTX-06: what a channel holds that is ``private`` to an agent is in no other agent's context.
+
+    Looked for is every text of at least four characters that the channel ever held, whole and
+    between word boundaries; names of the pipeline's own are no secrets. An agent's instructions,
+    and what it says and hears itself, are not searched. Reported once for each agent and text.
+    Texts and messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
+    """
+
+    id = "CTX-06"
+    kinds: tuple[type, ...] = (e.RunStarted, e.StateUpdated, e.ContextBuilt)
+
+    def __init__(self) -> None:
+        self._owners: dict[str, list[str]] = {}
+        """Private channel to the agents that may see it."""
+        self._names: set[str] = set()
+        self._secrets: list[_Secret] = []
+        self._known: set[tuple[str, str]] = set()
+        self._by_word: dict[str, list[_Secret]] = {}
+        self._indexes: dict[str, _Index] = {}
+        self._reported: set[tuple[str, int]] = set()
+
+    def look(
+        self, event: e.RunStarted | e.StateUpdated | e.ContextBuilt, view: View
+    ) -> Iterable[Hit]:
+        """Collects what is private, and looks for it in every context."""
+        if isinstance(event, e.RunStarted):
+            self._begin(event.pipeline)
+        elif not self._owners:
+            return ()
+        elif isinstance(event, e.StateUpdated):
+            for channel in self._owners.keys() & event.update.keys():
+                self._add(channel, view.resolved(event.update[channel]))
+                if event.values is not None and channel in event.values:
+                    self._add(channel, view.resolved(event.values[channel]))
+        elif self._secrets:
+            return self._leaks(event, view)
+        return ()
+
+    def _begin(self, facts: e.PipelineFacts) -> None:
+        for name, agent in facts.agents.items():
+            for channel in agent.private:
+                self._owners.setdefault(channel, []).append(name)
+            self._names.update((name, *agent.tools))
+        self._names.update(facts.channels)
+        for channel in self._owners:
+            if channel in facts.channels:
+                self._add(channel, facts.channels[channel].default)
+
+    def _add(self, channel: str, value: Any) -> None:
+        for text in _texts_in(value):
+            whole = text.strip()
+            if len(whole) < SECRET_MIN or whole in self._names or (channel, whole) in self._known:
+                continue
+            self._known.add((channel, whole))
+            number = len(self._known)
+            for form in dict.fromkeys((whole, _encode(whole).decode()[1:-1])):
+                words = _words_of(form)
+                if words:
+                    word = max(words, key=len)
+                    secret = _Secret(number, form, word, channel)
+                    self._secrets.append(secret)
+                    self._by_word.setdefault(word, []).append(secret)
+
+    def _leaks(self, event: e.ContextBuilt, view: View) -> list[Hit]:
+        call = view.calls[event.call]
+        agent = event.agent
+        found: dict[tuple[str, str], None] = {}
+        for section, secret in self._found(event, call.context.parts, call.context.said):
+            if agent in self._owners[secret.channel] or (agent, secret.number) in self._reported:
+                continue
+            self._reported.add((agent, secret.number))
+            found[secret.channel, section] = None
+        hits = []
+        for channel, section in found:
+            owners = self._owners[channel]
+            what = (
+                f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}, "
+                f"through section {section}; it is private to {', '.join(map(repr, owners))}"
+            )
+            data: dict[str, JsonValue] = {
+                "channel": channel, "section": section, "owners": list(owners),
+            }  # fmt: skip
+            hits.append(Hit(self.id, what, event.turn, agent, call.index, data=data))
+        return hits
+
+    def _found(
+        self,
+        event: e.ContextBuilt,
+        parts: Iterable[MadePart | ShownPart],
+        said: Iterable[Message],
+    ) -> Iterator[tuple[str, _Secret]]:
+        """Yields what is private in a context: of a later call of a run, in what is new."""
+        for message in said:
+            yield from self._in_message(message, "run", event.agent)
+        for part in parts if not event.base else ():
+            if isinstance(part, MadePart):
+                for section, text in _made_texts(part):
+                    yield from self._in_text(text, section)
+            elif part.rendered is not None:
+                yield from self._in_text(part.rendered.content, part.section)
+            else:
+                if part.summary is not None:
+                    yield from self._in_text(part.summary.content, part.section)
+                yield from self._in_settled(part, event.agent)
+                for message in part.tail[max(0, part.lo - part.hi) :]:
+                    yield from self._in_message(message, part.section, event.agent)
+
+    def _in_text(self, text: str, section: str) -> Iterator[tuple[str, _Secret]]:
+        by_word = self._by_word
+        for word in by_word.keys() & set(_words_of(text)):
+            for secret in by_word[word]:
+                if secret.is_in(text):
+                    yield section, secret
+
+    def _in_message(
+        self, message: Message, section: str, agent: str
+    ) -> Iterator[tuple[str, _Secret]]:
+        if message.agent != agent:
+            yield from self._in_text(_text_of(message), section)
+
+    def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
+        """Looks for new secrets in what is old, and for all of them in what is new."""
+        index = self._indexes.get(part.stream.id)
+        if index is None or index.stream is not part.stream:
+            index = self._indexes[part.stream.id] = _Index(part.stream)
+        entries = part.stream.entries
+        for secret in self._secrets[index.secrets :]:
+            for place in reversed(index.words.get(secret.word, ())):
+                if place < part.lo:
+                    break
+                message = entries[place]
+                if message.agent != agent and secret.is_in(_text_of(message)):
+                    yield part.section, secret
+                    break
+        index.secrets = len(self._secrets)
+        for place in range(index.read, part.hi):
+            message = entries[place]
+            for word in set(_words_of(_text_of(message))):
+                index.words.setdefault(word, []).append(place)
+            if place >= part.lo:
+                yield from self._in_message(message, part.section, agent)
+        index.read = max(index.read, part.hi)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yields every text inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Message):
+        yield value.content
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts_in(item)
+
+
+def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
+    """Yields (section, text) of a made message, without instructions."""
+    if part.pieces:
+        for piece in part.pieces:
+            if piece.section != "instructions":
+                yield piece.section, piece.content
+    elif part.section != "instructions":
+        yield part.section, _text_of(part.message)
+
+
+def _text_of(message: Message) -> str:
+    """What a message says, and what its calls ask."""
+    if not message.calls:
+        return message.content
+    asked = [_encode(call.args).decode() for call in message.calls]
+    return "\n".join((message.content, *asked))

@@ -1,0 +1,106 @@
+"""CTX-17: what a filter of somebody's code has taken out of a context, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from simkit.checks.findings import Hit
+from simkit.trace import events as e
+from simkit.trace.views import ShownPart, View
+
+IDS_MAX = 5
+"""Messages that a finding names; it holds all of them as data."""
+
+Gone = tuple[str, int]
+"""The filter, and the turn in which it took a message out."""
+
+
+class _Seen:
+    """How far one stream was read, and what filters have taken out of it."""
+
+    __slots__ = ("cut", "cuts_read", "filters", "gone", "read", "stream")
+
+    def __init__(self) -> None:
+        self.gone: dict[int, Gone] = {}
+        self.begin(None)
+
+    def begin(self, stream: object) -> None:
+        """The stream is told from its beginning."""
+        self.stream = stream
+        self.read = self.cuts_read = 0
+        self.cut: set[int] = set()
+        """What the settled cuts took out."""
+        self.filters: set[str] = set()
+        """Whose they are."""
+
+
+class FilteredComesBack:
+    """CTX-17: what a filter took out of an agent's context stays out of its later contexts.
+
+    Found is a message that one of the agent's contexts lost to a filter, and that a later context
+    shows where the same filter took out nothing: the filter was applied once, and the conversation
+    goes on from what stood before it. Of native pipelines each context is filtered anew. Seen in
+    openai-agents#2258, where ``to_input_list()`` brings back what a nested handoff has summarised.
+    """
+
+    id = "CTX-17"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self) -> None:
+        self._streams: dict[str, _Seen] = {}
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at what is new in each history, and at the current turn's part of it."""
+        if "sections" in view.pipeline.observes:
+            return ()
+        context = view.calls[event.call].context
+        back: dict[Gone, list[int]] = {}
+        for part in context.parts:
+            if type(part) is ShownPart:
+                seen = self._streams.setdefault(part.stream.id, _Seen())
+                for number, gone in _come_back(part, seen):
+                    back.setdefault(gone, []).append(number)
+                _remember(part, seen, event.turn)
+        index = view.calls[event.call].index
+        return [self._hit(event, index, gone, numbers) for gone, numbers in back.items()]
+
+    def _hit(self, event: e.ContextBuilt, index: int, gone: Gone, numbers: list[int]) -> Hit:
+        by, turn = gone
+        ids = [f"m{number}" for number in numbers]
+        more = ", …" if len(ids) > IDS_MAX else ""
+        what = (
+            f"agent {event.agent!r} is sent {'a message' if len(ids) == 1 else 'messages'} in turn "
+            f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
+            f"{', '.join(ids[:IDS_MAX])}{more}"
+        )
+        return Hit(
+            self.id, what, event.turn, event.agent, index, data={"filter": by, "ids": list(ids)}
+        )
+
+
+def _come_back(part: ShownPart, seen: _Seen) -> Iterator[tuple[int, Gone]]:
+    """Yields what the part shows anew though a filter that is not at work took it out before."""
+    stream = part.stream
+    if seen.stream is not stream:
+        seen.begin(stream)
+    for cut in stream.cuts[seen.cuts_read : part.cuts_hi]:
+        seen.cut.add(cut.message)
+        seen.filters.add(cut.by)
+    if seen.gone:
+        now = {cut.message for cut in part.tail_cuts}
+        at_work = {cut.by for cut in part.tail_cuts} | seen.filters
+        fresh = (*stream.entries[seen.read : part.hi], *part.tail[max(0, part.lo - part.hi) :])
+        for message in fresh:
+            number = message.number
+            gone = seen.gone.get(number)
+            if gone and gone[0] not in at_work and number not in now and number not in seen.cut:
+                del seen.gone[number]  # It is told once.
+                yield number, gone
+    seen.read = part.hi
+
+
+def _remember(part: ShownPart, seen: _Seen, turn: int) -> None:
+    cuts = part.stream.cuts[seen.cuts_read : part.cuts_hi]
+    for cut in (*cuts, *part.tail_cuts):
+        seen.gone.setdefault(cut.message, (cut.by, turn))
+    seen.cuts_read = part.cuts_hi

@@ -1,0 +1,262 @@
+"""Lints on how control moves: limits, edges, cycles, clear routes, and nothing after the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints.handoffs import contract_of
+from simkit.core.messages import JsonValue, Message
+from simkit.trace import events as e
+from simkit.trace.views import RunView, TurnView, View
+
+
+class LimitPassed:
+    """FLW-01: turns, runs, handoffs, calls and virtual time stay within their limits.
+
+    Seen in conductor#1279 and swarm#6.
+    """
+
+    id = "FLW-01"
+    kinds: tuple[type, ...] = (e.LimitReached,)
+
+    def look(self, event: e.LimitReached, view: View) -> Iterable[Hit]:
+        """Reports every limit that was reached."""
+        where = f" in turn {event.turn}" if event.turn else ""
+        what = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
+        data = {"limit": event.limit, "allowed": event.allowed}
+        turn = event.turn or len(view.turns)
+        return (Hit(self.id, what, turn, event.agent, data=data),)
+
+
+class UndeclaredEdge:
+    """FLW-02: control moved along a declared edge, route target or contract.
+
+    A run is declared if it is the turn's first and may be (the decider, a start, or any agent
+    where the pipeline names no start), a target of the turn's last route, the target of an edge
+    from a run that finished, the source of a handoff that was rejected, or the target of one that
+    was made between agents which have a contract or of which the source declares the target. A turn
+    that the user's answer resumes goes on with what waited, and with the routes and runs before it.
+    Seen in adk-js#38.
+    """
+
+    id = "FLW-02"
+    kinds: tuple[type, ...] = (e.AgentStarted,)
+
+    def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
+        """Asks every start for its reason."""
+        if view.pipeline.is_open:
+            return ()
+        wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
+        if not wrong:
+            return ()
+        what = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
+        return (Hit(self.id, what, event.turn, event.agent),)
+
+
+def _handoff_problem(event: e.AgentStarted, view: View) -> str:
+    handoff = view.handoffs.get(event.handoff)
+    if handoff is None or handoff.outcome != "made":
+        return f"by handoff {event.handoff}, which was not made"
+    asked, facts = handoff.event, view.pipeline
+    source = facts.agents.get(asked.from_agent)
+    if source is not None and asked.to_agent in source.handoffs:
+        return ""
+    if contract_of(asked, facts) is not None:
+        return ""
+    return (
+        f"by a handoff from {asked.from_agent!r}, which neither declares it nor has a contract "
+        f"of type {asked.type!r} with it"
+    )
+
+
+def _start_problem(event: e.AgentStarted, view: View) -> str:
+    facts, turn, agent = view.pipeline, view.turns[-1], event.agent
+    routes, runs, handoffs = turn.routes, turn.runs, turn.handoffs
+    while turn.resumes is not None:
+        turn = turn.resumes
+        if any(run.agent == agent and run.status == "interrupted" for run in turn.runs):
+            return ""
+        routes, runs = [*turn.routes, *routes], [*turn.runs, *runs]
+        handoffs = [*turn.handoffs, *handoffs]
+    if routes and agent in routes[-1].targets:
+        return ""
+    if _may_be_first(event, facts, runs):
+        return ""
+    if facts.edges:
+        edges = set(facts.edges)
+        if any(run.finished and (run.agent, agent) in edges for run in runs[:-1]):
+            return ""
+    if any(one.outcome == "rejected" and one.event.from_agent == agent for one in handoffs):
+        return ""
+    if len(runs) == 1:
+        may = ", ".join(dict.fromkeys((*facts.starts, facts.decider))).strip(", ")
+        return f"but a turn starts with: {may}"
+    if routes:
+        return f"but the last route names: {', '.join(routes[-1].targets)}"
+    return "but no edge, route or handoff leads to it"
+
+
+def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:
+    """Whether the run is the turn's first, or one of several that start it in parallel."""
+    if len(runs) > 1:
+        together = event.group and all(run.group == event.group for run in runs)
+        if not together or any(run.finished for run in runs):
+            return False
+    starts = facts.starts
+    return not starts or event.agent in starts or event.agent == facts.decider
+
+
+class PingPong:
+    """FLW-04: no cycle of (agent, state, input, first context): nothing runs again just so.
+
+    A run repeats another of its turn if the agent, its input, its first context, the source, type,
+    query and payload of its handoff are the same, nothing wrote to the state in between, and it was
+    not told anew why what it passed on was refused. What is unknown equals nothing: where the
+    driver sees no state, and of code where an input or a context was not seen, nothing is reported.
+    Runs of parallel groups are left out: their order is no cycle. So are agents that code calls as
+    it calls a function: no control moves. Reported once for each agent of a turn.
+    Seen in autogen#5831 and #7471.
+    """
+
+    id = "FLW-04"
+    kinds: tuple[type, ...] = (e.AgentStarted, e.ContextBuilt, e.AgentFinished, e.TurnFinished)
+
+    def __init__(self) -> None:
+        self._turn: TurnView | None = None
+        self._starts: dict[tuple[str, int, str, str], list[e.AgentStarted]] = {}
+        self._waiting: dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]] = {}
+        """Runs whose first context is not known yet, each with those that it may repeat."""
+        self._reported: set[str] = set()
+
+    def look(
+        self, event: e.AgentStarted | e.ContextBuilt | e.AgentFinished | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
+        """Compares a start, once its first context is known, with the agent's earlier ones."""
+        if isinstance(event, e.AgentStarted):
+            if "state" in view.pipeline.observes:
+                self._started(event, view)
+            return ()
+        if not self._waiting:
+            return ()
+        if isinstance(event, e.TurnFinished):
+            return [hit for run in list(self._waiting) for hit in self._settled(run, view)]
+        run = view.runs.get(event.run)
+        if run is None or run.agent != event.agent:
+            return ()  # A summarising agent's call within the run is none of its own.
+        return self._settled(event.run, view)
+
+    def _started(self, event: e.AgentStarted, view: View) -> None:
+        turn = view.turns[-1]
+        if turn is not self._turn:
+            self._turn = turn
+            self._starts.clear()
+            self._waiting.clear()
+            self._reported.clear()
+        if event.agent in self._reported or not _can_repeat(event, view):
+            return
+        reasons = (
+            one.reason for one in reversed(turn.handoffs) if one.event.from_agent == event.agent
+        )
+        key = (event.agent, len(turn.updates), event.handoff_from, next(reasons, ""))
+        earlier = self._starts.setdefault(key, [])
+        like = [one for one in earlier if _is_same(one, event, view)]
+        if like:
+            self._waiting[event.run] = event, like
+        earlier.append(event)
+
+    def _settled(self, run: str, view: View) -> Iterable[Hit]:
+        """Reports a run whose first context is known, or that is over without one."""
+        event, like = self._waiting.pop(run, (None, ()))
+        if event is None or event.agent in self._reported:
+            return ()
+        again = next((one for one in like if _reads_the_same(one.run, run, view)), None)
+        if again is None:
+            return ()
+        self._reported.add(event.agent)
+        what = (
+            f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
+            f"with the same state and input as run {again.run}"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, data={"runs": [again.run, event.run]}),)
+
+
+def _can_repeat(event: e.AgentStarted, view: View) -> bool:
+    """Whether a run may close a cycle, and enough of it is known to say so."""
+    if view.runs[event.run].group:
+        return False
+    if not view.pipeline.is_code:
+        return True
+    is_called = bool(event.parent) and not event.handoff
+    return event.input is not None and not is_called
+
+
+def _reads_the_same(one: str, two: str, view: View) -> bool:
+    """Whether the first contexts of two runs are equal; of code, that must have been seen."""
+    first, second = view.runs[one].calls[:1], view.runs[two].calls[:1]
+    if not first or not second:
+        return not view.pipeline.is_code and len(first) == len(second)
+    a, b = first[0].context, second[0].context
+    return a.tools == b.tools and [*map(_words_of, a.messages)] == [*map(_words_of, b.messages)]
+
+
+def _words_of(message: Message) -> tuple[JsonValue, ...]:
+    """Returns what a model reads of a message; ids are the log's."""
+    calls = [[call.name, call.args] for call in message.calls]
+    return message.role, message.content, calls
+
+
+def _is_same(one: e.AgentStarted, two: e.AgentStarted, view: View) -> bool:
+    if one.input != two.input or bool(one.handoff) is not bool(two.handoff):
+        return False
+    if not one.handoff:
+        return True
+    first, second = view.handoffs.get(one.handoff), view.handoffs.get(two.handoff)
+    if first is None or second is None:
+        return first is second
+    a, b = first.event, second.event
+    return (a.type, a.query, a.payload) == (b.type, b.query, b.payload)
+
+
+class CallAfterEnd:
+    """FLW-05: no model is called after the turn's reply was made.
+
+    From MAST 1.5, unaware of termination conditions (12.4 % of failures).
+    """
+
+    id = "FLW-05"
+    kinds: tuple[type, ...] = (e.ModelCalled,)
+
+    def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
+        """Asks whether the call's turn is over."""
+        turns = view.turns
+        if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
+            return ()
+        call = view.calls.get(event.call)
+        what = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
+        index = call.index if call is not None else None
+        return (Hit(self.id, what, event.turn, event.agent, index),)
+
+
+class AmbiguousRoute:
+    """FLW-08: of the labels on a decision's ways, one matches.
+
+    Where several do, the first edge is taken, which the order of the file decides: the answer
+    "recreate" contains "create". From reference system 2, decision routing.
+    """
+
+    id = "FLW-08"
+    kinds: tuple[type, ...] = (e.RouteChosen,)
+
+    def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
+        """Looks at every choice between labelled ways."""
+        labels = list(event.labels)
+        if len(labels) < 2:
+            return ()
+        taken = ", ".join(f"{event.agent} → {target}" for target in event.targets)
+        what = (
+            f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
+            f"{', '.join(labels)}; the edge that was taken: {taken or 'none'}"
+        )
+        data: dict[str, JsonValue] = {"labels": labels, "targets": list(event.targets)}
+        return (Hit(self.id, what, event.turn, event.agent, data=data),)

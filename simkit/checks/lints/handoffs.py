@@ -1,0 +1,226 @@
+"""Lints on handoffs themselves: contract, target, and that none is left open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from simkit.checks.findings import Hit
+from simkit.core.errors import MatcherError
+from simkit.core.messages import JsonValue
+from simkit.language.json_schema import Check, compile_schema, place_text
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+HandoffEvent = e.HandoffRequested | e.HandoffMade
+
+
+def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:
+    """Returns the contract of a handoff's pair and type, if there is one."""
+    return next((one for one in _contracts_of(event, facts) if one.type == event.type), None)
+
+
+def _contracts_of(event: HandoffEvent, facts: e.PipelineFacts) -> Iterator[e.ContractFacts]:
+    """Yields the contracts of a handoff's pair."""
+    for contract in facts.contracts:
+        named = event.from_agent in contract.from_agents or "*" in contract.from_agents
+        if named and contract.to_agent == event.to_agent:
+            yield contract
+
+
+def _pair(event: HandoffEvent) -> str:
+    return f"handoff {event.handoff} from {event.from_agent!r} to {event.to_agent!r}"
+
+
+def _data(event: HandoffEvent) -> dict[str, JsonValue]:
+    return {
+        "from": event.from_agent,
+        "to": event.to_agent,
+        "type": event.type,
+        "handoff": event.handoff,
+    }
+
+
+class PayloadInvalid:
+    """HND-01: the payload of a handoff that was made satisfies its contract.
+
+    A key that was requested and is not delivered counts too: it was dropped in silence. A schema
+    that cannot be read from the trace alone is not checked.
+    Seen in openai-agents#627 and CopilotKit#6801.
+    """
+
+    id = "HND-01"
+    kinds: tuple[type, ...] = (e.HandoffMade,)
+
+    def __init__(self) -> None:
+        self._checks: dict[tuple[tuple[str, ...], str, str], Check | None] = {}
+
+    def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
+        """Looks at every handoff that was made."""
+        problems: list[str] = []
+        contract = contract_of(event, view.pipeline)
+        if contract is not None and contract.payload is not None:
+            check = self._check(contract, view.pipeline.schemas)
+            for path, text in check(event.payload) if check is not None else ():
+                problems.append(f"payload{place_text(path)}: {text}")
+        asked = view.handoffs[event.handoff].event.payload
+        if isinstance(asked, Mapping):
+            given = event.payload if isinstance(event.payload, Mapping) else {}
+            problems += [f"payload.{key}: was dropped" for key in asked if key not in given]
+        if not problems:
+            return ()
+        what = f"{_pair(event)} was made with an invalid payload: {'; '.join(problems)}"
+        data = {**_data(event), "errors": problems}
+        return (Hit(self.id, what, event.turn, event.to_agent, data=data),)
+
+    def _check(self, contract: e.ContractFacts, schemas: Mapping[str, JsonValue]) -> Check | None:
+        key = (contract.from_agents, contract.to_agent, contract.type)
+        if key not in self._checks:
+            try:
+                self._checks[key] = compile_schema(contract.payload, schemas)
+            except MatcherError:
+                self._checks[key] = None
+        return self._checks[key]
+
+
+class WrongTarget:
+    """HND-04: after a handoff was made, its target is the agent that starts next.
+
+    Announced (the event), executed (the run that names the handoff) and next active agent must be
+    one, and the run must name the source. A run of a parallel branch may come in between, and a
+    merge starts once for all handoffs that lead to it. A turn that ends with an error owes no
+    start. Seen in adk#3179 and adk#367.
+    """
+
+    id = "HND-04"
+    kinds: tuple[type, ...] = (e.HandoffMade, e.AgentStarted, e.TurnFinished)
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[e.HandoffMade]] = {}
+
+    def look(
+        self, event: e.HandoffMade | e.AgentStarted | e.TurnFinished, view: View
+    ) -> Iterable[Hit]:
+        """Waits for the start that a handoff announces."""
+        if isinstance(event, e.HandoffMade):
+            self._open.setdefault(event.session, []).append(event)
+            return ()
+        waiting = self._open.get(event.session)
+        if not waiting:
+            return ()
+        if isinstance(event, e.AgentStarted):
+            return self._started(event, waiting)
+        lost, waiting[:] = list(waiting), []
+        return [] if event.error is not None else [self._hit(made, "nobody") for made in lost]
+
+    def _started(self, event: e.AgentStarted, waiting: list[e.HandoffMade]) -> Iterable[Hit]:
+        made = next((one for one in waiting if one.handoff == event.handoff), None)
+        if made is None:
+            elsewhere = event.after and all(one.run not in event.after for one in waiting)
+            if event.group or elsewhere:
+                return ()
+            made = waiting[-1]
+        waiting.remove(made)
+        for other in [one for one in waiting if one.run in event.after]:
+            if other.to_agent == event.agent:
+                waiting.remove(other)
+        if event.agent != made.to_agent:
+            return (self._hit(made, repr(event.agent)),)
+        if event.handoff != made.handoff:
+            return (self._hit(made, f"{event.agent!r}, but not by this handoff"),)
+        if event.handoff_from != made.from_agent:
+            return (self._hit(made, f"{event.agent!r}, from {event.handoff_from!r}"),)
+        return ()
+
+    def _hit(self, made: e.HandoffMade, started: str) -> Hit:
+        what = f"{_pair(made)} was made in turn {made.turn}, but the run that started is: {started}"
+        return Hit(self.id, what, made.turn, made.to_agent, data=_data(made))
+
+
+class DanglingHandoff:
+    """HND-06: a requested handoff is made or rejected in its turn, and calls beside it answered.
+
+    Beside it are the tool calls of the same assistant message. A turn that ends with an error owes
+    neither. Seen in langgraph-supervisor#230 and langgraph-swarm#26.
+    """
+
+    id = "HND-06"
+    kinds: tuple[type, ...] = (e.MessageAdded, e.TurnFinished)
+
+    def __init__(self) -> None:
+        self._open: dict[str, dict[str, tuple[str, str]]] = {}
+
+    def look(self, event: e.MessageAdded | e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Remembers calls made beside a handoff until they are answered or the turn ends."""
+        if isinstance(event, e.MessageAdded):
+            message = event.message
+            if message.call_id:
+                if self._open:
+                    self._open.get(event.session, {}).pop(message.call_id, None)
+            elif len(message.calls) > 1 and any(call.is_handoff for call in message.calls):
+                beside = self._open.setdefault(event.session, {})
+                for call in message.calls:
+                    if not call.is_handoff:
+                        beside[call.id] = (event.agent, call.name)
+            return ()
+        unanswered = self._open.pop(event.session, {})
+        if event.error is not None:
+            return ()
+        hits = []
+        for handoff in view.turns[-1].handoffs:
+            if handoff.outcome == "requested":
+                asked = handoff.event
+                what = f"{_pair(asked)} was neither made nor rejected in turn {event.turn}"
+                hits.append(Hit(self.id, what, event.turn, asked.from_agent, data=_data(asked)))
+        for identity, (agent, tool) in unanswered.items():
+            what = (
+                f"agent {agent!r} called {tool!r} ({identity}) beside a handoff in turn "
+                f"{event.turn}, and nobody answered"
+            )
+            hits.append(Hit(self.id, what, event.turn, agent, data={"tool": tool}))
+        return hits
+
+
+class SeveralHandoffs:
+    """HND-08: one assistant message asks for one handoff.
+
+    Control can go to one agent only, so the others are lost or refused. Seen in openai-agents#499.
+    """
+
+    id = "HND-08"
+    kinds: tuple[type, ...] = (e.MessageAdded,)
+
+    def look(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
+        """Looks at messages with more than one call."""
+        if len(event.message.calls) < 2:
+            return ()
+        targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
+        if len(targets) < 2:
+            return ()
+        what = (
+            f"agent {event.agent!r} asked for {len(targets)} handoffs at once in turn "
+            f"{event.turn}: to {', '.join(map(repr, targets))}"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, data={"to": targets}),)
+
+
+class Unregistered:
+    """HND-11: a handoff's type is in the registry for its pair of agents.
+
+    In a pipeline with contracts every request is held against them; in one without, every handoff
+    that was made. From reference system 5, the registry.
+    """
+
+    id = "HND-11"
+    kinds: tuple[type, ...] = (e.HandoffRequested, e.HandoffMade)
+
+    def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
+        """Looks at requests, or where there are no contracts at what was made."""
+        facts = view.pipeline
+        if facts.is_open or bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
+            return ()
+        if contract_of(event, facts) is not None:
+            return ()
+        known = [contract.type for contract in _contracts_of(event, facts)]
+        there = f"known for this pair: {', '.join(known)}" if known else "the pair has no contract"
+        what = f"{_pair(event)} has type {event.type!r}, which is not registered; {there}"
+        return (Hit(self.id, what, event.turn, event.from_agent, data=_data(event)),)

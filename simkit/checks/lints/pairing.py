@@ -1,0 +1,174 @@
+"""Contexts read in their order, once for all lints that speak of it.
+
+Of the settled part of a history only what is new is read, so a context costs what is new in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from simkit.checks.lints.walks import Odd, Oddities, SettledWalk, Walk, is_empty
+from simkit.core.messages import Message
+from simkit.trace import events as e
+from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View
+
+NOTHING: Final = Oddities()
+
+
+class _ContextWalk(Walk):
+    """The walk through one context: what its streams have settled, and then what they have not."""
+
+    __slots__ = ("_before", "_is_planned", "spoken")
+
+    def __init__(self, is_planned: bool) -> None:
+        """``is_planned`` says that a recipe put the sections where they are."""
+        super().__init__()
+        self._before: list[tuple[SettledWalk, int]] = []
+        """The settled parts that stand before, and where each begins."""
+        self._is_planned = is_planned
+        self.spoken = False
+        """Whether anything but system messages stands before."""
+
+    def take_made(self, part: MadePart) -> None:
+        """Takes a message that was made for this context, or that a driver saw in it."""
+        message = part.message
+        if message.role != "system":
+            self.take_one(message, part.section)
+            return
+        if self.spoken and (not self._is_planned or part.section == "instructions"):
+            self.odd.late.append(Odd(message, part.section, -1))
+        if not message.content:
+            self.odd.empty.append(Odd(message, part.section, -1))
+
+    def take_one(self, message: Message, section: str) -> None:
+        """Takes the next message."""
+        if message.role == "system":
+            return
+        self.spoken = True
+        if message.calls or message.call_id or self.open:
+            self.take(message, section, -1)
+        if not message.content and is_empty(message):
+            self.odd.empty.append(Odd(message, section, -1))
+
+    def take_shown(self, part: ShownPart, settled: SettledWalk) -> None:
+        """Takes a part of a history, of whose settled messages only what is new is read."""
+        lo, hi = part.lo, part.hi
+        fresh = settled.fresh()
+        if fresh is not None:
+            self._take_fresh(fresh, settled, lo)
+        for result in settled.cut_off(part) if 0 < lo < hi else ():
+            self.unknown(result)
+        if lo < hi:
+            for call, asked in settled.open.items():
+                if lo <= asked.place < hi:
+                    self.open[call] = asked
+            self.last = settled.last
+            self._before.append((settled, lo))
+            if not self.spoken:
+                entries = settled.stream.entries
+                self.spoken = any(entries[at].role != "system" for at in range(lo, hi))
+        for place in range(max(0, lo - hi), len(part.tail)):
+            self.take_one(part.tail[place], part.section)
+
+    def _take_fresh(self, fresh: Oddities, settled: SettledWalk, lo: int) -> None:
+        odd, asked = self.odd, settled.asked
+        for result in fresh.results:
+            if result.place >= lo:
+                self.unknown(result)
+        odd.unanswered += [one for one in fresh.unanswered if one.place >= lo]
+        odd.twice += [one for one in fresh.twice if asked[one.message.call_id] >= lo]
+        odd.empty += [one for one in fresh.empty if one.place >= lo]
+        odd.late += [one for one in fresh.late if one.place >= lo]
+
+    def unknown(self, result: Odd) -> None:
+        """Looks for a result's call in the settled parts that stand before."""
+        call = result.message.call_id
+        for settled, lo in self._before:
+            if settled.asked.get(call, -1) >= lo:
+                if call not in settled.closed:
+                    self.odd.twice.append(result)
+                return
+        self.odd.results.append(result)
+
+    def end(self) -> Oddities:
+        """Returns all that is odd; calls that end the context, none of them answered, may wait, but
+        not where it went to a provider: none takes them so."""
+        if not self._is_planned:
+            self.odd.unanswered += self.open.values()
+        elif not self.open.keys() <= self.last:
+            self.odd.unanswered += [
+                asked for call, asked in self.open.items() if call not in self.last
+            ]
+        return self.odd
+
+
+class Pairing:
+    """Reads contexts for all lints that speak of their order; each context only once."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, SettledWalk] = {}
+        self._last: tuple[e.ContextBuilt, Oddities] | None = None
+
+    def read(self, event: e.ContextBuilt, view: View) -> Oddities:
+        """Returns what is odd in the order of a context's messages."""
+        if self._last is None or self._last[0] is not event:
+            self._last = event, self._walked(event, view)
+        return self._last[1]
+
+    def _walked(self, event: e.ContextBuilt, view: View) -> Oddities:
+        context = view.calls[event.call].context
+        is_planned = "sections" in view.pipeline.observes
+        if self._is_plain(context, is_planned):
+            return NOTHING
+        walk = _ContextWalk(is_planned)
+        for part in context.parts:
+            if type(part) is MadePart:
+                walk.take_made(part)
+            elif type(part) is ShownPart:
+                if part.rendered is not None:
+                    walk.take_one(part.rendered, part.section)
+                else:
+                    walk.take_shown(part, self._settled(part.stream))
+        for message in context.said:
+            walk.take_one(message, "run")
+        return walk.end()
+
+    def _is_plain(self, context: ContextView, is_planned: bool) -> bool:
+        """Reads on in the streams, and says whether a walk could find anything at all.
+
+        Most contexts hold no tool traffic, and are told by that.
+        """
+        is_plain, spoken = True, False
+        for part in context.parts:
+            if type(part) is MadePart:
+                message = part.message
+                if not message.content or message.calls or message.call_id:
+                    is_plain = False
+                elif message.role != "system":
+                    spoken = True
+                elif spoken and (not is_planned or part.section == "instructions"):
+                    is_plain = False
+            elif type(part) is ShownPart and part.rendered is None:
+                settled = self._settled(part.stream)
+                settled.read_on(part)
+                spoken = spoken or part.hi > part.lo or bool(part.tail)
+                if is_plain and not (settled.is_plain(part.lo) and _are_plain(part.tail)):
+                    is_plain = False
+            else:
+                spoken = True
+        return is_plain and _are_plain(context.said)
+
+    def _settled(self, stream: StreamView) -> SettledWalk:
+        settled = self._streams.get(stream.id)
+        if settled is None or settled.stream is not stream:
+            settled = self._streams[stream.id] = SettledWalk(stream)
+        return settled
+
+
+def _are_plain(messages: Iterable[Message]) -> bool:
+    """Whether messages hold a text, and no tool traffic."""
+    for message in messages:
+        if message.calls or message.call_id or not message.content:
+            return False
+    return True

@@ -1,0 +1,194 @@
+"""CTX-18: what a tool returned is shown under the call that it answers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from simkit.checks.findings import Hit
+from simkit.core.messages import JsonValue, Message
+from simkit.language.json_schema.coercion import is_same
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+_TELLING_MIN: Final = 4
+"""Characters of a result that tell it from other values that code may write."""
+
+
+class _Shown(NamedTuple):
+    """A result as a history has it, where it is not what its call returned."""
+
+    message: Message
+    values: tuple[Any, ...]
+    """What it may be read as."""
+
+
+class ResultsSwapped:
+    """CTX-18: results of one message's calls do not stand under each other's ids.
+
+    Told is only what is certain: under each of some calls of one message stands exactly what
+    another of them returned, as a text, as JSON or as Python prints it, and none has its own. What
+    an application cuts, edits or sums up is no such thing, nor are results that are equal, nor
+    calls of which the driver had to guess which one was carried out. Between yes and no, or numbers
+    of few digits, code may exchange one for the other on purpose: there it is a warning.
+    """
+
+    id = "CTX-18"
+    kinds: tuple[type, ...] = (e.MessageAdded, e.ToolReturned, e.ContextBuilt)
+
+    def __init__(self) -> None:
+        self._beside: dict[str, tuple[str, ...]] = {}
+        """Call to the calls of its message, where there are several."""
+        self._returned: dict[str, JsonValue] = {}
+        """What they returned."""
+        self._odd: dict[str, _Shown] = {}
+        self._swapped: list[tuple[str, ...]] = []
+        """Calls whose results took each other's places, and that no context showed so far."""
+
+    def look(
+        self, event: e.MessageAdded | e.ToolReturned | e.ContextBuilt, view: View
+    ) -> Iterable[Hit]:
+        """Holds each result that arrives against what was returned; waits for who is sent it."""
+        if isinstance(event, e.ContextBuilt):
+            return self._hits(event, view) if self._swapped else ()
+        if isinstance(event, e.ToolReturned):
+            if event.call_id in self._beside:
+                self._returned.setdefault(event.call_id, event.result)
+        elif event.message.calls:
+            if len(event.message.calls) > 1:
+                ids = tuple([call.id for call in event.message.calls])
+                self._beside.update((one, ids) for one in ids)
+        elif event.message.call_id in self._returned:
+            self._arrived(event.message)
+        return ()
+
+    def _arrived(self, message: Message) -> None:
+        call, result = message.call_id, self._returned[message.call_id]
+        self._odd.pop(call, None)
+        if message.content == result or (message.data is not None and message.data == result):
+            return
+        shown = _Shown(message, tuple(_readings(message)))
+        if _is_of(shown, result):
+            return
+        self._odd[call] = shown
+        ring = self._ring_of(call)
+        if ring:
+            self._swapped.append(ring)
+
+    def _ring_of(self, first: str) -> tuple[str, ...]:
+        """Returns the calls, each with the next one's result, that lead back to the first."""
+        ring = [first]
+        while True:
+            shown = self._odd.get(ring[-1])
+            others = [one for one in self._beside[first] if one != ring[-1]]
+            owners = [
+                one for one in others
+                if shown and one in self._returned and _is_of(shown, self._returned[one])
+            ]  # fmt: skip
+            if len(owners) != 1:
+                return ()
+            if owners[0] == first:
+                return tuple(ring)
+            if owners[0] in ring:
+                return ()
+            ring.append(owners[0])
+
+    def _hits(self, event: e.ContextBuilt, view: View) -> list[Hit]:
+        numbers = {message.number for message in view.calls[event.call].context.messages}
+        hits = []
+        for ring in tuple(self._swapped):
+            shown = [self._odd[call].message.number for call in ring if call in self._odd]
+            if len(shown) < len(ring):
+                self._swapped.remove(ring)  # It was put right before anybody was sent it.
+            elif numbers.issuperset(shown):
+                self._swapped.remove(ring)
+                if _are_certain(ring, view):
+                    hits.append(self._hit(event, ring, view))
+        return hits
+
+    def _hit(self, event: e.ContextBuilt, ring: tuple[str, ...], view: View) -> Hit:
+        order = sorted(ring, key=self._beside[ring[0]].index)
+        tools = {one.call_id: one.tool for one in view.events if isinstance(one, e.ToolReturned)}
+        places = ", ".join(
+            f"{one} ({tools[one]}) has what {ring[(ring.index(one) + 1) % len(ring)]} returned"
+            for one in order
+        )
+        what = (
+            f"agent {event.agent!r} is sent in turn {event.turn} tool results under each other's "
+            f"calls: {places}"
+        )
+        index = view.calls[event.call].index
+        is_telling = all(_is_telling(self._returned[one]) for one in ring)
+        severity: Literal["W"] | None = None if is_telling else "W"
+        return Hit(
+            self.id, what, event.turn, event.agent, index, severity=severity, data={"calls": order}
+        )
+
+
+def _readings(message: Message) -> Iterator[Any]:
+    """Yields what a result's message may say: its data, its text, what that is as JSON or Python,
+    and what stands alone under one key."""
+    found = [message.content.strip(), message.data]
+    try:
+        found.append(msgspec.json.decode(message.content))
+    except msgspec.DecodeError:
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            found.append(ast.literal_eval(message.content.strip()))
+    for value in found:
+        if value is None and message.content.strip() not in ("null", "None"):
+            continue
+        yield value
+        if isinstance(value, Mapping) and len(value) == 1:
+            yield from value.values()
+
+
+def _is_of(shown: _Shown, result: JsonValue) -> bool:
+    """Whether a message shows a result."""
+    plain = result.strip() if isinstance(result, str) else result
+    return any(type(one) is not tuple and one == plain for one in shown.values)
+
+
+def _is_telling(result: JsonValue) -> bool:
+    """Whether nobody would write a result but who has it from its tool."""
+    text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
+    return len(text) >= _TELLING_MIN and text.lower() not in ("true", "false", "null", "none")
+
+
+def _are_certain(ring: Iterable[str], view: View) -> bool:
+    """Whether each of some calls is known to be the one that was carried out.
+
+    Where code carries tools out, the call is told by the tool's name and the arguments: it is
+    certain if it is the only one of its tool, or else has arguments of its own, and they arrived.
+    """
+    asked: dict[str, list[tuple[str, JsonValue]]] = {}
+    called: dict[str, list[e.ToolCalled]] = {}
+    for event in view.events:
+        if isinstance(event, e.MessageAdded):
+            for call in event.message.calls:
+                asked.setdefault(call.name, []).append((call.id, call.args))
+        elif isinstance(event, e.ToolCalled):
+            called.setdefault(event.tool, []).append(event)
+    tool_of = {call: tool for tool, calls in asked.items() for call, _ in calls}
+    return all(
+        one in tool_of and _is_certain(one, asked[tool_of[one]], called.get(tool_of[one], []))
+        for one in ring
+    )
+
+
+def _is_certain(call: str, asked: list[tuple[str, JsonValue]], called: list[e.ToolCalled]) -> bool:
+    known = {one: args for one, args in asked}
+    if any(one.call_id not in known for one in called):
+        return False  # Code calls the tool by itself, too.
+    mine = [one for one in called if one.call_id == call]
+    if len(mine) != 1:
+        return False
+    if len(known) == 1:
+        return True
+    args = known[call]
+    return mine[0].args == args and not any(
+        one != call and is_same(other, args) for one, other in known.items()
+    )

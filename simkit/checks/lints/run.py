@@ -1,0 +1,221 @@
+"""Lints on the run itself: does the script fit, and is everything under control?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from simkit.checks.findings import Hit
+from simkit.checks.misspelt import meant_agent, meant_tool
+from simkit.core.errors import ScriptMisfit
+from simkit.core.text import counted
+from simkit.trace import events as e
+from simkit.trace.views import TurnView, View
+
+_SHOWN: Final = 5
+
+
+class ScriptMismatch:
+    """RUN-01: every reply line and tool result is used, and nothing is asked that has no line.
+
+    So is anything else that the scenario says and the pipeline does not do: a rule for an agent
+    that is not there, results of a tool that nobody is offered. Where a call found no line that
+    fits, the lines left over are not reported as well. In a turn with a planned fault lines may be
+    left over: who meets it may give up.
+    """
+
+    id = "RUN-01"
+    kinds: tuple[type, ...] = (e.FaultInjected, e.ModelFailed, e.TurnFinished, e.RunFinished)
+
+    def __init__(self) -> None:
+        self._missing: list[e.ModelFailed] = []
+        self._disturbed = 0
+        """The last turn with a fault."""
+
+    def look(
+        self, event: e.FaultInjected | e.ModelFailed | e.TurnFinished | e.RunFinished, view: View
+    ) -> Iterable[Hit]:
+        """Waits for the end of the turn, which tells what was not used."""
+        if isinstance(event, e.RunFinished):
+            return [self._of_misfit(one) for one in event.misfits]
+        if isinstance(event, e.FaultInjected):
+            self._disturbed = event.turn
+            return ()
+        if isinstance(event, e.ModelFailed):
+            if event.error == "no_reply_line":
+                self._missing.append(event)
+            return ()
+        if not event.unused and not event.unused_results and not self._missing:
+            return ()
+        if event.error is not None and event.error.type == ScriptMisfit.__name__:
+            return ()  # What did not fit kept the turn from the rest of its lines.
+        missing, self._missing = self._missing, []
+        turn = view.turns[-1]
+        unused = {left.agent for left in event.unused}
+        hits = [self._of_missing(failed, view, failed.agent in unused) for failed in missing]
+        asked = {failed.agent for failed in missing}
+        hits += [
+            self._of_unused(left, turn, view)
+            for left in event.unused
+            if left.agent not in asked and event.turn != self._disturbed
+        ]
+        if hits or event.turn == self._disturbed:
+            # Lines that nobody asked for call no tools: one cause, one finding.
+            return hits
+        return [self._of_unused_results(left, turn, view) for left in event.unused_results]
+
+    def _of_unused_results(self, left: e.UnusedResults, turn: TurnView, view: View) -> Hit:
+        tool, number = left.tool, turn.number
+        calls = counted(left.calls, "time") if left.calls else "not"
+        path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
+        if left.is_list:
+            results = counted(len(left.answers), "unused result")
+            which = ", ".join(f"[{place}]" for place in left.answers)
+            what = (
+                f"tool {tool!r} has {results} in turn {number}: {which}. It was called {calls}, "
+                "and each result answers one call; one result that is a list is "
+                "`{returns: [...]}`."
+            )
+            path = (*path, left.answers[0])
+        elif any(one.tool == tool for one in turn.tools):
+            what = (
+                f"tool {tool!r} was called in turn {number} and did not ask for the result that "
+                "the scenario has: what it returned is its own."
+            )
+        else:
+            called = (one for before in view.turns for one in before.tools)
+            meant = meant_tool(tool, view.calls.values(), called)
+            what = f"tool {tool!r} was not called in turn {number}, but has a result{meant or '.'}"
+        data = {"tool": tool, "answers": list(left.answers), "calls": left.calls}
+        return Hit(self.id, what, number, data=data, path=path)
+
+    def _of_misfit(self, misfit: e.Misfit) -> Hit:
+        root, *rest = misfit.path or ("",)
+        turn = rest[0] + 1 if root == "turns" and rest and isinstance(rest[0], int) else 0
+        agent = str(rest[2]) if len(rest) > 2 and rest[1] == "replies" else ""
+        return Hit(self.id, misfit.what, turn, agent, path=misfit.path)
+
+    def _of_missing(self, event: e.ModelFailed, view: View, has_unused: bool) -> Hit:
+        index = view.calls[event.call].index
+        path: tuple[str | int, ...] = ("turns", event.turn - 1)
+        if index or has_unused:
+            path = (*path, "replies", event.agent)
+        return Hit(self.id, event.message, event.turn, event.agent, index, path=path)
+
+    def _of_unused(self, left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
+        agent, number = left.agent, turn.number
+        lines = counted(len(left.lines), "reply line")
+        which = ", ".join(f"[{line}]" for line in left.lines)
+        one = "it" if len(left.lines) == 1 else "them"
+        if left.calls:
+            unused = counted(len(left.lines), "unused reply line")
+            calls = counted(left.calls, "model call")
+            what = (
+                f"agent {agent!r} has {unused} in turn {number}: {which}. "
+                f"It made {calls}. Remove {one}, or let the agent be asked again."
+            )
+        elif any(run.agent == agent for run in turn.runs):
+            what = (
+                f"agent {agent!r} made no model call in turn {number}, but has {lines}. "
+                f"Remove {one}, or let the agent ask a model."
+            )
+        else:
+            runs = (run for before in view.turns for run in before.runs)
+            meant = meant_agent(agent, view.pipeline, runs, view.calls.values())
+            what = (
+                f"agent {agent!r} never ran in turn {number}, but has {lines}{meant or '.'} "
+                f"Remove {one}, or route the turn to the agent."
+            )
+        path = ("turns", number - 1, "replies", agent)
+        data = {"lines": list(left.lines), "calls": left.calls}
+        return Hit(self.id, what, number, agent, data=data, path=path)
+
+
+class Uncontrolled:
+    """RUN-02: user code reaches no thread, process or network that is not controlled.
+
+    The list of what is not deterministic is Temporal's.
+    """
+
+    id = "RUN-02"
+    kinds: tuple[type, ...] = (e.UncontrolledEffect,)
+
+    def look(self, event: e.UncontrolledEffect, view: View) -> Iterable[Hit]:
+        """Reports every effect."""
+        who = f"agent {event.agent!r}" if event.agent else "the pipeline"
+        when = f" in turn {event.turn}" if event.turn else ""
+        what = f"{who} reached {event.effect} at {event.where}{when}"
+        data = {"effect": event.effect, "where": event.where}
+        return (Hit(self.id, what, event.turn, event.agent, data=data),)
+
+
+class Unplayed:
+    """RUN-04: every recorded interaction of a cassette answers a request.
+
+    Where a planned fault took place, who met it may have asked less. From litellm#37360: recordings
+    that nobody asks for fail at the end.
+    """
+
+    id = "RUN-04"
+    kinds: tuple[type, ...] = (e.FaultInjected, e.RunFinished)
+
+    def __init__(self) -> None:
+        self._is_disturbed = False
+
+    def look(self, event: e.FaultInjected | e.RunFinished, view: View) -> Iterable[Hit]:
+        """Waits for the end of the run, which tells what was not used."""
+        if isinstance(event, e.FaultInjected):
+            self._is_disturbed = True
+            return ()
+        if not event.unplayed or self._is_disturbed:
+            return ()
+        number = counted(len(event.unplayed), "recorded interaction")
+        what = f"{number} of the cassette answered nothing:{_listed(event.unplayed)}"
+        data = {"interactions": list(event.unplayed)}
+        return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+
+
+class Drifted:
+    """RUN-05: what is sent is what was recorded, also where the policy lets another pass.
+
+    Drift that nobody sees is how recordings go stale: konveyor/kai#462.
+    """
+
+    id = "RUN-05"
+    kinds: tuple[type, ...] = (e.RunFinished,)
+
+    def look(self, event: e.RunFinished, view: View) -> Iterable[Hit]:
+        """Reports all drift at once."""
+        if not event.drifted:
+            return ()
+        number = counted(len(event.drifted), "request")
+        what = f"{number} differed from what was recorded:{_listed(event.drifted)}"
+        data = {"interactions": list(event.drifted)}
+        return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+
+
+class Unread:
+    """RUN-06: what goes to a model's provider is read, so that claims see it.
+
+    A path that no protocol knows is answered from a recording, or by an allowed host, without a
+    context, a reply or a tool call in the trace. Whether it was a model call is not known: a
+    warning.
+    """
+
+    id = "RUN-06"
+    kinds: tuple[type, ...] = (e.RequestUnread,)
+
+    def look(self, event: e.RequestUnread, view: View) -> Iterable[Hit]:
+        """Reports each request."""
+        what = (
+            f"{event.method} {event.url} is {event.interface}, which simkit does not read: "
+            "if it asks a model, no claim sees what was sent and answered"
+        )
+        data = {"url": event.url, "interface": event.interface}
+        return (Hit(self.id, what, event.turn, data=data),)
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = [f"\n{line}" for line in lines[:_SHOWN]]
+    more = len(lines) - _SHOWN
+    return "".join(shown) + (f"\n… {more} more" if more > 0 else "")

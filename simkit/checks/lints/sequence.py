@@ -1,0 +1,177 @@
+"""Lints on the order of a context's messages: what a provider would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints.pairing import Pairing
+from simkit.checks.lints.walks import Odd
+from simkit.core.messages import JsonValue
+from simkit.core.text import counted
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+NAMED_MAX: Final = 5
+"""Calls or messages that a finding names; it holds all of them as data."""
+
+
+def _hit(
+    identity: str,
+    event: e.ContextBuilt,
+    view: View,
+    what: str,
+    named: Sequence[str],
+    data: dict[str, JsonValue],
+) -> Hit:
+    more = ", …" if len(named) > NAMED_MAX else ""
+    sentence = (
+        f"agent {event.agent!r} is sent {what} in turn {event.turn}: "
+        f"{', '.join(named[:NAMED_MAX])}{more}"
+    )
+    index = view.calls[event.call].index
+    return Hit(identity, sentence, event.turn, event.agent, index, data=data)
+
+
+class OrphanResult:
+    """CTX-01: every tool result in a context follows the call that it answers.
+
+    It is told by the call's id. A window that begins between the two, or a filter that takes the
+    call alone, leaves an orphan. Each is reported once for each agent.
+    Seen in langgraph#7129, #5582 and langchain#33245.
+    """
+
+    id = "CTX-01"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self, pairing: Pairing | None = None) -> None:
+        self._pairing = pairing or Pairing()
+        self._reported: set[tuple[str, str]] = set()
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at the results that no call of the context asked for."""
+        results = self._pairing.read(event, view).results
+        if not results:
+            return ()
+        fresh = {
+            odd.message.call_id: odd.message
+            for odd in results
+            if (event.agent, odd.message.call_id) not in self._reported
+        }
+        if not fresh:
+            return ()
+        self._reported.update((event.agent, call) for call in fresh)
+        what = f"{counted(len(fresh), 'tool result')} without the call"
+        named = [f"{call} ({result.tool})" for call, result in fresh.items()]
+        data: dict[str, JsonValue] = {"calls": list(fresh)}
+        return (_hit(self.id, event, view, what, named, data),)
+
+
+class OrphanCall:
+    """CTX-02: every tool call in a context is answered once, before the conversation goes on.
+
+    It goes on when the user, or the agent that asked, says something; agents that run in parallel
+    may speak in between. Where a recipe built the context, calls that end it may wait, if none of
+    them is answered: a handoff is a call too, and open while a delegate works. What code sends to
+    a provider may not, since none takes it. Each is reported once for each agent. Seen in
+    langgraph-swarm#105 and #83, langgraph-supervisor#67, pydantic-ai#722.
+    """
+
+    id = "CTX-02"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self, pairing: Pairing | None = None) -> None:
+        self._pairing = pairing or Pairing()
+        self._reported: set[tuple[str, str]] = set()
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at the calls that have no answer, and at those that have two."""
+        odd = self._pairing.read(event, view)
+        if not odd.unanswered and not odd.twice:
+            return ()
+        unanswered = {
+            asked.call.id: f"{asked.call.id} ({asked.call.name})" for asked in odd.unanswered
+        }
+        twice = {
+            one.message.call_id: f"{one.message.call_id} ({one.message.tool})" for one in odd.twice
+        }
+        hits = []
+        for found, how in ((unanswered, "without an answer"), (twice, "with two answers")):
+            fresh = {
+                call: named
+                for call, named in found.items()
+                if (event.agent, call) not in self._reported
+            }
+            if fresh:
+                self._reported.update((event.agent, call) for call in fresh)
+                what = f"{counted(len(fresh), 'tool call')} {how}"
+                data: dict[str, JsonValue] = {"calls": list(fresh)}
+                hits.append(_hit(self.id, event, view, what, list(fresh.values()), data))
+        return hits
+
+
+class IllegalSequence:
+    """CTX-12: no message of a context is empty: each has a text, or calls.
+
+    A tool may answer with nothing. What else the order of roles may be depends on the provider,
+    and is held against the one in use. Each message is reported once for each agent.
+    Seen in langgraphjs#2499 and llama_index#19487.
+    """
+
+    id = "CTX-12"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self, pairing: Pairing | None = None) -> None:
+        self._pairing = pairing or Pairing()
+        self._reported: set[tuple[str, str]] = set()
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at the messages that say nothing."""
+        empty = self._pairing.read(event, view).empty
+        fresh = _not_reported(empty, event.agent, self._reported)
+        if not fresh:
+            return ()
+        what = counted(len(fresh), "empty message")
+        data: dict[str, JsonValue] = {"sections": list(fresh.values())}
+        return (_hit(self.id, event, view, what, list(fresh), data),)
+
+
+class SystemNotFirst:
+    """CTX-15: instructions, and system messages of a history, come before what was said.
+
+    Other sections that a recipe places behind the history (notes, a summary) are meant to stand
+    there; where no recipe is known, every system message counts. What an agent was told in its
+    own run does not. Each is reported once for each agent.
+    From providers that take system messages at the beginning only (Anthropic, Gemini).
+    """
+
+    id = "CTX-15"
+    kinds: tuple[type, ...] = (e.ContextBuilt,)
+
+    def __init__(self, pairing: Pairing | None = None) -> None:
+        self._pairing = pairing or Pairing()
+        self._reported: set[tuple[str, str]] = set()
+
+    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
+        """Looks at the system messages that come late."""
+        late = self._pairing.read(event, view).late
+        fresh = _not_reported(late, event.agent, self._reported)
+        if not fresh:
+            return ()
+        what = f"{counted(len(fresh), 'system message')} after what was said"
+        data: dict[str, JsonValue] = {"sections": list(fresh.values())}
+        return (_hit(self.id, event, view, what, list(fresh), data),)
+
+
+def _not_reported(
+    found: Iterable[Odd], agent: str, reported: set[tuple[str, str]]
+) -> dict[str, str]:
+    """Returns the messages that are new for an agent, by name, with their sections."""
+    fresh: dict[str, str] = {}
+    for message, section, _ in found:
+        where = f"section {section}" if section else f"the {message.role} message"
+        if (agent, message.id or where) not in reported:
+            reported.add((agent, message.id or where))
+            fresh[f"{message.id} ({where})" if message.id else where] = section
+    return fresh

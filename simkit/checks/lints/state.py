@@ -1,0 +1,383 @@
+"""Lints on state: what parallel runs overwrite, reducers, and what must only grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from simkit.checks.findings import Hit
+from simkit.core.messages import JsonValue, Message
+from simkit.core.text import counted
+from simkit.trace import events as e
+from simkit.trace.reducers import BUILT_IN, is_reset
+from simkit.trace.views import View
+
+_Slots: TypeAlias = dict[tuple[str, ...], tuple[str, str, JsonValue]]
+"""Where a value was written, to the branch that wrote it, its name in words, and the value."""
+
+
+class LostUpdate:
+    """STA-01: every write of parallel branches is in the merged value.
+
+    Lost is a value that another branch of the same group overwrites with a different one: in
+    a channel that replaces, under one key of a channel that merges, or an item with the same id.
+    So is what a channel that keeps the last items only has no room for, since another branch has
+    added more.
+    The ways that a node opens at once are such branches, too: their contracts may write.
+    ``{$set: …}`` declares the overwrite. Channels of scope agent_run are never merged, and what a
+    user's own reducer does is its own affair. Seen in langgraph#7580 and adk#5244.
+    """
+
+    id = "STA-01"
+    kinds: tuple[type, ...] = (e.StateUpdated, e.TurnFinished, e.AgentStarted)
+
+    def __init__(self) -> None:
+        self._writes: dict[tuple[str, str], _Slots] = {}
+        """By the group, and the state to which its runs write."""
+        self._added: dict[tuple[str, str, str], list[tuple[str, str, int]]] = {}
+        """Group, its graph and channel to what was added there: branch, agent, number of items."""
+        self._opened: dict[str, _Slots] = {}
+        """Run to what the handoffs wrote that it opens at once, before any target starts."""
+
+    def look(
+        self, event: e.StateUpdated | e.TurnFinished | e.AgentStarted, view: View
+    ) -> Iterable[Hit]:
+        """Compares a write with those of the group's other runs, or of the run's other ways."""
+        if isinstance(event, e.AgentStarted):
+            self._opened.clear()
+            return ()
+        if isinstance(event, e.TurnFinished):
+            self._writes.clear()
+            self._opened.clear()
+            self._added.clear()
+            return ()
+        hits: list[Hit] = []
+        if event.handoff:
+            opened = self._opened.setdefault(event.run, {})
+            hits += self._lost(event, event.handoff, event.handoff, opened, view)
+        if event.group:
+            written = self._writes.setdefault((event.group, event.state), {})
+            hits += self._lost(event, event.branch or event.run, event.agent, written, view)
+            hits += self._pushed_out(event, view)
+        return hits
+
+    def _pushed_out(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Finds other branches of whose items there is no room beside those of this one."""
+        branch = event.branch or event.run
+        for channel, delta in event.update.items():
+            facts = view.channels_of(event).get(channel)
+            if facts is None or not facts.last or facts.scope == "agent_run":
+                continue
+            added = self._added.setdefault((event.group, event.state, channel), [])
+            if is_reset(delta):
+                added.clear()
+                continue
+            size = len(delta) if isinstance(delta, (list, tuple)) else int(delta is not None)
+            added.append((branch, event.agent, size))
+            total, (first, agent, _) = sum(one[2] for one in added), added[0]
+            if total <= facts.last or not size or first == branch:
+                continue
+            what = (
+                f"agents {agent!r} and {event.agent!r} ran in parallel in turn {event.turn} and "
+                f"added {total} items to channel `{channel}`, which keeps the last {facts.last}: "
+                "the first are lost"
+            )
+            data: dict[str, JsonValue] = {"channel": channel, "agents": [agent, event.agent]}
+            yield Hit(self.id, what, event.turn, event.agent, data=data)
+
+    def _lost(
+        self, event: e.StateUpdated, branch: str, writer: str, written: _Slots, view: View
+    ) -> list[Hit]:
+        """Return what a branch's write overwrites of another's; ``writer`` names it in words."""
+        hits, channels = [], view.channels_of(event)
+        for channel, delta in event.update.items():
+            facts = channels.get(channel)
+            if facts is None or facts.scope == "agent_run":
+                continue
+            for place, value in _slots(facts.reducer, channel, delta):
+                before = written.get(place)
+                written[place] = (branch, writer, value)
+                if before is not None and before[0] != branch and before[2] != value:
+                    hits.append(self._hit(event, place, before[1], writer, facts.reducer))
+        return hits
+
+    def _hit(
+        self, event: e.StateUpdated, place: tuple[str, ...], other: str, writer: str, reducer: str
+    ) -> Hit:
+        channel, *keys = place
+        at = f"channel `{channel}`" + (f", key {'.'.join(keys)}" if keys else "")
+        data: dict[str, JsonValue] = {"channel": channel, "agents": [other, writer]}
+        who = f"agents {other!r} and {writer!r} ran in parallel"
+        if writer == event.handoff:
+            data = {"channel": channel, "handoffs": [other, writer]}
+            who = f"the handoffs {other!r} and {writer!r} of agent {event.agent!r} open at once"
+        what = (
+            f"{who} in turn {event.turn} and wrote different values to {at} (reducer {reducer}): "
+            "the first is lost"
+        )
+        if keys:
+            data["key"] = ".".join(keys)
+        return Hit(self.id, what, event.turn, event.agent, data=data)
+
+
+def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields where an update overwrites what stands there, and with what."""
+    if delta is None and reducer != "replace":
+        return
+    if is_reset(delta):
+        return
+    if reducer == "replace":
+        yield (channel,), delta
+    elif reducer == "merge" and isinstance(delta, Mapping):
+        for key, value in delta.items():
+            yield (channel, key), value
+    elif reducer == "merge_deep" and isinstance(delta, Mapping):
+        yield from _deep_slots((channel,), delta)
+    elif reducer == "by_id":
+        for item in delta if isinstance(delta, (list, tuple)) else [delta]:
+            if isinstance(item, Mapping) and item.get("id") is not None:
+                yield (channel, str(item["id"])), item
+
+
+def _deep_slots(
+    place: tuple[str, ...], value: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield from _deep_slots((*place, key), item)
+        else:
+            yield (*place, key), item
+
+
+class ImpureReducer:
+    """STA-03: a reducer neither changes its arguments nor differs on a second call.
+
+    The driver calls user reducers on copies, twice, and records what it sees. Reported for every
+    update. Seen in company-research-agent#56.
+    """
+
+    id = "STA-03"
+    kinds: tuple[type, ...] = (e.StateUpdated,)
+
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Reads what the driver noticed."""
+        if not event.impure:
+            return ()
+        hits = []
+        for channel, fault in event.impure.items():
+            facts = view.pipeline.channels.get(channel)
+            reducer = f"`{facts.reducer}` " if facts is not None else ""
+            what = f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
+            data = {"channel": channel, "fault": fault}
+            hits.append(Hit(self.id, what, event.turn, event.agent, data=data))
+        return hits
+
+
+class Shrinking:
+    """STA-05: an appending channel never shrinks, and a counter never falls.
+
+    Falling is a negative update of an ``add`` channel. Shrinking is a list, of a user's own
+    reducer or of a driver that reports values, that has fewer items than before. Allowed are the
+    declared reset ``{$set: …}``, ``last: N``, and the end of the channel's scope.
+    Seen in crewAI#4389.
+    """
+
+    id = "STA-05"
+    kinds: tuple[type, ...] = (e.StateUpdated, e.TurnFinished)
+
+    def __init__(self) -> None:
+        self._sizes: dict[tuple[str, str, str], int] = {}
+        """Session, channel and state to the last known length."""
+        self._facts: e.PipelineFacts | None = None
+        self._counters: tuple[str, ...] = ()
+
+    def look(self, event: e.StateUpdated | e.TurnFinished, view: View) -> Iterable[Hit]:
+        """Compares an update, or the new value it brings, with what was there."""
+        channels = view.pipeline.channels
+        if isinstance(event, e.TurnFinished):
+            if self._sizes:
+                self._forget(
+                    key
+                    for key in self._sizes
+                    if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
+                )
+            return ()
+        if self._facts is not view.pipeline:
+            self._facts = view.pipeline
+            self._counters = tuple(name for name, c in channels.items() if c.reducer == "add")
+        hits: list[Hit] = []
+        counters: Iterable[str] = self._counters
+        if event.state:
+            channels = view.channels_of(event)
+            counters = [name for name, facts in channels.items() if facts.reducer == "add"]
+        for channel in counters:
+            delta = event.update.get(channel)
+            if (type(delta) is int or type(delta) is float) and delta < 0:
+                hits.append(self._hit(event, channel, f"fell by {-delta}"))
+        if event.values is not None:
+            hits += self._shrunk(event, channels)
+        return hits
+
+    def _shrunk(
+        self, event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts]
+    ) -> Iterator[Hit]:
+        assert event.values is not None
+        for channel, value in event.values.items():
+            facts = channels.get(channel)
+            if facts is None or facts.scope == "agent_run" or facts.last:
+                continue
+            if facts.reducer in BUILT_IN and facts.reducer not in ("append", "union", "by_id"):
+                continue
+            if is_reset(event.update.get(channel)) and facts.scope in ("project", "global"):
+                self._forget(key for key in self._sizes if key[1] == channel)
+            if not isinstance(value, list):
+                continue
+            key = (event.session, channel, event.state)
+            before, after = self._sizes.get(key, 0), len(value)
+            self._sizes[key] = after
+            if after < before and not is_reset(event.update.get(channel)):
+                yield self._hit(event, channel, f"shrank from {before} to {after} items")
+
+    def _forget(self, keys: Iterable[tuple[str, str, str]]) -> None:
+        for key in list(keys):
+            del self._sizes[key]
+
+    def _hit(self, event: e.StateUpdated, channel: str, how: str) -> Hit:
+        who = f", written by {event.agent!r}" if event.agent else ""
+        what = f"channel `{channel}` {how} in turn {event.turn}{who}, without a declared reset"
+        return Hit(self.id, what, event.turn, event.agent, data={"channel": channel})
+
+
+class DoubleCount:
+    """STA-09: an agent does not add to a list what it was given of it.
+
+    That is an update of an ``append`` channel that begins with all that the agent received in it
+    and goes on: whoever wrote it meant the whole list. Seen in langgraph#4007 and #3648, where
+    a subgraph returns its parent's channel. An update that is just the list may be equal by chance,
+    as ``[1, 2]`` after ``[1, 2]``; it is certain where an item is known by an id: a message, its
+    tool calls, the result of one.
+    """
+
+    id = "STA-09"
+    kinds: tuple[type, ...] = (e.StateUpdated,)
+
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Compares what a run adds with what it received."""
+        run = view.runs.get(event.run)
+        if run is None or not isinstance(run.received, Mapping):
+            return ()
+        hits = []
+        channels = view.channels_of(event)
+        for channel, raw in event.update.items():
+            facts = channels.get(channel)
+            received = run.received.get(channel)
+            if facts is None or facts.reducer != "append" or not received:
+                continue
+            if not isinstance(raw, list) or len(raw) < len(received):
+                continue
+            if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
+                continue
+            is_more = len(raw) > len(received)
+            if not is_more and not any(map(_is_known_by_id, received)):
+                continue
+            what = (
+                f"agent {event.agent!r} added to channel `{channel}` in turn {event.turn} the "
+                f"{counted(len(received), 'item')} that it was given{', and more' * is_more}: "
+                f"{'they stand' if len(received) > 1 or is_more else 'it stands'} there twice"
+            )
+            hits.append(Hit(self.id, what, event.turn, event.agent, data={"channel": channel}))
+        return hits
+
+
+def _is_known_by_id(item: Any) -> bool:
+    """Whether an item is one of its kind: a message that was said, or one with an id or calls."""
+    if isinstance(item, Message):
+        return bool(item.number or item.call_id or item.calls)
+    if not isinstance(item, Mapping) or not ("role" in item or "tool_call_id" in item):
+        return False
+    calls = item.get("tool_calls")
+    made = calls if isinstance(calls, (list, tuple)) else ()
+    ids = [one.get("id") for one in made if isinstance(one, Mapping)]
+    ids += [item.get(key) for key in ("id", "call_id", "tool_call_id")]
+    return any(isinstance(one, str) and one for one in ids)
+
+
+class InPlaceChange:
+    """STA-10: an agent returns updates, it does not change the state it received.
+
+    From reference system 4, ``state["messages"].append``.
+    """
+
+    id = "STA-10"
+    kinds: tuple[type, ...] = (e.AgentFinished,)
+
+    def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
+        """Reads what the driver noticed."""
+        if not event.changed_in_place:
+            return ()
+        channels = list(event.changed_in_place)
+        what = (
+            f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
+            f"{', '.join(f'`{name}`' for name in channels)}"
+        )
+        return (Hit(self.id, what, event.turn, event.agent, data={"channels": channels}),)
+
+
+class TwiceAnswered:
+    """STA-11: in a list of messages no call is made twice, and none has two results.
+
+    That is what becomes of a message that lost its id: what was to take the place of another is
+    added behind it. Looked at is what is added to a channel; a message that comes again under its
+    own number is another matter (CTX-07). Reported once for each channel and call.
+    """
+
+    id = "STA-11"
+    kinds: tuple[type, ...] = (e.StateUpdated,)
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str, str, str], int] = {}
+        """Session, channel, role and call to the message that has it."""
+        self._reported: set[tuple[str, str, str]] = set()
+
+    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
+        """Looks at the messages that an update adds to a channel."""
+        hits: list[Hit] = []
+        channels = view.channels_of(event)
+        for channel, delta in event.update.items():
+            facts = channels.get(channel)
+            if facts is None or facts.reducer != "append" or facts.scope == "agent_run":
+                continue
+            if is_reset(delta) or (event.values is not None and channel in event.values):
+                self._forget(_home(event), channel)
+                continue
+            for item in delta if isinstance(delta, list) else [delta]:
+                message = view.resolved(item) if isinstance(item, Mapping) else None
+                if isinstance(message, Message):
+                    hits += self._added(message, channel, event)
+        return hits
+
+    def _added(self, message: Message, channel: str, event: e.StateUpdated) -> Iterator[Hit]:
+        calls = [message.call_id] if message.call_id else [call.id for call in message.calls]
+        for call in calls:
+            key = (_home(event), channel, message.role, call)
+            before = self._seen.setdefault(key, message.number)
+            known = (_home(event), channel, call)
+            if before == message.number or not message.number or known in self._reported:
+                continue
+            self._reported.add(known)
+            how = "two results of" if message.role == "tool" else "two messages that make"
+            what = (
+                f"channel `{channel}` holds {how} call {call} since turn {event.turn}: m{before} "
+                f"and {message.id}, which may have been meant to take its place"
+            )
+            data: dict[str, JsonValue] = {"channel": channel, "call_id": call}
+            yield Hit(self.id, what, event.turn, event.agent, data=data)
+
+    def _forget(self, home: str, channel: str) -> None:
+        for key in [key for key in self._seen if key[:2] == (home, channel)]:
+            del self._seen[key]
+
+
+def _home(event: e.StateUpdated) -> str:
+    """Names the session and the state in it to which an update goes."""
+    return f"{event.session}/{event.state}"

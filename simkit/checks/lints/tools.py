@@ -1,0 +1,220 @@
+"""Lints on tool calls: the same one again and again, and those that nobody answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from simkit.checks.findings import Hit
+from simkit.core.messages import JsonValue
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+REPEATED_MIN: Final = 3
+"""How often the same call with the same result is one too many."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class _Times(msgspec.Struct):
+    """How often in a row a call had the same result."""
+
+    count: int
+    result: JsonValue
+
+
+class RepeatedCall:
+    """FLW-03: no agent makes the same call three times in a turn, and learns nothing by it.
+
+    Tool, arguments and result are the same each time, and no write to the state comes in between.
+    A failure may be tried again: it counts neither way, and the count begins anew after it. Where
+    the driver sees no state, nobody knows what changed: it is a warning.
+    From MAST 1.3, step repetition (15.7 % of failures).
+    """
+
+    id = "FLW-03"
+    kinds: tuple[type, ...] = (e.ToolCalled, e.ToolReturned, e.ToolFailed, e.StateUpdated,
+                               e.TurnStarted)  # fmt: skip
+
+    def __init__(self) -> None:
+        self._asked: dict[str, tuple[str, str, bytes]] = {}
+        self._times: dict[tuple[str, str, bytes], _Times] = {}
+
+    def look(
+        self,
+        event: e.ToolCalled | e.ToolReturned | e.ToolFailed | e.StateUpdated | e.TurnStarted,
+        view: View,
+    ) -> Iterable[Hit]:
+        """Counts the results of equal calls since the last write."""
+        if isinstance(event, e.ToolCalled):
+            # What is unknown equals nothing.
+            if event.args is not None:
+                self._asked[event.call_id] = event.agent, event.tool, _encode(event.args)
+        elif isinstance(event, e.ToolReturned):
+            return self._returned(event, "state" in view.pipeline.observes)
+        elif isinstance(event, e.ToolFailed):
+            call = self._asked.pop(event.call_id, None)
+            if call is not None:
+                self._times.pop(call, None)
+        elif self._times and (isinstance(event, e.TurnStarted) or event.cause != "given"):
+            self._times.clear()
+        return ()
+
+    def _returned(self, event: e.ToolReturned, sees_state: bool) -> Iterable[Hit]:
+        call = self._asked.pop(event.call_id, None)
+        if call is None:
+            return ()
+        times = self._times.get(call)
+        if times is None or times.result != event.result:
+            self._times[call] = _Times(1, event.result)
+            return ()
+        times.count += 1
+        if times.count != REPEATED_MIN:
+            return ()
+        what = (
+            f"agent {event.agent!r} called {event.tool!r} {REPEATED_MIN} times in turn "
+            f"{event.turn} with the same arguments and the same result, and nothing changed "
+            f"in between"
+        )
+        severity: Literal["W"] | None = None if sees_state else "W"
+        data = {"tool": event.tool}
+        return (Hit(self.id, what, event.turn, event.agent, severity=severity, data=data),)
+
+
+class _Open(NamedTuple):
+    """A call that waits for its answer."""
+
+    agent: str
+    run: str
+    tool: str
+    message: int = 0
+    """The message that asks for it."""
+
+
+class OpenWork:
+    """FLW-07: a turn does not end with tool calls that were asked for and never answered.
+
+    It may if it ends with an error or a question to the user, and a run that was cancelled or
+    timed out owes nothing. Handoffs, and calls made beside them, are left to HND-06. Where code let
+    the model choose no other tool (`tool_choice`), the call may be the answer itself: that is how
+    structured output is asked for.
+
+    Code may read a call instead of answering it. It has, where a later context of the agent goes on
+    without the call, and where the agent's run is over and the turn has a reply. If that reply is
+    no more than the words beside the call, or if no adapter sees the run, it is a warning.
+    From MAST 3.1, premature termination.
+    """
+
+    id = "FLW-07"
+    kinds: tuple[type, ...] = (e.MessageAdded, e.ToolCalled, e.ToolReturned, e.ToolFailed,
+                               e.ContextBuilt, e.TurnFinished)  # fmt: skip
+
+    def __init__(self) -> None:
+        self._open: dict[str, dict[str, _Open]] = {}
+        """Session to its open calls."""
+        self._beside: set[str] = set()
+        """Calls that were made beside a handoff."""
+
+    def look(
+        self,
+        event: (
+            e.MessageAdded | e.ToolCalled | e.ToolReturned | e.ToolFailed | e.ContextBuilt
+            | e.TurnFinished
+        ),
+        view: View,
+    ) -> Iterable[Hit]:  # fmt: skip
+        """Remembers calls until they are answered or the turn ends."""
+        if isinstance(event, e.MessageAdded):
+            message = event.message
+            if message.calls:
+                self._asked(event, _forced_tool(event, view))
+            elif message.call_id:
+                self._answered(event.session, message.call_id)
+        elif isinstance(event, e.ToolCalled):
+            self._add(event, event.call_id, event.tool)
+        elif isinstance(event, e.ContextBuilt):
+            if self._open and view.pipeline.is_code:
+                self._goes_on(event, view)
+        elif isinstance(event, e.TurnFinished):
+            return self._ended(event, view) if self._open else ()
+        else:
+            self._answered(event.session, event.call_id)
+        return ()
+
+    def _asked(self, event: e.MessageAdded, forced: JsonValue) -> None:
+        message = event.message
+        if any(call.is_handoff for call in message.calls):
+            self._beside.update(call.id for call in message.calls)
+            return
+        for call in message.calls:
+            if call.name != forced:
+                self._add(event, call.id, call.name, message.number)
+
+    def _add(
+        self, event: e.MessageAdded | e.ToolCalled, call: str, tool: str, message: int = 0
+    ) -> None:
+        if event.turn and call not in self._beside:
+            waiting = self._open.setdefault(event.session, {})
+            if call not in waiting:
+                waiting[call] = _Open(event.agent, event.run, tool, message)
+
+    def _answered(self, session: str, call: str) -> None:
+        if self._open:
+            self._open.get(session, {}).pop(call, None)
+
+    def _goes_on(self, event: e.ContextBuilt, view: View) -> None:
+        """Forgets the calls of an agent without which its next context goes on."""
+        waiting = self._open.get(event.session, {})
+        for call, asked in list(waiting.items()):
+            run = view.runs.get(asked.run)
+            is_next = asked.run == event.run or run is None or run.finished
+            if asked.agent == event.agent and asked.message and is_next:
+                shown = view.calls[event.call].context.messages
+                if all(one.number != asked.message for one in shown):
+                    del waiting[call]
+
+    def _ended(self, event: e.TurnFinished, view: View) -> list[Hit]:
+        waiting = self._open.pop(event.session, {})
+        self._beside.clear()
+        turn = view.turns[-1]
+        asks_user = any(run.status == "interrupted" for run in turn.runs)
+        if event.error is not None or asks_user or turn.interrupt is not None:
+            return []
+        hits = []
+        for call, asked in waiting.items():
+            facts = view.pipeline.agents.get(asked.agent)
+            if facts is not None and facts.ends_on_tools:
+                continue
+            severity = _severity_of(asked, event, view)
+            if severity == "":
+                continue
+            what = (
+                f"turn {event.turn} ended, but {call} of agent {asked.agent!r} "
+                f"(tool {asked.tool!r}) was never answered"
+            )
+            data: dict[str, JsonValue] = {"tool": asked.tool, "calls": [call]}
+            hits.append(Hit(self.id, what, event.turn, asked.agent, severity=severity, data=data))
+        return hits
+
+
+def _severity_of(asked: _Open, event: e.TurnFinished, view: View) -> Literal["W", ""] | None:
+    """Returns how bad it is that nobody answered a call, None as a rule; empty for not at all."""
+    run, facts = view.runs.get(asked.run), view.pipeline
+    if run is not None and run.status in ("cancelled", "timed_out"):
+        return ""
+    if not facts.is_code:
+        return None
+    if event.reply in (None, "", [], {}) or run is None or not run.finished:
+        return None if facts.has_adapter else "W"
+    said = view.messages.get(asked.message)
+    return "W" if said is not None and event.reply == said.content else ""
+
+
+def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:
+    """Returns what the request that a message answers says of which tool to call."""
+    run = view.runs.get(event.run)
+    if run is None or not run.calls:
+        return None
+    return (run.calls[-1].context.settings or {}).get("tool_choice")

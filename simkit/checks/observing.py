@@ -1,0 +1,192 @@
+"""What a driver must see for a claim to mean something: a claim that it cannot see never passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from simkit.checks.claims import Writer
+from simkit.checks.findings import Finding
+from simkit.checks.scope import Path, Scope
+from simkit.checks.searching import names_section
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RunClaims
+from simkit.spec.scenario.selecting import Selector
+from simkit.trace.views import RunView
+from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
+
+CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs",
+                                      "logs": "logs"}  # fmt: skip
+CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
+"""Claims on contexts that speak of sections, beside those that are named after one."""
+_NEVER_NAMED: Final = ("dropped", "left_out", "share")
+"""What nobody can say of code's contexts by naming their sections."""
+STATE_OF_RUNS: Final = ("received", "update")
+EVENTS: Final[Mapping[str, str]] = {
+    "AgentStarted": "runs",
+    "AgentFinished": "runs",
+    "StateUpdated": "state",
+    "HandoffRequested": "handoffs",
+    "HandoffRejected": "handoffs",
+    "HandoffMade": "handoffs",
+    "LogRecorded": "logs",
+}
+WORDS: Final[Mapping[str, str]] = {
+    "sections": "sections of contexts",
+    "state": "the state",
+    "runs": "runs of agents",
+    "handoffs": "handoffs",
+    "filters": "what filters drop",
+    "logs": "log records",
+    "tools": "whether a tool ran that was asked for last",
+    "inputs": "what the code gave this run",
+    "goals": "for which goal this run works",
+}
+
+
+_ON_MESSAGES: Final = ("includes", "excludes", "messages")
+_OF_MESSAGES: Final = "Claim `includes`, `excludes` or `messages`"
+_OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
+
+
+def unobservable(scope: Scope, name: str) -> str:
+    """Returns what a claim needs and the driver does not see; empty if it sees all."""
+    need = CLAIMS.get(name, "")
+    if need and not scope.can_observe(need):
+        return need
+    if name == "tool_calls" and _has_unseen_tools(scope):
+        return "tools"
+    if name == "events":
+        for kind, need in EVENTS.items():
+            if not scope.can_observe(need) and _says(scope.expect.events, "kind", kind):
+                return need
+    return ""
+
+
+def _has_unseen_tools(scope: Scope) -> bool:
+    """Whether a tool was asked for and nothing tells whether, or with what result, it ran.
+
+    Without an adapter a tool's result is seen where a later request holds it, and else not at all.
+    """
+    facts = scope.pipeline
+    if not facts.is_code or {"state", "filters"} & {*facts.observes}:
+        return False
+    told = {tool.call_id for tool in scope.tools}
+    return any(
+        call.id not in told and not call.is_handoff
+        for run in scope.runs
+        for message in run.messages
+        for call in message.calls
+    )
+
+
+def untold_of_run(scope: Scope, name: str, run: RunView) -> str:
+    """Returns what is null because nobody saw what the code gave its agent; else empty."""
+    need = {"input": "inputs", "goal": "goals"}.get(name, "")
+    return need if need and getattr(run, name) is None and scope.pipeline.is_code else ""
+
+
+def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
+    """The same for a claim under ``context``: without sections none of them can be told apart."""
+    agent = selector.agent
+    if selector.run is not None and not scope.can_observe("runs"):
+        return "runs"
+    if _is_named(scope, agent) and name not in _NEVER_NAMED:
+        return ""
+    if name == "dropped":
+        seen = scope.can_observe("filters") or scope.can_observe("sections")
+        return "" if seen else "filters"
+    needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or names_section(matcher)
+    return "sections" if needs and not scope.can_observe("sections") else ""
+
+
+def unobservable_in_run(scope: Scope, name: str) -> str:
+    """The same for a claim under ``runs``."""
+    for need in ("runs", "state") if name in STATE_OF_RUNS else ("runs",):
+        if not scope.can_observe(need):
+            return need
+    return ""
+
+
+def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
+    """Yields the claims that are written on a run, in the order of the format."""
+    for name in type(run).model_fields:
+        if name in run.model_fields_set:
+            yield name, getattr(run, name)
+
+
+def not_observable(
+    scope: Scope, writer: Writer, path: Path, what: str, need: str, agent: str = ""
+) -> Iterator[Finding]:
+    """Yields the finding that a claim can neither hold nor fail; none where that was declared."""
+    if need in scope.pipeline.unseen:
+        writer.passed_over.append(
+            writer.finding(
+                path, f"{what} was not looked at: {_why_unseen(scope, need)}",
+                turn=scope.turn, agent=agent,
+                fix="Claim it of what the code shows, or show it in the code.",
+            )
+        )  # fmt: skip
+        return
+    driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
+    yield writer.finding(
+        path, f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
+        turn=scope.turn, agent=agent,
+        fix=_in_code(need, str(path[-1]), agent) if writer.is_code else _OTHERWISE,
+    )  # fmt: skip
+
+
+def _why_unseen(scope: Scope, need: str) -> str:
+    """Return the author's reason; traces of older versions hold none."""
+    reason = " ".join(scope.pipeline.unseen_reasons.get(need, "").split())
+    return f"{need}: {reason}" if reason else f"{need}: declared `unseen`"
+
+
+def _in_code(need: str, claim: str, agent: str) -> str:
+    """Says how what code does not show may be shown, or what may be claimed in its place."""
+    if need == "state":
+        return "Tell it in the code, `simkit.state(name=value)`, or remove the claim."
+    if need == "inputs":
+        return "Claim what its model was sent, under `context`, or remove the claim."
+    if need == "goals":
+        return "Let a program tell it, `POST /simkit/started` with `goal`, or remove the claim."
+    if need == "tools":
+        return "Claim what the model asked for: `runs: {agent: {messages: [{calls: …}]}}`."
+    if need == "logs":
+        return "Say `app: {logs: true}` where the code runs in this process, or remove the claim."
+    if need == "filters":
+        return "Claim what is not sent, with `excludes`, or remove the claim."
+    if need != "sections":
+        return _OTHERWISE
+    if claim in _NEVER_NAMED or agent == "*":
+        return f"{_OF_MESSAGES}, or remove the claim."
+    known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, CURRENT, RUN)
+    sections = "{}" if known else f"{{{claim}: {{system: {{$starts: …}}}}}}"
+    instead = "leave `section` out of it" if claim in _ON_MESSAGES else f"c{_OF_MESSAGES[1:]}"
+    return (
+        "Say which messages are of which section, "
+        f"`agents: {{{agent}: {{sections: {sections}}}}}`, or {instead}."
+    )
+
+
+def _is_named(scope: Scope, agent: str) -> bool:
+    """Whether the pipeline's file says which message of an agent is of which section."""
+    facts = scope.pipeline.agents.get(agent)
+    return facts is not None and facts.sections is not None
+
+
+def _says(matcher: Any, key: str, text: str) -> bool:
+    """Whether a text stands somewhere under a key."""
+    if isinstance(matcher, Mapping):
+        return any(
+            _holds_text(inner, text) if name == key else _says(inner, key, text)
+            for name, inner in matcher.items()
+        )
+    return isinstance(matcher, (list, tuple)) and any(_says(one, key, text) for one in matcher)
+
+
+def _holds_text(matcher: Any, text: str) -> bool:
+    if isinstance(matcher, Mapping):
+        return any(_holds_text(inner, text) for inner in matcher.values())
+    if isinstance(matcher, (list, tuple)):
+        return any(_holds_text(inner, text) for inner in matcher)
+    return bool(matcher == text)

@@ -1,0 +1,263 @@
+"""Where a context's messages come from, and what was left out: the lines that explain findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from simkit.checks.claims import LINES_MAX, Writer, differences, first_lines, listed
+from simkit.checks.findings import Difference
+from simkit.checks.scope import Scope
+from simkit.core.messages import Dropped, Message, ToolCall
+from simkit.core.text import counted, short
+from simkit.language.matching import FAR, Matcher, patterns_of
+from simkit.language.paths import as_text, follow
+from simkit.trace.views import CallView, ContextView, ShownPart
+
+NEAREST_MAX: Final = 200
+"""Messages among which the nearest one is looked for."""
+CONTENT_MAX: Final = 72
+_BEFORE: Final = 20
+"""Characters shown before what matched."""
+
+
+def shares(context: ContextView) -> dict[str, float]:
+    """Returns the share of a context's tokens by section and by agent; the user is ``user``.
+
+    What one message renders of a history counts for its section only.
+    """
+    spoken = {"current_message", "run"} | {
+        part.section
+        for part in context.parts
+        if isinstance(part, ShownPart) and part.rendered is None
+    }
+    sizes: dict[str, int] = {}
+    total = 0
+    for section, agent, tokens in context.weights():
+        total += tokens
+        sizes[section] = sizes.get(section, 0) + tokens
+        speaker = agent or ("user" if section in spoken else "")
+        if speaker and speaker != section:
+            sizes[speaker] = sizes.get(speaker, 0) + tokens
+    return {name: size / total for name, size in sizes.items()} if total else {}
+
+
+def sizes_by_section(context: ContextView) -> dict[str, int]:
+    """Returns a context's tokens by section, in its order."""
+    sizes: dict[str, int] = {}
+    for section, _, tokens in context.weights():
+        sizes[section] = sizes.get(section, 0) + tokens
+    return sizes
+
+
+def message_lines(title: str, values: Sequence[Message | Dropped]) -> Iterator[str]:
+    """Yields a title, and what is there; of many the first and the last."""
+    if not len(values):
+        yield title
+        return
+    yield from first_lines(f"{title}:", _Lines(values))
+
+
+class _Lines(Sequence[str]):
+    """The lines of messages, made only for those that are shown."""
+
+    def __init__(self, values: Sequence[Message | Dropped]) -> None:
+        self._values = values
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return said(self._values[index])
+
+
+def said(value: Message | Dropped) -> str:
+    """Returns a message on one line: who, when, what."""
+    if isinstance(value, Dropped):
+        return f"{said(value.message)} — {_cut_words(value)}"
+    content = short(value.content, CONTENT_MAX)
+    calls = ", ".join(map(_call, value.calls))
+    if calls:
+        content = f"{content} calls {calls}".strip()
+    return f"{speaker(value)}: {content}"
+
+
+def _call(call: ToolCall) -> str:
+    passes_to = f" → {call.to}" if call.to else ""
+    return f"{call.name} {short(as_text(call.args), 40)}{passes_to}"
+
+
+def speaker(message: Message) -> str:
+    """Returns who said a message, and when: ``tool log_meal of nutrition (turn 1)``."""
+    words = [message.role]
+    if message.role == "tool":
+        words += [message.tool] if message.tool else []
+        words += ["of", message.agent] if message.agent else []
+    elif message.agent:
+        words.append(message.agent)
+    if message.turn:
+        words.append(f"(turn {message.turn})")
+    return " ".join(words)
+
+
+def _cut_words(drop: Dropped) -> str:
+    if drop.what == "tool_calls":
+        return f"its tool calls cut by {drop.by}"
+    return f"edited by {drop.by}" if drop.what == "content" else f"left out by {drop.by}"
+
+
+def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields what sections read and did not show, an entry a line."""
+    if entries:
+        were = "was" if len(entries) == 1 else "were"
+        lines = [unshown_words(entry) for entry in entries]
+        yield from first_lines(f"{len(entries)} {were} left out:", lines)
+    else:
+        yield "nothing was left out"
+
+
+def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator[str]:
+    """Yields how much of each channel a section left out: ``left out by tags: 2 of items (turn)``.
+
+    The word in brackets is the channel's scope.
+    """
+    for (by, channel), size in context.unshown.by(section).items():
+        source = f" of {_with_scope(channel, scope)}" if channel else ""
+        yield f"left out by {by}: {size}{source}"
+
+
+def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
+    """Yields what an empty section could have read: who had run, and which channels were empty."""
+    runs = [run for run in scope.runs if run.turn == call.turn]
+    place = next((at for at, run in enumerate(runs) if run.id == call.run), None)
+    if place is None:
+        return
+    yield f"ran before it in turn {call.turn}: {listed([run.agent for run in runs[:place]])}"
+    received = runs[place].received
+    if not isinstance(received, Mapping):
+        return
+    empty = [name for name, value in received.items() if value is None or _is_bare(value)]
+    if empty:
+        yield f"empty when it ran: {listed([_with_scope(name, scope) for name in empty])}"
+
+
+def _is_bare(value: Any) -> bool:
+    return isinstance(value, (Mapping, Sequence)) and not len(value)
+
+
+def _with_scope(channel: str, scope: Scope) -> str:
+    facts = scope.pipeline.channels.get(channel)
+    return f"{channel} ({facts.scope})" if facts is not None else channel
+
+
+def unshown_texts(context: ContextView, matcher: Matcher) -> Iterator[str]:
+    """Yields what was left out although a claim on messages wants its text."""
+    wanted = (
+        entry
+        for entry in context.unshown
+        if "text" in entry and matcher.holds(Message("system", as_text(entry["text"])))
+    )
+    for entry in islice(wanted, LINES_MAX):
+        yield f"what it wants is not shown: {unshown_words(entry)}"
+
+
+def unshown_words(entry: Mapping[str, Any]) -> str:
+    """Returns an entry on one line: ``notes of channel items, by tags: Style guide``."""
+    channel = f" of channel {entry['channel']}" if "channel" in entry else ""
+    source = f"{entry['section']}{channel}, by {entry['by']}"
+    if "path" in entry:
+        unit = "items" if "items" in entry else "characters"
+        cut = counted(entry[unit], unit[:-1])
+        return f"{source}: {cut} at the end of {entry['path'] or 'the value'}"
+    return f"{source}: {short(as_text(entry.get('text', entry)), CONTENT_MAX)}"
+
+
+def histories(context: ContextView) -> set[str]:
+    """Returns the sections that show what was said before, also within shared messages."""
+    found: set[str] = set()
+    for part in context.parts:
+        shown = [part] if isinstance(part, ShownPart) else part.shown
+        found.update(one.section for one in shown)
+    return found
+
+
+def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
+    """Yields how much each filter and window left out."""
+    counts: dict[tuple[str, str], int] = {}
+    for drop in drops:
+        counts[drop.what, drop.by] = counts.get((drop.what, drop.by), 0) + 1
+    for (what, by), count in counts.items():
+        messages = counted(count, "message")
+        if what == "message":
+            yield f"left out by {by}: {messages}"
+        elif what == "tool_calls":
+            yield f"cut by {by}: the tool calls of {messages}"
+        else:
+            yield f"edited by {by}: {messages}"
+
+
+def lost(drops: Sequence[Dropped]) -> Iterator[str]:
+    """Yields what was left out although a claim wants it."""
+    for drop in drops[:LINES_MAX]:
+        yield f"what it wants is not shown: {said(drop)}"
+    if len(drops) > LINES_MAX:
+        yield f"… {len(drops) - LINES_MAX} more"
+
+
+def wanted_but_left_out(
+    matcher: Any, value: Any, drops: Sequence[Dropped], writer: Writer
+) -> Iterator[str]:
+    """Yields the elements of a list wanted that are among what was left out."""
+    places: dict[tuple[Any, ...], None] = {}
+    for miss in writer.misses(matcher, value):
+        place = next((i for i, step in enumerate(miss.at) if isinstance(step, int)), None)
+        if place is not None:
+            places[miss.at[: place + 1]] = None
+    for at in islice(places, LINES_MAX):
+        wanted = follow(matcher, at)
+        if not isinstance(wanted, (Mapping, str)):
+            continue
+        _, compiled = writer.matchers.of(wanted)
+        drop = next((one for one in drops if compiled.holds(one.message)), None)
+        if drop is not None:
+            yield f"what [{at[-1]}] wants is not shown: {said(drop)}"
+
+
+def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
+    """Returns how the message that comes nearest differs; nothing where none is near."""
+    recent = messages[-NEAREST_MAX:]
+    if not recent:
+        return []
+    first = len(messages) - len(recent)
+    distances = [matcher.distance(message) for message in recent]
+    least = min(distances)
+    place = distances.index(least)
+    misses = matcher.mismatches(recent[place])
+    is_far = least >= FAR * len(misses)
+    most = max(len(matcher.mismatches(one)) for one in recent) if is_far else 0
+    if is_far and (not misses[0].path or len(misses) == most > 1):
+        return []
+    return [
+        Difference(f"messages[{first + place}]{_below(one.at)}", one.wanted, one.found, one.note)
+        for one in differences(misses)
+    ]
+
+
+def _below(path: str) -> str:
+    return f".{path}" if path else ""
+
+
+def distance_of_nearest(matcher: Matcher, messages: Sequence[Message]) -> float:
+    """Returns how far the nearest message is from what a matcher wants; 1 if there is none."""
+    return min(map(matcher.distance, messages[-NEAREST_MAX:]), default=1.0)
+
+
+def around(message: Message, matcher: Any) -> str:
+    """Returns a message on one line, cut around the text that a matcher looks for."""
+    calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
+    text = " ".join(" ".join([message.content, *calls]).split())
+    place = next((found for one in patterns_of(matcher) if (found := text.find(one)) >= 0), 0)
+    start = max(0, place - _BEFORE) if len(text) > CONTENT_MAX else 0
+    shown = f"…{text[start:]}" if start else text
+    return f"{speaker(message)}: {short(shown, CONTENT_MAX)}"

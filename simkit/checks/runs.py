@@ -1,0 +1,326 @@
+"""Claims on agent runs, replies, tool calls, model calls and how a turn ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from simkit.checks.choosing import (
+    Check,
+    Claim,
+    Group,
+    check_chosen,
+    looked_at,
+    which_words,
+)
+from simkit.checks.claims import Writer, differences, first_lines, listed, no_place
+from simkit.checks.findings import Finding
+from simkit.checks.misspelt import meant_agent
+from simkit.checks.observing import claims_of, not_observable, unobservable_in_run, untold_of_run
+from simkit.checks.scope import Scope
+from simkit.core.messages import value_said
+from simkit.core.text import counted, short
+from simkit.language.matching.polarity import polarity_of
+from simkit.language.matching.values import Said
+from simkit.spec.scenario.selecting import ALL_AGENTS, EVERY, SOME, Selector, selected
+from simkit.trace.views import RunView
+
+_GROUP: Final = "$unordered"
+"""What a nested list is: its agents in any order."""
+_OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all", "$in")
+"""Operators whose operands hold names of agents, or lists of them."""
+
+
+def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The runs in start order; a nested list is one parallel group in any order."""
+    wanted = scope.expect.agents
+    groups = groups_of(scope.runs)
+    found = groups
+    if _is_whole(wanted) or _has_group(wanted):
+        wanted = _with_groups(wanted)
+    else:
+        found = [run.agent for run in scope.runs]
+    misses = writer.misses(wanted, found)
+    if not misses:
+        return
+    lines = [f"agents that ran {scope.words}: {listed([_name(one) for one in groups])}"]
+    if scope.error is not None:
+        lines.append(_error_line(scope))
+    at = misses[0].at
+    yield writer.finding(
+        (*scope.path, "agents"), "agents does not match", turn=scope.turn, context=lines,
+        differences=[
+            replace(one, wanted=one.wanted.replace(f"{_GROUP}: [", "the group ["))
+            for one in differences(misses)
+        ],
+        fix=_group_advice(scope.expect.agents, groups),
+        # What stands here for a nested list is in no file.
+        at=tuple(
+            step for place, step in enumerate(at)
+            if step != _GROUP or place == 0 or isinstance(at[place - 1], str)
+        ),
+    )  # fmt: skip
+
+
+def _group_advice(wanted: Any, groups: list[Any]) -> str:
+    """Says what a nested list means, where the right agents ran, but not so."""
+    if not isinstance(wanted, list) or _names(wanted) != _names(groups):
+        return ""
+    if _has_group(wanted) == _has_group(groups):
+        return ""
+    return "A nested list is one parallel group, `[router, [a, b]]`; a flat one is one by one."
+
+
+def groups_of(runs: Sequence[RunView]) -> list[Any]:
+    """Returns the agents in start order; a list of several is one parallel group."""
+    found: list[Any] = []
+    groups: dict[str, list[str]] = {}
+    for run in runs:
+        if not run.group:
+            found.append(run.agent)
+        elif run.group in groups:
+            # Agents that work inside of one may have started in between.
+            groups[run.group].append(run.agent)
+        else:
+            groups[run.group] = [run.agent]
+            found.append(groups[run.group])
+    return found
+
+
+def _is_whole(matcher: Any) -> bool:
+    """Whether a matcher of agents is a list of all of them, or denies one, or chooses."""
+    if isinstance(matcher, Mapping):
+        return any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne")) or any(
+            _is_whole(one) for key in ("$either", "$all", "$in") for one in matcher.get(key, ())
+        )
+    return isinstance(matcher, list)
+
+
+def _has_group(matcher: Any, inside: bool = False) -> bool:
+    """Whether a matcher of agents holds a list within a list."""
+    if isinstance(matcher, Mapping):
+        return any(_has_group(inner, inside) for inner in matcher.values())
+    if isinstance(matcher, list):
+        return inside or any(_has_group(inner, True) for inner in matcher)
+    return False
+
+
+def _with_groups(matcher: Any) -> Any:
+    """Returns the matcher with every list of a list as a group in any order."""
+    if isinstance(matcher, list):
+        return [{_GROUP: one} if isinstance(one, list) else one for one in matcher]
+    if isinstance(matcher, Mapping):
+        return {
+            key: _with_groups(inner) if key in _OF_LISTS else inner
+            for key, inner in matcher.items()
+        }
+    return matcher
+
+
+def _names(matcher: Any) -> list[str]:
+    if isinstance(matcher, list):
+        return sorted(name for inner in matcher for name in _names(inner))
+    return [matcher] if isinstance(matcher, str) else []
+
+
+def _name(one: Any) -> str:
+    return f"[{', '.join(one)}]" if isinstance(one, list) else str(one)
+
+
+def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The output of the last finished run."""
+    lines = []
+    finished = [run for run in scope.runs if run.finished and run.output is not None]
+    if scope.error is not None:
+        lines.append(_error_line(scope))
+    elif scope.reply is None:
+        lines.append(f"no run left a reply {scope.words}")
+    elif finished:
+        last = max(finished, key=lambda run: run.finished_at)
+        lines.append(f"the last run with an output is {last.agent}'s")
+    yield from writer.compare(
+        scope.expect.reply, scope.reply, (*scope.path, "reply"), "reply", turn=scope.turn,
+        context=lines,
+    )  # fmt: skip
+
+
+def _error_line(scope: Scope) -> str:
+    assert scope.error is not None
+    what = "turn" if scope.turn else "run"
+    return f"the {what} ended with error {scope.error.type}: {short(scope.error.message, 160)}"
+
+
+def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """What an activation of an agent got and gave."""
+    for key, claims in scope.expect.runs.items():
+        path = (*scope.path, "runs", key)
+        selector = selected(key)
+        named = "" if selector.agent == ALL_AGENTS else selector.agent
+        observable = []
+        for name, matcher in claims_of(claims):
+            need = unobservable_in_run(scope, name)
+            if need:
+                what = f"runs.{key}.{name}"
+                yield from not_observable(scope, writer, (*path, name), what, need, named)
+            else:
+                observable.append((name, matcher))
+        groups = _groups(scope, selector) if observable else []
+        yield from check_chosen(key, path, observable, groups, _RUNS, scope, writer)
+
+
+def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
+    """The activations that a key speaks of, by agent; or why there are none."""
+    agent, index = selector.agent, selector.place
+    mine: dict[str, list[RunView]] = {}
+    for run in scope.runs:
+        mine.setdefault(run.agent, []).append(run)
+    if agent != ALL_AGENTS and agent not in mine:
+        meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+        ran = f"those that did: {listed(list(mine))}{meant}"
+        return f"agent {agent!r} did not run {scope.words}; {ran}"
+    chosen = mine if agent == ALL_AGENTS else {agent: mine[agent]}
+    groups = [
+        Group(name, runs, noun="run") for name, runs in chosen.items()
+        if index is None or -len(runs) <= index < len(runs)
+    ]  # fmt: skip
+    if groups or index is None:
+        return groups
+    if agent == ALL_AGENTS:
+        most = max(map(len, mine.values()), default=0)
+        return (
+            f"no agent has a run [{index}] {scope.words}: the first is [0], and nobody has more "
+            f"than {most}"
+        )
+    count = len(mine[agent])
+    times = "once" if count == 1 else f"{count} times"
+    return f"agent {agent!r} ran {times} {scope.words}, {no_place(index, count)}"
+
+
+_STATUS: Final[Mapping[str, str]] = {
+    "handed_off": "the run passed control on, so it has no output and wrote nothing",
+    "stood_in": "a `before` rule stood in for the model: no call was made, `after` was skipped",
+    "failed": "the run failed",
+    "interrupted": "the run was interrupted: it asks the user",
+    "timed_out": "the run was stopped: it took longer than its handoff allows",
+    "cancelled": "the run was cancelled: it was stopped, or another one failed",
+    "running": "the run did not finish",
+}
+
+
+def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
+    run, name, group = claim.item, claim.name, claim.group
+    untold = untold_of_run(claim.scope, name, run)
+    if untold:
+        what = f"runs.{claim.key}.{name}"
+        found = not_observable(claim.scope, writer, claim.path, what, untold, run.agent)
+        return list(found)
+    selector, polarity = selected(claim.key), polarity_of(claim.written)
+    value = _value(run, name)
+    if writer.holds(claim.looked.matcher, value):
+        return []
+
+    def holds(one: RunView) -> bool:
+        wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
+        return writer.holds(wanted, _value(one, name))
+
+    lines = [_STATUS[run.status]] if run.status in _STATUS else []
+    if run.status == "handed_off" and run.update:
+        lines = ["the run passed control on, so it has no output; its handoff's contract wrote"]
+    if name == "update" and not run.update and run.status == "done":
+        lines.append("the run wrote nothing")
+    looked = list(looked_at(selector, polarity, claim.written, group))
+    is_single = selector.which not in (EVERY, SOME) and selector.agent != ALL_AGENTS
+    key = claim.key if is_single else group.name(run)
+    return writer.compare(
+        claim.looked.matcher, value, claim.path, f"runs.{key}.{name}", turn=run.turn,
+        agent=run.agent,
+        context=[
+            *which_words(selector, polarity, claim.looked, group, claim.scope, holds), *lines,
+        ],
+        several=not is_single or any(_value(one.item, name) != value for one in looked),
+    )  # fmt: skip
+
+
+def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
+    if untold_of_run(claim.scope, claim.name, run):
+        return False
+    return writer.holds(claim.written, _value(run, claim.name))
+
+
+def _distance(claim: Claim[RunView], writer: Writer) -> float:
+    """Return how far a run is from a claim; 0 where it holds."""
+    return writer.matchers.of(claim.written)[1].distance(_value(claim.item, claim.name))
+
+
+def _value(run: RunView, name: str) -> Any:
+    if name != "reply":
+        return getattr(run, name)
+    return None if run.message is None else Said(run.message.content, value_said(run.message))
+
+
+_RUNS: Final[Check[RunView]] = Check(
+    lambda _, matcher: polarity_of(matcher),
+    lambda claim, writer: _holds(claim, claim.item, writer),
+    _check_run,
+    _distance,
+)
+
+
+def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """Tool calls in order."""
+    found = [tool.fields() for tool in scope.tools]
+    path = (*scope.path, "tool_calls")
+    if not writer.misses(scope.expect.tool_calls, found):
+        return
+    calls = [f"{one['tool']} by {one['agent']}" for one in found]
+    title = f"tools called {scope.words}:"
+    lines = first_lines(title, calls) if calls else [f"no tool was called {scope.words}"]
+    yield from writer.compare(
+        scope.expect.tool_calls, found, path, "tool_calls", turn=scope.turn, context=list(lines)
+    )
+
+
+def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """How often each agent's model was asked."""
+    for agent, wanted in (scope.expect.model_calls or {}).items():
+        found = len(scope.calls.get(agent, ()))
+        if found == wanted:
+            continue
+        counts = [f"{name} {len(calls)}" for name, calls in scope.calls.items()]
+        yield writer.finding(
+            (*scope.path, "model_calls", agent),
+            f"agent {agent!r} made {counted(found, 'model call')} {scope.words}, wanted {wanted}",
+            turn=scope.turn,
+            agent=agent,
+            context=[f"model calls {scope.words}: {listed(counts)}"],
+        )
+
+
+def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The error that the turn, or the run, ends with; a text alone is its type."""
+    wanted = scope.expect.error
+    if isinstance(wanted, str):
+        wanted = {"type": wanted}
+    found = None if scope.error is None else error_fields(scope)
+    lines = [f"there was no error {scope.words}" if found is None else _error_line(scope)]
+    yield from writer.compare(
+        wanted, found, (*scope.path, "error"), "error", turn=scope.turn, context=lines
+    )
+
+
+def error_fields(scope: Scope) -> dict[str, Any]:
+    """Returns the error as a claim sees it; what is empty is absent."""
+    fields: dict[str, Any] = msgspec.to_builtins(scope.error)
+    return {name: value for name, value in fields.items() if value not in ("", 0)}
+
+
+def check_interrupt(scope: Scope, writer: Writer) -> Iterator[Finding]:
+    """The question that the turn ends with."""
+    lines = [] if scope.interrupt is not None else [f"nothing was asked {scope.words}"]
+    yield from writer.compare(
+        scope.expect.interrupt, scope.interrupt, (*scope.path, "interrupt"), "interrupt",
+        turn=scope.turn, context=lines,
+    )  # fmt: skip

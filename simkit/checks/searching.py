@@ -1,0 +1,209 @@
+"""Looking for a message in a context: what many contexts share is searched once."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from simkit.core.messages import Message
+from simkit.language.matching import Matcher
+from simkit.language.paths import as_text
+from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
+
+BLOCK: Final = 256
+"""Messages whose texts are searched together, before any of them is looked at."""
+NEW: Final = 8
+"""Settled messages that are looked at with the current turn's."""
+NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
+"""Keys of a message whose values are names: they stand in no text."""
+ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
+"""Operators that may hold although a text inside them does not occur."""
+_TEXTLESS: Final = ("$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex")
+
+
+class Search:
+    """Looks for messages; what a stream has settled is looked at once for each pattern."""
+
+    def __init__(self) -> None:
+        self._streams: dict[StreamView, _Stream] = {}
+
+    def first(self, context: ContextView, key: bytes, matcher: Matcher) -> Message | None:
+        """Returns the first message of a context that matches, with its section.
+
+        Of a message that several sections share, each piece is a message too.
+        """
+        if context.named is not None and names_section(matcher.source):
+            # The file says which section it is: the parts of the context do not.
+            return next((one for one in context.sectioned() if matcher.holds(one)), None)
+        for part in context.parts:
+            if isinstance(part, MadePart):
+                found = _in_made(part, matcher)
+            else:
+                found = self._in_shown(part, key, matcher)
+            if found is not None:
+                return found
+        for message in context.said:
+            placed = replace(message, section="run")
+            if matcher.holds(placed):
+                return placed
+        return None
+
+    def occurs(self, context: ContextView, key: bytes, matcher: Matcher) -> bool:
+        """Says whether some message of a context matches.
+
+        What is new is looked at before what has settled: a claim mostly speaks of its own turn,
+        and one that each turn makes with words of its own must not read all that was ever said.
+        """
+        if context.named is not None and names_section(matcher.source):
+            return any(matcher.holds(one) for one in context.sectioned())
+        for message in context.said:
+            if matcher.holds(replace(message, section="run")):
+                return True
+        shown = [part for part in context.parts if isinstance(part, ShownPart)]
+        for part in context.parts:
+            if isinstance(part, MadePart) and _in_made(part, matcher) is not None:
+                return True
+        if any(self._is_new(part, matcher) for part in shown):
+            return True
+        return any(self._in_shown(part, key, matcher) is not None for part in shown)
+
+    def _is_new(self, part: ShownPart, matcher: Matcher) -> bool:
+        if part.rendered is not None:
+            return False
+        offset = 1 if part.summary is not None else 0
+        end = part.hi + len(part.tail)
+        return any(
+            matcher.holds(part.message(place - part.lo + offset))
+            for place in range(max(part.lo, part.hi - NEW), end)
+        )
+
+    def _in_shown(self, part: ShownPart, key: bytes, matcher: Matcher) -> Message | None:
+        if part.rendered is not None:
+            return part.rendered if matcher.holds(part.rendered) else None
+        if part.summary is not None and matcher.holds(part.summary):
+            return part.summary
+        stream = self._streams.get(part.stream)
+        if stream is None:
+            stream = self._streams[part.stream] = _Stream(part.stream)
+        places = stream.places(part, key, matcher)
+        index = bisect_left(places, part.lo)
+        if index < len(places) and places[index] < part.hi:
+            return part.settled(places[index])
+        offset = 1 if part.summary is not None else 0
+        for place in range(max(part.hi, part.lo), part.hi + len(part.tail)):
+            message = part.message(place - part.lo + offset)
+            if matcher.holds(message):
+                return message
+        return None
+
+
+def names_section(matcher: Any) -> bool:
+    """Return whether a matcher of messages looks at their section; it looks into no content."""
+    if isinstance(matcher, Mapping):
+        return any(
+            key == "section" or (key.startswith("$") and names_section(inner))
+            for key, inner in matcher.items()
+        )
+    return isinstance(matcher, (list, tuple)) and any(names_section(one) for one in matcher)
+
+
+def _in_made(part: MadePart, matcher: Matcher) -> Message | None:
+    found = next((piece for piece in part.piece_messages() if matcher.holds(piece)), None)
+    if found is None and matcher.holds(part.message):
+        return part.message
+    return found
+
+
+class _Stream:
+    """What was looked for in one stream, and the texts of its messages, block by block."""
+
+    def __init__(self, stream: StreamView) -> None:
+        self._entries = stream.entries
+        self._found: dict[tuple[str, bytes], tuple[int, list[int]]] = {}
+        """Section and pattern to how far it was looked for, and where it matched."""
+        self._texts: list[str] = []
+        self._blocks: list[str] = []
+
+    def places(self, part: ShownPart, key: bytes, matcher: Matcher) -> list[int]:
+        """The places that match, in order, at least as far as a part shows them."""
+        memo = part.section, key
+        searched, places = self._found.get(memo, (0, []))
+        if searched < part.hi:
+            texts = required_texts(matcher.source)
+            for place in self._candidates(searched, part.hi, texts):
+                if matcher.holds(part.settled(place)):
+                    places.append(place)
+            self._found[memo] = (part.hi, places)
+        return places
+
+    def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
+        """Yields the places that may match: those whose text holds all that a match must hold."""
+        if not texts:
+            yield from range(lo, hi)
+            return
+        self._read(hi)
+        place = lo
+        while place < hi:
+            end = min(place - place % BLOCK + BLOCK, hi)
+            number = place // BLOCK
+            if number >= len(self._blocks) or _holds_all(self._blocks[number], texts):
+                yield from (at for at in range(place, end) if _holds_all(self._texts[at], texts))
+            place = end
+
+    def _read(self, hi: int) -> None:
+        """Keeps the texts of the messages up to a place, and those of full blocks together."""
+        for message in self._entries[len(self._texts) : hi]:
+            self._texts.append("\n".join(_texts_of(message)))
+        for start in range(len(self._blocks) * BLOCK, len(self._texts) - BLOCK + 1, BLOCK):
+            self._blocks.append("\n".join(self._texts[start : start + BLOCK]))
+
+
+def _holds_all(text: str, wanted: tuple[str, ...]) -> bool:
+    # A plain loop: this runs for every pattern and every message that is near.
+    for one in wanted:  # noqa: SIM110
+        if one not in text:
+            return False
+    return True
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    yield message.content
+    if message.data is not None:
+        yield as_text(message.data)
+    for call in message.calls:
+        yield from (call.name, as_text(call.args))
+
+
+def required_texts(matcher: Any) -> tuple[str, ...]:
+    """Returns texts that occur, as they are, in every message that a matcher holds of."""
+    if has_alternatives(matcher):
+        return ()
+    return tuple(dict.fromkeys(_required(matcher)))
+
+
+def _required(matcher: Any) -> Iterator[str]:
+    if isinstance(matcher, Mapping):
+        for key, inner in matcher.items():
+            is_path = "." in key or "[" in key
+            if key not in NAMES and key not in _TEXTLESS and not is_path:
+                yield from _required(inner)
+    elif isinstance(matcher, (list, tuple)):
+        for one in matcher:
+            yield from _required(one)
+    elif isinstance(matcher, str) and _is_plain(matcher):
+        yield matcher
+
+
+def _is_plain(text: str) -> bool:
+    """Whether JSON writes a text in no other form, so that it is found in what was made of it."""
+    return text.isascii() and text.isprintable() and not set(text) & set('"\\/')
+
+
+def has_alternatives(matcher: Any) -> bool:
+    """Whether a matcher may hold although a text inside it does not occur."""
+    if isinstance(matcher, Mapping):
+        return any(key in ALTERNATIVES or has_alternatives(inner) for key, inner in matcher.items())
+    return isinstance(matcher, (list, tuple)) and any(has_alternatives(one) for one in matcher)

@@ -1,0 +1,241 @@
+"""RUN-03: a negative claim proves something only if what it denies could have been there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.checks.claims import Writer
+from simkit.checks.feasible import Candidates
+from simkit.checks.findings import Hit
+from simkit.checks.observing import claims_of
+from simkit.checks.occurring import Occurring, kind_of
+from simkit.checks.scope import Path
+from simkit.checks.searching import has_alternatives
+from simkit.core.messages import ABSENT, Message
+from simkit.language.matching import patterns_of
+from simkit.language.matching.polarity import polarity_of
+from simkit.language.matching.rendering import line
+from simkit.language.paths import as_text
+from simkit.language.yaml import path_text
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.selecting import SOME, selected
+from simkit.trace import events as e
+from simkit.trace.views import View
+
+_CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error", "interrupt",
+                  "logs", "events")  # fmt: skip
+_NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
+"""A bound is no pattern: the number itself need not occur."""
+
+
+def vacuous_claims(
+    claims: Iterable[tuple[Path, int, Expect]],
+    view: View,
+    writer: Writer,
+    unheld: Collection[Path] = (),
+) -> Iterator[Hit]:
+    """Yields the `excludes` and `$not` whose pattern occurs nowhere in the trace.
+
+    ``unheld`` are the places of claims that do not hold, or were not looked at: of those it is
+    no news that they prove nothing.
+    """
+    search, candidates = _Search(view, writer), Candidates(view)
+    for path, turn, expect in claims:
+        for inner, matcher in _negatives(expect):
+            what = _why_vacuous(search, candidates, matcher, inner, turn)
+            if what and not any(_is_of_claim(one, path, inner) for one in unheld):
+                what = f"{path_text(inner)}: {what}, so its absence proves nothing"
+                yield Hit("RUN-03", what, turn, path=(*path, *inner))
+
+
+def _why_vacuous(
+    search: _Search, candidates: Candidates, matcher: Any, inner: Path, turn: int
+) -> str:
+    """Returns why what stands at a place under `expect` could not be there; empty if it could."""
+    if not polarity_of(matcher).affirms:
+        return ""  # Who denies a denial affirms.
+    is_message = _is_excludes(inner)
+    place = inner if is_message else inner[:-1]
+    if not search.could_hold(matcher, place, turn):
+        return f"nothing in the trace matches {line(matcher)}"
+    if not is_message and not candidates.could_be(matcher, place, turn):
+        return f"no value of this claim in the trace could match {line(matcher)}"
+    return ""
+
+
+def _is_excludes(inner: Path) -> bool:
+    return inner[0] == "context" and inner[2] == "excludes"
+
+
+def _is_of_claim(found: Path, path: Path, inner: Path) -> bool:
+    """Whether a finding is of the claim in which a pattern stands, or of more than that claim."""
+    size = 1
+    if inner[0] in ("context", "runs"):
+        is_any = selected(str(inner[1])).which == SOME  # Its claims hold of one call, or none does.
+        size = 2 if is_any else 4 if inner[2] in ("includes", "excludes") else 3
+    claim = (*path, *inner[:size])
+    shared = min(len(found), len(claim))
+    return shared > len(path) and found[:shared] == claim[:shared]
+
+
+def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
+    for key, context in expect.context.items():
+        for place, matcher in enumerate(context.excludes or ()):
+            yield ("context", key, "excludes", place), matcher
+        for name, matcher in context.claimed().items():
+            if name != "excludes":
+                yield from _nots(("context", key, name), matcher)
+    for key, run in expect.runs.items():
+        for name, matcher in claims_of(run):
+            yield from _nots(("runs", key, name), matcher)
+    written = expect.model_fields_set
+    for name in _CLAIMS:
+        if name in written:
+            yield from _nots((name,), getattr(expect, name))
+
+
+def _nots(path: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
+    if isinstance(matcher, str):
+        return
+    if isinstance(matcher, Mapping):
+        for key, value in matcher.items():
+            if key == "$not":
+                yield (*path, key), value
+            elif key != "$schema":
+                yield from _nots((*path, key), value)
+    elif isinstance(matcher, (list, tuple)):
+        for place, value in enumerate(matcher):
+            yield from _nots((*path, place), value)
+
+
+class _Search:
+    """Looks for patterns in all that was said, made, written and given."""
+
+    def __init__(self, view: View, writer: Writer) -> None:
+        self._view = view
+        self._occurring = Occurring(view, writer)
+        self._texts: list[str] = []
+        self._whole = ""
+
+    def could_hold(self, matcher: Any, path: Path, turn: int) -> bool:
+        """Whether the texts of a pattern occur, or something of its own kind matches it.
+
+        ``path`` leads from `expect` to it. Names are no texts: where nothing else is asked for,
+        something must match.
+        """
+        kind = kind_of(path)
+        names = kind.names if kind is not None else ()
+        is_of_names = kind is not None and kind.is_of_names
+        content = ABSENT if is_of_names else _pattern(matcher, names)
+        texts = () if content is ABSENT else patterns_of(content)
+        if texts:
+            occur = (self._occurs(text, turn) for text in texts)
+            if any(occur) if has_alternatives(matcher) else all(occur):
+                return True
+        elif not names:
+            return True
+        return self._occurring.occurs(matcher, path)
+
+    def _occurs(self, text: str, turn: int) -> bool:
+        """Looks around the claim's turn first: most patterns are from there."""
+        if not self._texts:
+            self._texts = _texts_by_turn(self._view)
+            self._whole = "\n".join(self._texts)
+        escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+        near = min(turn, len(self._texts) - 1)
+        some = (self._texts[near], self._texts[max(0, near - 1)], self._texts[0], self._whole)
+        if any(text in one for one in some):
+            return True
+        return escaped != text and escaped in self._whole
+
+
+def _pattern(matcher: Any, names: Sequence[str]) -> Any:
+    """Returns the matcher without names and bounds, or ABSENT if nothing is left."""
+    if isinstance(matcher, Mapping):
+        kept = {
+            key: inner
+            for key, value in matcher.items()
+            if key not in _NUMERIC
+            and key not in names
+            and (inner := _pattern(value, names)) is not ABSENT
+        }
+        return kept or ABSENT
+    if isinstance(matcher, (list, tuple)):
+        found = [inner for one in matcher if (inner := _pattern(one, names)) is not ABSENT]
+        return found or ABSENT
+    return matcher
+
+
+def _texts_by_turn(view: View) -> list[str]:
+    """Everything that was said, made or written, once, by turn; names and what is given first."""
+    texts: list[list[str]] = [[] for _ in range(len(view.turns) + 1)]
+    texts[0] += _vocabulary(view.pipeline)
+    seen = set(texts[0])
+    for event in view.events:
+        turn = texts[event.turn if event.turn < len(texts) else 0]
+        for text in _texts_of(event):
+            if text not in seen:
+                seen.add(text)
+                turn.append(text)
+    return ["\n".join(found) for found in texts]
+
+
+def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
+    yield from facts.channels
+    yield from e.KINDS
+    for name, agent in facts.agents.items():
+        yield from (name, agent.instructions, *agent.tools)
+    for contract in facts.contracts:
+        yield from (contract.type, contract.mode)
+
+
+_VALUES: Final[Mapping[type, tuple[str, ...]]] = {
+    e.StateUpdated: ("update", "values"),
+    e.ToolCalled: ("tool", "args"),
+    e.ToolReturned: ("result",),
+    e.ToolFailed: ("error",),
+    e.ModelFailed: ("error", "message"),
+    e.HandoffRequested: ("type", "query", "payload"),
+    e.HandoffRejected: ("reason",),
+    e.RouteChosen: ("targets", "labels"),
+    e.AgentStarted: ("input", "goal"),
+    e.AgentFinished: ("status", "output"),
+    e.TurnInterrupted: ("question",),
+    e.LogRecorded: ("level", "logger", "message", "error"),
+    e.TurnFinished: ("reply", "error"),
+    e.LimitReached: ("limit",),
+    e.ContextBuilt: ("settings",),
+}
+
+
+def _texts_of(event: e.AnyEvent) -> Iterator[str]:
+    for name in _VALUES.get(type(event), ()):
+        value = getattr(event, name)
+        if value is not None:
+            yield as_text(value)
+    if isinstance(event, e.MessageAdded):
+        yield from _said(event.message)
+    elif isinstance(event, e.ContextBuilt):
+        for part in event.parts:
+            if isinstance(part, e.Made):
+                yield from _said(part.message)
+                shown = part.shown
+            else:
+                shown = (part,)
+            for one in shown:
+                yield from _shown(one)
+
+
+def _shown(part: e.Shown) -> Iterator[str]:
+    edits = [cut.becomes for cut in (*part.cuts, *part.tail_cuts)]
+    for message in (part.summary, part.rendered, *edits):
+        if message is not None:
+            yield from _said(message)
+
+
+def _said(message: Message) -> Iterator[str]:
+    yield message.content
+    for call in message.calls:
+        yield from (call.name, as_text(call.args))

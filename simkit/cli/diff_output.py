@@ -1,0 +1,205 @@
+"""What ``simkit diff`` does: pair traces or run scenarios twice, compare, tell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from simkit import __version__
+from simkit.cli.console import paint_for, wants_color
+from simkit.cli.other_pipelines import named_for, other_pipeline
+from simkit.cli.selection import parted, select
+from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
+from simkit.core.errors import SimkitError, SourceError, TraceError
+from simkit.core.output import echo, echo_commands, echo_json
+from simkit.language.yaml import Document
+from simkit.report.diff_lines import Sides
+from simkit.report.diffs import (
+    Compared,
+    diff_annotations,
+    diff_json,
+    diff_markdown,
+    exit_code,
+    pair_lines,
+    summary_line,
+)
+from simkit.report.last_run import FOLDER
+from simkit.report.results import Result
+from simkit.session.simulate import run
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.implementing import scenarios_of
+from simkit.spec.scenario.items import Item
+from simkit.trace.diff import TraceDiff, trace_diff, without
+
+
+def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
+    """Prints what differs, in the form asked for; returns the exit code."""
+    told = []
+    paint = paint_for(wants_color() and form == "text")
+    for pair in pairs:
+        told.append(pair)
+        lines = list(pair_lines(pair, sides, paint)) if form == "text" else []
+        if lines:
+            echo("\n".join(lines) + "\n")
+    if form == "json":
+        echo_json(diff_json(told, sides, __version__))
+    elif form == "markdown":
+        echo(diff_markdown(told, sides))
+    else:
+        if form == "github":
+            echo_commands(diff_annotations(told, sides))
+        echo(summary_line(told, sides, paint))
+    return exit_code(told)
+
+
+# Stored traces
+
+
+def stored_pairs(one: str, other: str) -> Iterator[Compared]:
+    """Yields the traces of two files or folders side by side; ``""`` is the last run.
+
+    Raises TraceError if there are none.
+    """
+    mine, its = trace_files(one), _last_run() if not other else trace_files(other)
+    if Path(one).is_dir() != Path(other or FOLDER).is_dir():
+        raise TraceError(f"{one}, {other}: one is a folder; compare two traces or two folders")
+    if not Path(one).is_dir():
+        return iter([_compared(mine[0], its[0], Identities())])
+    identities = Identities()
+    return (_compared(*files, identities) for files in _paired(mine, its))
+
+
+def _last_run() -> list[str]:
+    try:
+        return trace_files(FOLDER)
+    except TraceError:
+        raise TraceError(
+            f"{FOLDER}: there is no trace of an earlier run\n  Run `simkit replay` first."
+        ) from None
+
+
+def _paired(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields the files of the same scenario: of the same name, else of the only one so called."""
+    its = {Path(file).name: file for file in other}
+    pairs = {file: its.pop(Path(file).name, "") for file in one}
+    left = [file for file, found in pairs.items() if not found]
+    names, its_names = _by_scenario(left), _by_scenario(its.values())
+    for name, files in names.items():
+        if len(files) == 1 and len(its_names.get(name, ())) == 1:
+            pairs[files[0]] = its_names[name][0]
+            its.pop(Path(its_names[name][0]).name)
+    yield from pairs.items()
+    yield from (("", file) for file in its.values())
+
+
+def _by_scenario(files: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for file in files:
+        with contextlib.suppress(TraceError):
+            found.setdefault(stored(file).started.scenario, []).append(file)
+    return found
+
+
+def _compared(one: str, other: str, identities: Identities) -> Compared:
+    identity = identities.of(other or one) or identities.of(one or other)
+    file = parted(identity)[0]
+    line = identities.line_of(identity) if identity else 0
+    try:
+        mine, its = (stored(path) if path else None for path in (one, other))
+    except TraceError as problem:
+        return Compared(identity or other or one, (one, other), None, str(problem), file, line)
+    names = dict.fromkeys(trace.started.scenario for trace in (mine, its) if trace is not None)
+    name = identity or " → ".join(names)
+    diff = None if mine is None or its is None else trace_diff(mine.view, its.view)
+    return Compared(name, (one, other), diff, "", file, line)
+
+
+# Two pipelines
+
+
+def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Sides]:
+    """Yields scenarios run on their own pipeline and on another; nothing is kept.
+
+    Where the other implements theirs, what it declares to differ is taken out, and what it declares
+    and no scenario shows is broken. Raises SourceError if there is no scenario at the path.
+    """
+    entries = select([path]).entries
+    if not entries:
+        raise SourceError(path, "there is no `*.scenario.yaml` file with a scenario")
+    return _Pairs(pipeline).of(entries), Sides("its own pipeline", pipeline)
+
+
+class _Pairs:
+    """Runs scenarios on two pipelines."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._library = Library()
+        self._others: dict[str, tuple[Document, App, set[str]]] = {}
+        """File of a pipeline that implements others to it, and what it declared and was met."""
+
+    def of(self, entries: Sequence[Item | Result]) -> Iterator[Compared]:
+        """Yields every scenario's two runs, then what was declared and did not occur."""
+        for entry in entries:
+            yield self._pair(entry)
+        compared = {os.path.realpath(one.file) + one.name for one in entries}
+        for document, app, met in self._others.values():
+            yield from _stale(document, app, met, compared)
+
+    def _pair(self, entry: Item | Result) -> Compared:
+        if isinstance(entry, Result):
+            return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
+        told = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
+        named = named_for(entry.file, self._pipeline)
+        try:
+            own = self._library.prepared(entry)
+        except SimkitError as problem:
+            return replace(told, error=str(problem))
+        try:
+            other = other_pipeline(entry, named, self._library)
+            reason = other.standing.other or other.standing.left_out
+            if reason or other.prepared is None:
+                return replace(told, left_out=reason)
+            mine, its = (_ran(prepared, entry.id) for prepared in (own, other.prepared))
+        except SimkitError as problem:
+            return replace(told, error=f"with --pipeline {self._pipeline}\n{problem}")
+        diff = self._undeclared(trace_diff(mine.view, its.view), other.prepared)
+        return replace(told, sources=(_source(own), _source(other.prepared)), diff=diff)
+
+    def _undeclared(self, diff: TraceDiff, other: Prepared) -> TraceDiff:
+        app, document = other.pipeline, other.pipeline_document
+        if not isinstance(app, App) or app.implements is None:
+            return diff
+        _, _, met = self._others.setdefault(document.file, (document, app, set()))
+        rest, found = without(diff, app.implements.differs)
+        met.update(found)
+        return rest
+
+
+def _stale(document: Document, app: App, met: set[str], compared: set[str]) -> Iterator[Compared]:
+    """Yields the declared differences that no scenario shows, where all were compared."""
+    assert app.implements is not None
+    every = {os.path.realpath(one.file) + one.name for one in scenarios_of(app).values()}
+    if not every <= compared:
+        return
+    for at in app.implements.differs:
+        if at not in met:
+            where = document.position(("implements", "differs", at), key=True)
+            error = f"{where}: `{at}` is declared to differ, and does not in any scenario"
+            yield Compared(document.file, ("", ""), None, error, document.file)
+
+
+def _ran(prepared: Prepared, name: str) -> Stored:
+    # What a user's function prints must not stand inside a report.
+    with contextlib.redirect_stdout(sys.stderr):
+        return as_stored(name, run(prepared))
+
+
+def _source(prepared: Prepared) -> str:
+    return f"{prepared.pipeline.pipeline} ({os.path.normpath(prepared.pipeline_document.file)})"

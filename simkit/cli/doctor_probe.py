@@ -1,0 +1,233 @@
+"""What ``simkit doctor`` sees of a scenario's first turn, and why it may have seen nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from tabulate import tabulate
+
+from simkit.adapters.annotations import current_mark
+from simkit.adapters.attribution import AGENT_HEADER
+from simkit.adapters.model_interceptor import ModelInterceptor
+from simkit.adapters.server_files import server_text
+from simkit.capture.http.installing import Installation, Made
+from simkit.capture.http.request_router import Decision
+from simkit.cli.selection import select
+from simkit.core.errors import SimkitError
+from simkit.core.text import counted
+from simkit.providers.http import HttpRequest, header
+from simkit.providers.protocols import protocol_of
+from simkit.report.results import Result
+from simkit.session.execution import Execution
+from simkit.session.simulate import placed
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.trace import events as e
+from simkit.trace.store import Trace
+
+_UNSEEN: Final = {
+    "grpc": "grpc is imported, and connects in C where nothing is seen of it",
+    "websockets": "websockets is imported: what goes over a websocket is no model call here",
+    "websocket": "websocket-client is imported: what goes over a websocket is no model call here",
+    "pycurl": "pycurl is imported, and connects in C where nothing is seen of it",
+    "curl_cffi": "curl_cffi is imported, and connects in C where nothing is seen of it",
+}
+_STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
+
+
+class FirstTurn(msgspec.Struct, frozen=True):
+    """What there is to say of it."""
+
+    is_well: bool
+    text: str
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """One request that came to the gate."""
+
+    protocol: str
+    """Empty for a request that is no model call."""
+    client: str
+    how: str
+    """How its agent is told; empty for a rule, or what the framework knows."""
+    where: str
+
+
+def first_turn(path: str) -> FirstTurn:
+    """Runs the first turn of a scenario, and says what was seen; raises SimkitError."""
+    entries = select((path,)).entries
+    if len(entries) != 1:
+        raise SimkitError(
+            f"{path}: `simkit doctor` looks at one scenario, and here are {len(entries)}\n"
+            "  Name one: PATH::NAME."
+        )
+    (entry,) = entries
+    if isinstance(entry, Result):
+        raise SimkitError(entry.error)
+    prepared = Library().prepared(entry)
+    title = f"First turn of {entry.id}\n\n"
+    if isinstance(prepared.pipeline, Pipeline):
+        return FirstTurn(
+            True, f"{title}Its pipeline is declared: simkit runs it itself, and no client is used."
+        )
+    if prepared.skip is not None:
+        return FirstTurn(False, f"{title}It is skipped: {prepared.skip}")
+    trace, seen, started, problem = _taken(prepared)
+    lines = [*_told(trace, seen, prepared.pipeline), *problem, *_server(prepared.pipeline)]
+    is_well = any(one.protocol for one in seen) and not problem
+    if not any(one.protocol for one in seen):
+        lines += ["", "Why there may be none:", *(f"- {why}" for why in _reasons(trace, started))]
+    return FirstTurn(is_well, title + "\n".join(lines))
+
+
+def _taken(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[str]]:
+    """Returns the trace, the requests, the processes that were started, and what broke it."""
+    first = prepared.scenario.turns[:1]
+    prepared = msgspec.structs.replace(
+        prepared, scenario=prepared.scenario.model_copy(update={"turns": first})
+    )
+    trace, problem = Trace(), []
+    with _watched() as seen, _processes() as started:
+        try:
+            # What the pipeline prints must not stand inside the report.
+            with (
+                contextlib.redirect_stdout(sys.stderr), placed(prepared),
+                Execution(prepared) as execution,
+            ):  # fmt: skip
+                trace = execution.trace
+                execution.follow(first)
+        except SimkitError as broken:
+            problem = ["", *str(broken).splitlines()]
+    return trace, seen, started, problem
+
+
+@contextmanager
+def _watched() -> Iterator[list[_Seen]]:
+    """Yields what comes to the gates of runs."""
+    seen: list[_Seen] = []
+
+    def made(before: Made) -> Made:
+        def take(gate: ModelInterceptor, request: HttpRequest) -> Decision:
+            seen.append(_seen(request))
+            decision: Decision = before(gate, request)
+            return decision
+
+        return take
+
+    with Installation(lambda: [(ModelInterceptor, "take", made)]):
+        yield seen
+
+
+def _seen(request: HttpRequest) -> _Seen:
+    protocol = protocol_of(request)
+    how = ""
+    if current_mark() is not None:
+        how = "`simkit.agent`"
+    elif header(request.headers, AGENT_HEADER):
+        how = f"the header {AGENT_HEADER}"
+    return _Seen(
+        protocol.name if protocol is not None else "",
+        header(request.headers, "user-agent") or "a client without a name", how,
+        f"{request.method} {request.url.partition('?')[0]}",
+    )  # fmt: skip
+
+
+@contextmanager
+def _processes() -> Iterator[list[str]]:
+    """Yields the processes that are started meanwhile."""
+    started: list[str] = []
+    is_over = False
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in _STARTS and not is_over:
+            started.append(str(args[0]) if args else event)
+
+    # A hook cannot be taken away, so it goes deaf.
+    sys.addaudithook(hook)
+    try:
+        yield started
+    finally:
+        is_over = True
+
+
+def _told(trace: Trace, seen: list[_Seen], app: App) -> Iterator[str]:
+    calls = [one for one in seen if one.protocol]
+    agents = [event.agent for event in trace.events if isinstance(event, e.ModelCalled)]
+    yield f"{counted(len(calls), 'model call')} seen"
+    if calls:
+        rows = [
+            (agent or "none", one.how or _rule(agent, app), one.client, one.protocol)
+            for agent, one in zip_longest(agents[: len(calls)], calls, fillvalue="")
+            if isinstance(one, _Seen)
+        ]
+        head = ("agent", "told by", "client", "protocol")
+        yield ""
+        yield from (line.rstrip() for line in tabulate(rows, head, "simple").splitlines())
+    others = dict.fromkeys(one.where for one in seen if not one.protocol)
+    yield from (f"no model call, and refused unless allowed: {where}" for where in others)
+    for event in trace.events:
+        if isinstance(event, e.TurnFinished) and event.error is not None:
+            yield f"\nThe turn ended with error {event.error.type}: {event.error.message}"
+        elif isinstance(event, e.UncontrolledEffect):
+            yield f"beyond simkit's control: {event.effect} at {event.where}"
+
+
+def _server(app: App) -> list[str]:
+    """Return what LangGraph's server has to do with a pipeline that uses LangGraph."""
+    module = app.entry.partition(":")[0]
+    there = getattr(sys.modules.get(module), "__file__", None)
+    if there is None or "langgraph" not in sys.modules:
+        return []
+    return ["", server_text(Path(there).parent, app.entry)]
+
+
+def _rule(agent: str, app: App) -> str:
+    if not agent:
+        return "nothing"
+    rule = app.agents.get(agent)
+    return f"the rule agents.{agent}" if rule is not None and rule.matchers() else "its framework"
+
+
+def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
+    """Yields why a run may have shown no model call, the likeliest first."""
+    ended = [event for event in trace.events if isinstance(event, e.TurnFinished)]
+    if not ended:
+        yield "the pipeline could not be run: see above"
+    elif ended[0].error is not None:
+        yield f"the turn ended before one, with {ended[0].error.type}"
+    for program in dict.fromkeys(started):
+        yield (
+            f"it started a process, {program}: simkit sees this process only; point the other to "
+            "`simkit serve`"
+        )
+    for client, transport in dict.fromkeys(_own_transports()):
+        yield f"a {client} has a transport of its own, {transport}, which is never patched"
+    yield from (why for module, why in _UNSEEN.items() if module in sys.modules)
+    if ended and ended[0].error is None:
+        yield "the pipeline answered this message without asking a model, or from a cache"
+
+
+def _own_transports() -> Iterator[tuple[str, str]]:
+    """Yields the httpx clients of this process that send through something of their user's own."""
+    for library in ("httpx", "httpx2"):
+        module = sys.modules.get(library)
+        if module is None:
+            continue
+        usual = (module.HTTPTransport, module.AsyncHTTPTransport)
+        for client in gc.get_objects():
+            # Asking some objects for their class has effects of its own.
+            if not issubclass(type(client), (module.Client, module.AsyncClient)):
+                continue
+            transport = getattr(client, "_transport", None)
+            if transport is not None and not isinstance(transport, usual):
+                kind = type(transport)
+                yield f"{library}.{type(client).__name__}", f"{kind.__module__}.{kind.__qualname__}"

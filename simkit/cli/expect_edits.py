@@ -1,0 +1,85 @@
+"""What ``simkit expect`` does: run, make claims, show them, write them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from simkit.cli.selection import select
+from simkit.cli.update_files import offer
+from simkit.core.errors import SimkitError
+from simkit.core.output import echo
+from simkit.language.yaml import load_text
+from simkit.report.results import Result
+from simkit.session.execution.alone import replayed_alone
+from simkit.session.simulate import run
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import Item, items_in
+from simkit.update import FileChange, Note, additions, changed_text
+from simkit.update.files import read_bytes, text_of, with_text
+
+
+def expect(paths: Sequence[str], accepts_all: bool) -> int:
+    """Writes claims for turns without, once somebody agrees; returns the exit code."""
+    selection = select(paths)
+    for entry in selection.entries:
+        if isinstance(entry, Result):
+            raise SimkitError(entry.error)
+    by_file: dict[str, set[int]] = {}
+    for item in selection.items:
+        by_file.setdefault(item.file, set()).add(item.index)
+    library = Library()
+    of_code: set[str] = set()
+    changes: list[FileChange] = []
+    notes: list[Note] = []
+    for file, documents in by_file.items():
+        before = read_bytes(file)
+        # All rows of a table are run, whichever was named: its turns are written only once.
+        items = [item for item in items_in(file) if item.index in documents]
+        text, left = _with_claims(file, text_of(before), items, library)
+        notes += left
+        if text != text_of(before):
+            if any(isinstance(library.prepared(one).pipeline, App) for one in items):
+                of_code.add(file)
+            changes.append(FileChange(file, before, with_text(before, text)))
+    if not changes:
+        echo("every turn that runs has claims")
+    written = offer(changes, notes, accepts_all)
+    broken = [file for file in written if file in of_code and not _holds_alone(file)]
+    return 0 if len(written) == len(changes) and not broken else 1
+
+
+def _holds_alone(file: str) -> bool:
+    """Replay a file in a new process; say what of it does not hold there."""
+    failed = replayed_alone(file)
+    if failed:
+        echo(f"{file}: what was written does not hold in a new process:\n{failed}")
+        echo("Take out of the claims what each process has anew, or write `{$any: true}` for it.")
+    return not failed
+
+
+def _with_claims(
+    file: str, text: str, items: Sequence[Item], library: Library
+) -> tuple[str, list[Note]]:
+    """Returns the text in which each turn has claims.
+
+    A conversation ends with an error that nobody claims, so once one is claimed, it is run again.
+    """
+    while True:
+        for document in load_text(text, file):
+            library = library.with_document(document)
+        proposals = []
+        for item in items:
+            prepared = library.prepared(item)
+            if prepared.skip is None:
+                # What a user's function prints must not stand inside the difference.
+                with contextlib.redirect_stdout(sys.stderr):
+                    redactor = prepared.redactor(os.environ)
+                    proposals.append(additions(prepared, run(prepared), redactor))
+        longer, notes = changed_text(file, text, proposals)
+        if longer == text:
+            return text, notes
+        text = longer

@@ -1,0 +1,174 @@
+"""What a first project consists of, and how it is written: nothing that is there is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from simkit.cli.new_files import write_new
+from simkit.cli.schemas import schema_text
+from simkit.core.errors import SimkitError
+from simkit.report.last_run import FOLDER
+from simkit.update.files import FileChange, read_bytes, write
+
+PIPELINE: Final = """\
+# Triage looks the order up and hands the customer over to refunds.
+version: 1
+pipeline: support
+agents:
+  triage:
+    instructions: Find out what the customer needs.
+    tools: [find_order]
+    handoffs: [refunds]
+  refunds:
+    instructions: You refund orders.
+    # What its model is sent, in this order.
+    context: [instructions, handoff, history, current_message]
+contracts:
+  - {from: triage, to: refunds, type: refund, payload: {type: object, required: [order_id]}}
+flow: {handoffs: {start: triage}}
+"""
+SCENARIO: Final = """\
+version: 1
+scenario: the refund agent is told the order, and no more
+pipeline: support.pipeline.yaml
+turns:
+  - user: My headphones are broken, I want my money back
+    # What the models and the tool answer: nothing is called.
+    replies:
+      triage:
+        - calls: [find_order: {customer: Ada}]
+        - handoff: {to: refunds, payload: {order_id: A-1042}}
+      refunds: I have refunded order A-1042.
+    tool_results: {find_order: {order_id: A-1042, email: ada@example.com}}
+    # To see a failure, remove `handoff, ` from the context of refunds in support.pipeline.yaml.
+    expect:
+      agents: [triage, refunds]
+      context:
+        refunds:
+          includes: [{$contains: A-1042}]
+          excludes: [{$contains: ada@example.com}]
+"""
+FEATURE: Final = """\
+Feature: Refunds
+  Triage looks the order up and hands the customer over. The refund agent is told which order it is
+  about, and no more.
+
+  Scenario: The refund agent is told the order
+    Given the pipeline "support"
+    And find_order returns order_id "A-1042" and email "ada@example.com"
+    When the user says "My headphones are broken, I want my money back"
+    And triage calls find_order with customer "Ada"
+    And triage hands off to refunds with order_id "A-1042"
+    And refunds replies "I have refunded order A-1042."
+    Then these agents ran in order: triage and refunds
+    And the context of refunds includes "A-1042"
+    And the context of refunds excludes "ada@example.com"
+"""
+STEPS: Final = '''\
+"""Binds the features: without this module pytest-bdd collects none of them."""
+
+from pytest_bdd import scenarios
+from simkit.bdd import *  # noqa: F403 - the steps have no Python names
+
+scenarios(".")
+'''
+WORKFLOW: Final = """\
+# Runs every scenario and feature. No model is called, so no key is needed.
+name: simkit
+on:
+  push:
+    branches: [main]
+  pull_request:
+permissions:
+  contents: read
+jobs:
+  simkit:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v6
+      - uses: actions/setup-python@v6
+        with:
+          python-version: "3.12"
+      # If scenarios run functions of your project, install it here, too.
+      - run: python -m pip install agent-simkit
+      - run: simkit validate scenarios --format github
+      - run: python -m pytest scenarios features
+"""
+SCHEMA_FILE: Final = "simkit.schema.json"
+SETTINGS_FILE: Final = ".vscode/settings.json"
+ASSOCIATION: Final = f"""\
+  "yaml.schemas": {{
+    "./{SCHEMA_FILE}": ["*.scenario.yaml", "*.pipeline.yaml"]
+  }}
+"""
+"""What makes the YAML language server of an editor know the files."""
+IGNORED: Final = f"{FOLDER}/"
+"""The line for git: what a run leaves behind."""
+_THERE: Final = "there already, left as it is"
+
+
+def first_project() -> dict[str, str]:
+    """Returns the files of a first project, by their names below its folder."""
+    return {
+        "scenarios/support.pipeline.yaml": PIPELINE,
+        "scenarios/refund.scenario.yaml": SCENARIO,
+        "features/refund.feature": FEATURE,
+        "features/test_features.py": STEPS,
+        ".github/workflows/simkit.yml": WORKFLOW,
+        SCHEMA_FILE: schema_text(None) + "\n",
+        SETTINGS_FILE: f"{{\n{ASSOCIATION}}}\n",
+    }
+
+
+def started(folder: str) -> Iterator[str]:
+    """Writes what of a first project is not in the folder; yields what was done, file by file.
+
+    Raises SimkitError at the first file or folder that cannot be written; what was yielded until
+    then is there.
+    """
+    root = Path(folder)
+    _make(root)
+    for name, text in first_project().items():
+        file = root / name
+        if _written(file, text):
+            yield f"{file}: written"
+        elif name == SETTINGS_FILE and SCHEMA_FILE.encode() not in read_bytes(str(file)):
+            yield f"{file}: {_THERE}; for completion in the editor, add to it:"
+            yield ASSOCIATION.rstrip("\n")
+        else:
+            yield f"{file}: {_THERE}"
+    yield _ignoring(root / ".gitignore")
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise SimkitError(
+            f"{folder}: this is not a folder, and nothing is overwritten\n"
+            "  Name another folder, or move it away."
+        ) from None
+    except OSError as problem:
+        raise SimkitError(f"{folder}: the folder cannot be made: {problem.strerror}") from None
+
+
+def _written(file: Path, text: str) -> bool:
+    """Writes a file, and the folders above it, where nothing is; says whether it did."""
+    _make(file.parent)
+    return write_new(file, text)
+
+
+def _ignoring(file: Path) -> str:
+    """Makes git ignore what a run leaves behind, unless it does; returns what was done."""
+    if _written(file, f"{IGNORED}\n"):
+        return f"{file}: written"
+    before = read_bytes(str(file))
+    # With and without slashes, and below any folder, the line says the same here.
+    if any(line.strip().strip(b"*/") == FOLDER.encode() for line in before.splitlines()):
+        return f"{file}: {_THERE}"
+    end = b"\r\n" if b"\r\n" in before else b"\n"
+    parting = b"" if not before or before.endswith(b"\n") else end
+    write(FileChange(str(file), before, before + parting + IGNORED.encode() + end))
+    return f"{file}: `{IGNORED}` added"

@@ -1,0 +1,231 @@
+"""What ``simkit judge`` does: read traces, find their scenarios, judge, tell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit import __version__
+from simkit.checks.findings import Finding
+from simkit.checks.judge import judge
+from simkit.cli import bug_text
+from simkit.cli.console import fit_terminal, paint_for, table_width, wants_color
+from simkit.cli.running import Job, Ran, Runner
+from simkit.cli.traces import Scenarios, Stored, stored, trace_files, unchanged
+from simkit.core.errors import SimkitError, TraceError
+from simkit.core.output import echo, echo_commands, echo_json
+from simkit.core.text import counted
+from simkit.report.github import result_annotations
+from simkit.report.json import json_text
+from simkit.report.last_run import FOLDER
+from simkit.report.outcomes import result_of
+from simkit.report.results import Result, lints_off, skips, summary_of
+from simkit.report.text import summary_lines
+from simkit.report.wording import wrapped
+from simkit.runtime.functions import function_named
+from simkit.session.simulate import Outcome
+from simkit.spec.fields import validated
+from simkit.spec.pipeline.waivers import is_off
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.model import Scenario
+from simkit.trace.views import said_in
+
+SECOND_RUN: Final = {
+    "STA-06": "it holds a run against the same without restarts",
+    "STA-08": "it holds a session against the same alone",
+}
+"""Lints that no stored trace can be held against, and why."""
+
+
+class Judged(Result, frozen=True):
+    """What came of one trace."""
+
+    unjudged: tuple[str, ...] = ()
+    """Lints that would have looked at the scenario if it had run."""
+    asked: str = ""
+    """The ``--scenario`` of the call."""
+
+    @property
+    def reproduce(self) -> str:
+        """The command that judges this again, quoted for the shell."""
+        named = f" --scenario {shlex.quote(self.asked)}" if self.asked else ""
+        strict = " --strict" if self.strict else ""
+        return f"simkit judge {shlex.quote(self.trace)}{named}{strict}"
+
+
+def judge_traces(
+    paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool = False
+) -> int:
+    """Judges and tells; returns the exit code. Raises SimkitError if nothing can be judged."""
+    with unchanged(paths or (FOLDER,)):
+        return _judged(paths, asked, form, quiet, strict)
+
+
+def _judged(paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool) -> int:
+    began = time.perf_counter()
+    fit_terminal()
+    files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in _at(path)))
+    is_long = len(files) == 1 and not quiet
+    runner = _Judge(
+        Job(
+            details="none" if form != "text" else "all" if is_long else "failing",
+            color=wants_color() and form == "text",
+            width=table_width(),
+            strict=strict,
+        ),
+        asked,
+    )
+    results, is_open = [], False
+    for file in files:
+        ran = runner.ran_on(file)
+        results.append(ran.result)
+        if form == "text" and (ran.result.failed or not quiet):
+            echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
+            is_open = not ran.text.endswith("\n")
+    if form == "json":
+        echo_json(_json(results))
+    else:
+        if form == "github":
+            echo_commands(result_annotations(results))
+        elif is_open:
+            echo()
+        for line in _last_lines(results, time.perf_counter() - began):
+            echo(line)
+    return summary_of(results).exit_code
+
+
+def _at(path: str) -> list[str]:
+    try:
+        return trace_files(path)
+    except TraceError:
+        if path != FOLDER:
+            raise
+        raise TraceError(
+            f"{FOLDER}: there is no trace of an earlier run\n"
+            "  Run `simkit replay` first, or name a trace."
+        ) from None
+
+
+class _Judge(Runner):
+    """Tells of stored traces as replay tells of runs."""
+
+    def __init__(self, job: Job, asked: str) -> None:
+        super().__init__(job)
+        self._asked = asked
+        self._scenarios, self._files = Scenarios(asked), Library()
+
+    def ran_on(self, file: str) -> Ran:
+        """Judges one trace. Whatever is wrong with it is its result, and stops no other."""
+        try:
+            trace = stored(file)
+            prepared = self._files.prepared(self._scenarios.item_of(trace))
+            if prepared.skip is not None:
+                return self._told(self._skipped(prepared, file, prepared.skip), None)
+            # Claims hold what Faker drew from the seed of the run.
+            prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
+            # What a user's predicate prints must not stand inside a report.
+            with contextlib.redirect_stdout(sys.stderr):
+                outcome = _judgement(prepared, trace)
+        except SimkitError as problem:
+            return self._told(self._broken(file, str(problem)), None)
+        except Exception as problem:
+            again = f"simkit --traceback judge {shlex.quote(file)}"
+            return self._told(self._broken(file, bug_text(problem, again)), None)
+        outcome = self._strictly(outcome)
+        found = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
+        facts = {name: getattr(found, name) for name in Result.__struct_fields__}
+        facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "asked": self._asked}
+        facts["strict"] = self._job.strict
+        judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))
+        return self._told(judged, outcome, prepared)
+
+    def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
+        item = prepared.item
+        return Judged(
+            item.id, item.file, item.line, item.name, "skipped", reason=reason, trace=file,
+            asked=self._asked,
+        )  # fmt: skip
+
+    def _broken(self, file: str, error: str) -> Judged:
+        return Judged(
+            file, file, 1, "", "broken", error=error, trace=file, asked=self._asked
+        )  # fmt: skip
+
+
+def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
+    scenario = _as_stored(prepared)
+    found = judge(scenario, prepared.document, trace.trace, function_named)
+    kept = tuple(f for f in found.findings if not _claims_second_run(f, prepared.scenario))
+    return Outcome(trace.trace, msgspec.structs.replace(found, findings=kept))
+
+
+def _as_stored(prepared: Prepared) -> Scenario:
+    """Return the scenario with its claims as they stand to a trace that holds no secrets.
+
+    Else a claim that a secret is nowhere would hold of a trace in which it was replaced.
+    """
+    data, redactor = prepared.document.data, prepared.redactor(os.environ)
+
+    def claiming(part: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: redactor.texts(v) if k == "expect" else v for k, v in part.items()}
+
+    hidden = claiming({**data, "turns": [claiming(turn) for turn in data["turns"]]})
+    if hidden == data:
+        return prepared.scenario
+    scenario = validated(Scenario, prepared.document.with_data(hidden))
+    return scenario.model_copy(update={"seed": prepared.scenario.seed})
+
+
+def _claims_second_run(finding: Finding, scenario: Scenario) -> bool:
+    """Whether it says that a lint was not found which nobody could look for."""
+    match finding.path:
+        case ("turns", int(turn), "expect", "findings", int(place)):
+            claims = scenario.turns[turn].expect.findings
+        case ("expect", "findings", int(place)):
+            claims = scenario.expect.findings
+        case _:
+            return False
+    return bool(claims) and list(claims or ())[place]["id"] in SECOND_RUN
+
+
+def _unjudged(scenario: Scenario) -> tuple[str, ...]:
+    found = []
+    if any(turn.restart for turn in scenario.turns):
+        found.append("STA-06")
+    if len({turn.session for turn in scenario.turns}) > 1:
+        found.append("STA-08")
+    return tuple(lint for lint in found if not is_off(scenario.lints, lint))
+
+
+def _unjudged_counts(results: Sequence[Result]) -> dict[str, int]:
+    lints = [lint for r in results if isinstance(r, Judged) for lint in r.unjudged]
+    return {lint: lints.count(lint) for lint in SECOND_RUN if lint in lints}
+
+
+def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
+    for lint, count in _unjudged_counts(results).items():
+        yield from wrapped(
+            f"{lint} in {counted(count, 'scenario')}: {SECOND_RUN[lint]}, and only "
+            "`simkit replay` makes that run", "not judged: ", "  ",
+        )  # fmt: skip
+    yield from summary_lines(
+        summary_of(results), lints_off(results), seconds, paint_for(wants_color()),
+        skips(results),
+    )  # fmt: skip
+
+
+def _json(results: Sequence[Result]) -> str:
+    whole: dict[str, Any] = json.loads(json_text(results, __version__, {}))
+    whole["not_judged"] = [
+        {"id": lint, "reason": SECOND_RUN[lint], "scenarios": count}
+        for lint, count in _unjudged_counts(results).items()
+    ]
+    return json.dumps(whole, indent=2, ensure_ascii=False)

@@ -1,0 +1,293 @@
+"""What ``simkit replay`` does: select, run, tell, verify, record, count."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from simkit import __version__
+from simkit.adapters.libraries import libraries
+from simkit.checks.findings import Finding
+from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
+from simkit.cli.running import Job, Ran, run_all
+from simkit.cli.selection import (
+    DEFAULT_PATH,
+    Selection,
+    only,
+    paths_of,
+    paths_or_default,
+    select,
+)
+from simkit.cli.update_files import update
+from simkit.cli.verify_runs import DAYS_LATER, other_hash_seed, verified
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.output import echo, echo_commands, echo_json
+from simkit.core.text import counted
+from simkit.report.diff_lines import Sides
+from simkit.report.diffs import summary_line
+from simkit.report.github_actions import add_summary, compared, traces_in, workflow_commands
+from simkit.report.json import json_text
+from simkit.report.last_run import FOLDER, Entry, Ledger, failure_text
+from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
+from simkit.report.table import TABLE_WIDTH
+from simkit.report.text import findings_text, summary_lines
+from simkit.report.wording import wrapped
+from simkit.session.execution.recorded import Recording
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, Item, misnamed
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for."""
+
+    paths: tuple[str, ...]
+    show: str
+    turn: int | None
+    agent: str
+    seed: int | None
+    verify: bool
+    failed: bool
+    expression: str
+    processes: int
+    form: str
+    quiet: bool
+    update: bool = False
+    """Change failing claims into what was found."""
+    accepts_all: bool = False
+    """Write without asking."""
+    base: str = ""
+    """A folder of traces to compare with."""
+    needs_met: bool = False
+    strict: bool = False
+    """A scenario whose needs are not met is broken."""
+    pipeline: str = ""
+    """The pipeline to run on, in place of the one that a scenario names."""
+    recording: Recording | None = None
+    """How real traffic is recorded, where that is asked for."""
+
+
+def replay(call: Call) -> int:
+    """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
+    began = time.perf_counter()
+    fit_terminal()
+    selection = selection_of(call)
+    if selection is None:
+        echo("nothing failed when it last ran")
+        return 0
+    if call.base:
+        traces_in(call.base)
+    if call.update:
+        declined = update(selection.entries, call.processes, call.accepts_all)
+        # What is written now must hold, but for what people must change.
+        again = msgspec.structs.replace(call, update=False, quiet=True)
+        return declined or replay(again)
+    ledger = Ledger(os.environ)
+    job, problem = with_run(_job(call, selection), ledger)
+    printer = _Printer(call, len(selection.entries))
+    rans = []
+    try:
+        for ran in run_all(selection.entries, job, call.processes):
+            rans.append(ran)
+            printer.show(ran)
+    except KeyboardInterrupt:
+        seen = [ran.result for ran in rans]
+        printer.note(problem or record(seen, ledger))
+        ledger.end()
+        printer.stopped(seen, len(selection.entries), time.perf_counter() - began)
+        raise
+    results = [ran.result for ran in rans]
+    if call.verify:
+        results = _verify(call, selection, rans, printer)
+    notes = [ran.note for ran in rans if ran.note]
+    printer.note(problem or record(results, ledger) or next(iter(notes), ""))
+    ledger.end()
+    if call.form == "json":
+        echo_json(json_text(results, __version__, libraries()))
+    else:
+        printer.finish(results, selection.deselected, time.perf_counter() - began)
+        _publish(call, results, printer)
+    return summary_of(results).exit_code
+
+
+def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
+    """Return the job as part of a run of `.simkit/`, or why there can be none."""
+    try:
+        return msgspec.structs.replace(job, run=ledger.begin()), ""
+    except OSError as problem:
+        return job, f"the traces of this run are not kept: {failure_text(problem)}"
+
+
+def _publish(call: Call, results: Sequence[Result], printer: _Printer) -> None:
+    """Tells GitHub, if that is asked for, and how many scenarios differ from the base."""
+    if call.form == "github":
+        echo_commands(workflow_commands(results, os.environ))
+        printer.note(add_summary(results, os.environ, call.base))
+    if call.base:
+        counts = summary_line(list(compared(results, call.base)), Sides("base", "now"))
+        echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
+
+
+def selection_of(call: Call) -> Selection | None:
+    """Returns what is to run; None if only failures are asked for and there are none."""
+    if not call.failed:
+        selection = select(paths_or_default(call.paths), call.expression)
+    else:
+        failing = Ledger(os.environ).failed()
+        if failing is None:
+            raise SimkitError(
+                f"--failed: there is no earlier run in {FOLDER}/\n  Run `simkit replay` first."
+            )
+        paths = call.paths or tuple(paths_of(failing))
+        selection = only(select(paths, call.expression), failing, Ledger(os.environ).safe)
+        if not selection.entries:
+            return None
+    if not selection.entries:
+        raise _nothing_to_run(call.paths or (DEFAULT_PATH,), call.expression, selection.deselected)
+    return selection
+
+
+def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> SourceError:
+    places = ", ".join(paths)
+    if expression:
+        return SourceError(places, f"nothing to run: none of {deselected} fits -k {expression!r}")
+    if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
+        what = "nothing to run: a pipeline file holds no scenario"
+        return SourceError(places, what, advice=f"Check it with `simkit validate {places}`.")
+    return SourceError(
+        places,
+        "nothing to run: there is no `*.scenario.yaml` file with a scenario",
+        advice=next(filter(None, map(misnamed, paths)), "")
+        or "Name one, or another folder; `simkit init` writes a first scenario.",
+    )
+
+
+def _job(call: Call, selection: Selection) -> Job:
+    is_single = len(selection.entries) == 1 or selection.by_name
+    return Job(
+        seed=call.seed,
+        details="none" if call.form == "json"
+        else "all" if is_single and not call.quiet else "failing",
+        show="" if call.quiet else call.show,
+        turn=call.turn, agent=call.agent,
+        color=wants_color() and call.form != "json",
+        width=table_width(),
+        keeps_lines=call.verify,
+        needs_met=call.needs_met,
+        strict=call.strict,
+        recording=call.recording,
+        pipeline=call.pipeline,
+    )  # fmt: skip
+
+
+def _verify(
+    call: Call, selection: Selection, rans: Sequence[Ran], printer: _Printer
+) -> list[Result]:
+    """Runs everything again; what differs is a finding of its scenario."""
+    pairs = [
+        (entry, ran)
+        for entry, ran in zip(selection.entries, rans, strict=True)
+        if isinstance(entry, Item) and ran.result.digest
+    ]
+    found = verified(pairs, call.seed) if pairs else []
+    differing = {
+        ran.result.id: finding
+        for (_, ran), finding in zip(pairs, found, strict=True)
+        if finding is not None
+    }
+    results = [_with(ran.result, differing.get(ran.result.id)) for ran in rans]
+    printer.verified(len(pairs), [r for r in results if r.id in differing])
+    return results
+
+
+def _with(result: Result, finding: Finding | None) -> Result:
+    if finding is None:
+        return result
+    outcome: OutcomeName = "broken" if result.outcome == "broken" else "failed"
+    return msgspec.structs.replace(result, outcome=outcome, findings=(*result.findings, finding))
+
+
+def record(results: Sequence[Result], ledger: Ledger) -> str:
+    """Writes `.simkit/last.json`, and returns why it could not be written."""
+    entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
+    try:
+        ledger.close(entries, [r.id for r in results if r.failed])
+    except OSError as problem:
+        return f"this run is not recorded: {failure_text(problem)}"
+    return ""
+
+
+class _Printer:
+    """Prints results as they come, under the names of their files."""
+
+    def __init__(self, call: Call, total: int) -> None:
+        self._call = call
+        self._paint = paint_for(wants_color())
+        self._progress = Progress(total)
+        self._file = ""
+        self._is_open = False
+
+    def show(self, ran: Ran) -> None:
+        """Prints what is to be said of a scenario, if anything is."""
+        self._progress.step(ran.result.name or ran.result.file)
+        if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
+            return
+        self._progress.clear()
+        if ran.result.file != self._file:
+            self._file = ran.result.file
+            echo(self._paint(self._file, "strong"))
+        echo(ran.text)
+        self._is_open = not ran.text.endswith("\n")
+
+    def verified(self, count: int, differing: Sequence[Result]) -> None:
+        """Prints what the second runs showed."""
+        self._progress.clear()
+        if self._call.form == "json" or (self._call.quiet and not differing):
+            return
+        self._open()
+        for result in differing:
+            echo(findings_text(result.findings[-1:], self._paint))
+            echo(f"\nreproduce: {result.reproduce} --verify\n")
+        equal = count - len(differing)
+        text = (
+            f"verified: {counted(count, 'scenario')} ran twice, the second time with "
+            f"PYTHONHASHSEED={other_hash_seed()} and {DAYS_LATER} days later; "
+            f"{equal} of {counted(count, 'digest')} {'is' if equal == 1 else 'are'} equal"
+        )
+        for line in wrapped(text, "", "  ") if table_width() < TABLE_WIDTH else [text]:
+            echo(line)
+        echo()
+
+    def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
+        """Print what came of those that ran before the user stopped."""
+        self._progress.clear()
+        if self._call.form != "json":
+            has_failed = any(result.failed for result in results)
+            until = "what failed until then:" if has_failed else "nothing failed until then"
+            echo(f"\nstopped after {len(results)} of {total}; {until}")
+            self.finish(results, 0, seconds)
+            for result in results:
+                if result.failed:
+                    echo(f"  {result.id}")
+
+    def note(self, text: str) -> None:
+        """Says on stderr what went wrong beside the run."""
+        self._progress.clear()
+        if text:
+            echo(f"note: {text}", err=True)
+
+    def _open(self) -> None:
+        """Leaves an empty line, if there is none."""
+        if self._is_open:
+            echo()
+            self._is_open = False
+
+    def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
+        """Prints what was relaxed, and the last line."""
+        self._open()
+        if deselected and not self._call.quiet:
+            echo(f"{deselected} not selected")
+        counts, off = summary_of(results), lints_off(results)
+        for line in summary_lines(counts, off, seconds, self._paint, skips(results)):
+            echo(line)

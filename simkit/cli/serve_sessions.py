@@ -1,0 +1,213 @@
+"""What ``simkit serve`` does: listen, run the program, judge what it asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from simkit.adapters.pointing import variables_for
+from simkit.adapters.served import ServedRun
+from simkit.capture.http.request_router import Decision
+from simkit.checks.judge import judge
+from simkit.cli.console import table_width, wants_color
+from simkit.cli.replay_output import record, with_run
+from simkit.cli.running import Job, Runner, judged
+from simkit.cli.selection import select
+from simkit.core.errors import SimkitError, Unsupported
+from simkit.core.output import current_redactor, echo, echo_json
+from simkit.providers.http import HttpRequest
+from simkit.report.last_run import Ledger
+from simkit.report.results import Result, summary_of
+from simkit.runtime.functions import function_named
+from simkit.session.execution.serving import served, silent_turns, unused_of, variables_of
+from simkit.session.simulate import Outcome, placed
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import Item
+from simkit.trace.store import Trace
+
+BROKEN: Final = 2
+PATIENCE_S: Final = 5.0
+"""How long a command that is to stop may take, before it is stopped harder."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for."""
+
+    path: str
+    port: int
+    program: str
+    form: str
+    show: str
+
+
+class Served(Result, frozen=True):
+    """What came of a scenario that was served."""
+
+    program: str = ""
+
+    @property
+    def reproduce(self) -> str:
+        """The command that serves this again, quoted for the shell."""
+        then = f" --then {shlex.quote(self.program)}" if self.program else ""
+        return f"simkit serve {shlex.quote(self.id)}{then}"
+
+
+def serve(call: Call) -> int:
+    """Serves one scenario until the program ends, or the user stops it; returns the exit code."""
+    prepared = Library().prepared(_item(call.path))
+    for line in unused_of(prepared):
+        echo(f"note: {line}", err=True)
+    trace = Trace()
+    run = served(prepared, trace)
+    status = asyncio.run(_serving(call, run, variables_of(prepared)))
+    for request, times in run.unknown.items():
+        echo(f"note: {times} × {request}: no model call, and refused", err=True)
+    if run.broken is not None:
+        _tell(call.program, status)
+        with placed(prepared):
+            raise run.broken
+    run.finish(silent_turns(prepared))
+    code = _judge(prepared, trace, call)
+    _tell(call.program, status)
+    return max(code, BROKEN if status else 0)
+
+
+def _item(path: str) -> Item:
+    entries = select((path,)).entries
+    if len(entries) != 1:
+        raise SimkitError(
+            f"{path}: `simkit serve` serves one scenario, and here are {len(entries)}\n"
+            "  Name one: PATH::NAME."
+        )
+    (entry,) = entries
+    if isinstance(entry, Result):
+        raise SimkitError(entry.error)
+    return entry
+
+
+async def _serving(call: Call, run: ServedRun, own: Mapping[str, str]) -> int:
+    """Returns how the program ended; 0 where there is none."""
+    try:
+        from simkit.capture.http.loopback import listening
+    except ImportError:
+        raise Unsupported(
+            "`simkit serve` needs the extra `serve`: pip install 'agent-simkit[serve]'"
+        ) from None
+    stopped = _stopped()
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            loopback = await stack.enter_async_context(listening(_handle(call, run), call.port))
+        except OSError as problem:
+            why = os.strerror(problem.errno or 0)
+            raise SimkitError(f"port {call.port} cannot be listened to: {why}") from None
+        variables = {**variables_for(loopback.url, os.environ), **own}
+        if call.program:
+            status = await _then(call.program, variables, stopped)
+        else:
+            _print(loopback.url, variables, call.form)
+            await stopped
+            status = 0
+    if loopback.problem is not None:
+        raise loopback.problem
+    return status
+
+
+def _handle(call: Call, run: ServedRun) -> Callable[[HttpRequest], Decision]:
+    """Returns what answers; without a program that would end, a problem is told as it comes."""
+
+    def handle(request: HttpRequest) -> Decision:
+        before = run.problem
+        decision = run.take(request)
+        if run.problem != before and not call.program:
+            echo(f"refused from now on: {run.problem}", err=True)
+        return decision
+
+    return handle
+
+
+def _stopped() -> asyncio.Future[signal.Signals]:
+    """Returns what is done when the user, or another process, wants an end."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def stop(which: signal.Signals) -> None:
+        if not stopped.done():
+            stopped.set_result(which)
+
+    for which in (signal.SIGINT, signal.SIGTERM):
+        # Where there are no such handlers, Ctrl-C ends everything without a judgement.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(which, stop, which)
+    return stopped
+
+
+async def _then(
+    program: str, variables: Mapping[str, str], stopped: asyncio.Future[signal.Signals]
+) -> int:
+    """Runs the program to its end; returns its exit code, negative for a signal."""
+    process = await asyncio.create_subprocess_shell(program, env={**os.environ, **variables})
+    ended = asyncio.ensure_future(process.wait())
+    await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        return ended.result()
+    # A terminal's Ctrl-C has reached the program, too.
+    steps: list[Callable[[], None]] = [process.terminate, process.kill]
+    if stopped.result() is signal.SIGTERM:
+        steps.pop(0)()
+    for step in steps:
+        await asyncio.wait((ended,), timeout=PATIENCE_S)
+        if not ended.done():
+            step()
+    return await ended or -stopped.result()
+
+
+def _print(url: str, variables: Mapping[str, str], form: str) -> None:
+    if form == "json":
+        shown = {name: value for name, value in variables.items() if not _is_hidden(value)}
+        echo_json(msgspec.json.encode({"url": url, "environment": shown}).decode())
+    else:
+        for name, value in variables.items():
+            if not _is_hidden(value):
+                echo(f"export {name}={shlex.quote(value)}")
+    for name in [name for name, value in variables.items() if _is_hidden(value)]:
+        echo(f"note: {name} is secret and not printed; --then gives it to the program", err=True)
+    echo(f"serving on {url}; Ctrl-C judges", err=True)
+
+
+def _is_hidden(value: str) -> bool:
+    """Whether a value could only be printed as what stands in a secret's place."""
+    return current_redactor().text(value) != value
+
+
+def _judge(prepared: Prepared, trace: Trace, call: Call) -> int:
+    outcome = Outcome(trace, judge(prepared.scenario, prepared.document, trace, function_named))
+    ledger = Ledger(os.environ)
+    job, problem = with_run(
+        Job(details="all", show=call.show, color=wants_color(), width=table_width()), ledger
+    )
+    found = judged(prepared, outcome, None)
+    facts = {name: getattr(found, name) for name in Result.__struct_fields__}
+    ran = Runner(job).kept(prepared, outcome, Served(**facts, program=call.program))
+    echo(ran.text)
+    sys.stdout.flush()
+    note = problem or record([ran.result], ledger) or ran.note
+    ledger.end()
+    if note:
+        echo(f"note: {note}", err=True)
+    return summary_of([ran.result]).exit_code
+
+
+def _tell(program: str, status: int) -> None:
+    """Says how a command failed."""
+    if status:
+        name = signal.Signals(-status).name if -status in {*signal.Signals} else ""
+        how = f"was stopped by {name}" if name else f"ended with exit code {status}"
+        echo(f"the command {how}: {program}", err=True)

@@ -1,0 +1,125 @@
+"""What ``simkit validate`` does: reads every file, puts scenarios together, looks for oddities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import normpath
+from pathlib import Path
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document
+from simkit.runtime.parsing import parsed
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.implementing import check_left_out
+from simkit.spec.scenario.items import (
+    PIPELINE_SUFFIX,
+    SCENARIO_SUFFIX,
+    items_in,
+    misnamed,
+    scenario_files,
+)
+from simkit.spec.validation.folder import check_folder, named_files, yaml_files
+from simkit.spec.validation.problems import Problems, Report
+from simkit.spec.validation.refusals import code_of
+from simkit.spec.validation.usage import Usage
+
+
+def checked(paths: Sequence[str]) -> Report:
+    """Returns what is wrong with the files at the paths.
+
+    Raises SourceError for a path that is not there, or where there is nothing to check.
+    """
+    folders = {path: yaml_files(path) for path in paths if Path(path).is_dir()}
+    found = (file for path in paths for file in _files(path, folders.get(path)))
+    files = list(dict.fromkeys(found))
+    if not files:
+        raise SourceError(
+            ", ".join(paths),
+            f"there is nothing to check: no `*{SCENARIO_SUFFIX}` and no `*{PIPELINE_SUFFIX}` file",
+            advice=next(filter(None, map(misnamed, paths)), ""),
+        )
+    checking = _Checking()
+    for file in files:
+        checking.file(file)
+    checking.finish(folders)
+    return checking.problems.report(files, checking.scenarios)
+
+
+def _files(path: str, inside: Sequence[str] | None) -> list[str]:
+    if inside is not None:
+        return [one for one in inside if one.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX))]
+    file, parting, _ = path.partition("::")
+    if parting and not Path(path).exists():
+        advice = f"Write `simkit validate {file}`."
+        raise SourceError(path, "files are checked whole", advice=advice)
+    return scenario_files(path)
+
+
+class _Checking:
+    """One call: what has been read so far, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.problems, self.scenarios = Problems(), 0
+        self._library = Library()
+        self._usage = Usage(self._library, self.problems, parsed)
+        self._named: set[str] = set()
+        """The files that scenarios name."""
+        self._complete: set[str] = set()
+        """The files of which every scenario that uses them is read."""
+        self._is_broken = False
+        """A file could not be read, so nobody knows what it names."""
+
+    def file(self, file: str) -> None:
+        """Checks a file's documents."""
+        try:
+            items = items_in(file)
+            documents = self._library.documents(file)
+        except SourceError as problem:
+            self._refuse(problem)
+            self._is_broken = True
+            return
+        self._named.update(named_files(documents, self._library))
+        if file.endswith(SCENARIO_SUFFIX):
+            self._complete.add(normpath(file))
+        for document in documents:
+            if "pipeline" in document.data and "scenario" not in document.data:
+                self._pipeline(document)
+        wrong: set[int] = set()
+        for item in items:
+            self.scenarios += 1
+            # The rows of one table are one document.
+            if item.index in wrong:
+                continue
+            try:
+                prepared = self._library.prepared(item)
+            except SourceError as problem:
+                wrong.add(item.index)
+                self._refuse(problem)
+            else:
+                self._usage.scenario(prepared)
+        self._is_broken = self._is_broken or bool(wrong)
+
+    def _pipeline(self, document: Document) -> None:
+        try:
+            pipeline = self._library.subject(document)
+            if isinstance(pipeline, App):
+                check_left_out(document, pipeline)
+        except SourceError as problem:
+            self._refuse(problem)
+        else:
+            if isinstance(pipeline, Pipeline):
+                self._usage.pipeline(pipeline, document)
+
+    def _refuse(self, problem: SourceError) -> None:
+        self.problems.refuse(code_of(problem, self._library), problem)
+
+    def finish(self, folders: dict[str, list[str]]) -> None:
+        """Says what nobody uses; of a folder only if all its scenarios could be read."""
+        if self._is_broken:
+            return
+        for folder, files in folders.items():
+            self._complete.update(map(normpath, files))
+            check_folder(folder, files, self._named, self._library, self.problems)
+        self._usage.finish(self._complete)

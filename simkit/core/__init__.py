@@ -1,0 +1,1 @@
+"""What everything stands on: errors, messages, redaction, text, chance."""

@@ -1,0 +1,122 @@
+"""Clocks: the wall clock by time-machine, the clocks that only go on by redirection.
+
+time-machine replaces the functions of ``time`` and ``datetime`` in C, so that it makes no
+difference who imported them, and when. It asks one object for the time; that object is ours here.
+Clocks that only go on (``monotonic`` and its like) it leaves alone, since event loops live by them;
+here who asks decides.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any, Final
+
+from simkit.core.determinism.redirecting import Redirected
+from simkit.core.determinism.worlds import world_of_time
+
+BASE_NS: Final = 1_000 * 1_000_000_000
+"""What clocks that only go on show at the start: never zero, which reads as none."""
+
+_MONOTONIC: Final = ("monotonic", "perf_counter", "process_time", "thread_time")
+
+
+class WallClock:
+    """What time-machine asks for the time."""
+
+    def __init__(self) -> None:
+        self._travel: Any = None
+
+    def begin(self) -> None:
+        """Answers from now on; not where freezegun answers already."""
+        time_machine = _time_machine()
+        travel = time_machine.travel(0, tick=False)
+        # Whoever has set the clock before is believed: a test of the user's, `--verify`.
+        before = list(time_machine.traveller_stack)
+        real_ns = before[-1].time_ns if before else time_machine.escape_hatch.time.time_ns
+        try:
+            traveller = travel.start()
+        except RuntimeError:
+            return
+        self._travel = travel
+
+        def time_ns() -> int:
+            world = world_of_time(sys._getframe(1))
+            found: int = real_ns() if world is None else world.wall_ns()
+            return found
+
+        traveller.time_ns = time_ns
+
+    def end(self) -> None:
+        """Leaves the time alone again."""
+        if self._travel is not None:
+            self._travel.stop()
+            self._travel = None
+
+
+def later(by: timedelta) -> AbstractContextManager[Any]:
+    """Returns a context manager that puts the real wall clock of this process forward."""
+    found: AbstractContextManager[Any] = _time_machine().travel(by, tick=True)
+    return found
+
+
+def _time_machine() -> Any:
+    """Imports time-machine; without pytest, of which it needs nothing outside of tests."""
+    if "time_machine" in sys.modules or "pytest" in sys.modules:
+        import time_machine
+
+        return time_machine
+    sys.modules["pytest"] = None  # type: ignore[assignment]
+    try:
+        import time_machine
+    finally:
+        del sys.modules["pytest"]
+    return time_machine
+
+
+def monotonic_clocks() -> Iterator[Redirected]:
+    """Yields the clocks that only go on, each answered by the world of whoever asks."""
+    for name in _MONOTONIC:
+        if hasattr(time, name):
+            yield _redirected(name, lambda ns: ns / 1_000_000_000)
+            yield _redirected(f"{name}_ns", lambda ns: ns)
+
+
+def _redirected(name: str, shown: Callable[[int], Any]) -> Redirected:
+    def read(*_: Any) -> Any:
+        world = world_of_time(sys._getframe(1))
+        return found.original() if world is None else shown(BASE_NS + world.elapsed_ns())
+
+    found = Redirected(time, name, 0, read)
+    return found
+
+
+def clock_gettime(before: Callable[[int], Any], shown: Callable[[int], Any]) -> Callable[..., Any]:
+    """Returns ``time.clock_gettime``, of which time-machine knows the wall clock alone."""
+
+    def read(clock: int, /) -> Any:
+        real = before(clock)  # It knows which clocks there are.
+        world = world_of_time(sys._getframe(1))
+        if world is None:
+            return real
+        is_wall = clock == time.CLOCK_REALTIME
+        return shown(world.wall_ns() if is_wall else BASE_NS + world.elapsed_ns())
+
+    return read
+
+
+def ctime(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns ``time.ctime`` and ``time.asctime``, which look at the clock themselves."""
+
+    def text(*given: Any) -> Any:
+        if given and given[0] is not None:
+            return before(*given)
+        world = world_of_time(sys._getframe(1))
+        if world is None:
+            return before(*given)
+        return time.asctime(time.localtime(world.wall_ns() // 1_000_000_000))
+
+    return text

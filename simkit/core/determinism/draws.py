@@ -1,0 +1,117 @@
+"""Draws: random bytes, generators that are not seeded, and ids that are not made in Python."""
+
+from __future__ import annotations
+
+import operator
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from simkit.core.determinism.generators import meant
+from simkit.core.determinism.redirecting import Redirected
+from simkit.core.determinism.worlds import World, world_of_chance
+
+NODE: Final = 0x02_51_4D_4B_49_54
+"""The network address in ids that hold one; of a kind that no device has."""
+
+
+def random_bytes() -> Redirected:
+    """Returns ``os.urandom``, from which `uuid`, `secrets` and `SystemRandom` draw."""
+
+    def urandom(size: Any) -> Any:
+        # The nearest frame is the redirection's.
+        found = world_of_chance(sys._getframe(2 if redirected.is_in_c else 1))
+        if found is None or operator.index(size) < 0:
+            return redirected.original(size)
+        world, place = found
+        return world.stream(place).random.randbytes(operator.index(size))
+
+    redirected = Redirected(os, "urandom", 1, urandom)
+    return redirected
+
+
+def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns ``os.getrandom``."""
+
+    def get(size: Any, flags: int = 0) -> Any:
+        found = world_of_chance(sys._getframe(1))
+        if found is None:
+            return before(size, flags)
+        world, place = found
+        return world.stream(place).random.randbytes(operator.index(size))
+
+    return get
+
+
+def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns ``Random.seed``: without a seed, a generator gets one of its world's; of the one
+    that all share, it is the world's own that is seeded."""
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
+        found = world_of_chance(sys._getframe(1)) if a is None else None
+        if found is not None:
+            world, place = found
+            a = world.stream(place).random.getrandbits(128)
+        return before(meant(self), a, version)
+
+    return seed
+
+
+def seed_of_all(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns ``random.seed``, the same for the generator that all share."""
+    shared = before.__self__  # type: ignore[attr-defined]
+    return partial(seed_of_generators(before.__func__), shared)  # type: ignore[attr-defined]
+
+
+def random_id(world: World, place: str) -> int:
+    """Returns the number of an id of version 4."""
+    return UUID(bytes=world.stream(place).random.randbytes(16), version=4).int
+
+
+def counted_id(world: World, place: str) -> int:
+    """Returns the number of an id of version 7: by time, and within a moment in order."""
+    world.counter += 1
+    drawn = world.stream(place).random.getrandbits(32)
+    count = world.counter & 0x3FF_FFFF_FFFF
+    return (
+        (world.wall_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80
+        | 0x7 << 76 | (count >> 30 & 0xFFF) << 64
+        | 0b10 << 62 | (count & 0x3FFF_FFFF) << 32 | drawn
+    )  # fmt: skip
+
+
+Number = Callable[[World, str], int]
+
+
+def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns what makes a function that gives ids: numbers, or values of the kind of before's."""
+
+    def made(before: Callable[..., Any]) -> Callable[..., Any]:
+        def give(*args: Any, **options: Any) -> Any:
+            is_given = any(one is not None for one in (*args, *options.values()))
+            found = None if is_given else world_of_chance(sys._getframe(1))
+            if found is None:
+                return before(*args, **options)
+            value = number(*found)
+            return value if is_plain else type(before(*args, **options))(int=value)
+
+        return give
+
+    return made
+
+
+_WAYS: Final = (("uuid1", counted_id), ("uuid4", random_id), ("uuid6", counted_id))
+IDS: Final[Mapping[str, tuple[tuple[str, Callable[..., Any]], ...]]] = {
+    "uuid_utils": (
+        *((name, drawn(way, False)) for name, way in (*_WAYS, ("uuid7", counted_id))),
+    ),
+    "uuid_utils.compat": (
+        ("_uuid4_int", drawn(random_id, True)), ("_uuid7_int", drawn(counted_id, True)),
+    ),
+    "fastuuid": (*((name, drawn(way, False)) for name, way in (*_WAYS, ("uuid7", counted_id))),),
+}  # fmt: skip
+"""Functions of modules that are not written in Python, and what is put in their places."""

@@ -1,0 +1,142 @@
+"""The generator that the functions of `random` share: each world has one of its own.
+
+The functions of `random` are methods of one generator, written in C or in Python, and whoever
+imported them by name holds them. So it is the generator itself that asks which world it draws for;
+the process's own state is never touched.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from simkit.core.determinism.redirecting import Recoded, Redirected
+from simkit.core.determinism.worlds import current_world
+
+_SHARED: Final[Random] = random._inst
+_IN_C: Final[Any] = Random.__mro__[1]
+_C_RANDOM: Final[Callable[[Any], float]] = _IN_C.random
+_C_BITS: Final[Callable[[Any, int], int]] = _IN_C.getrandbits
+_KEY: Final = "random"
+
+
+def own_generator() -> Random | None:
+    """Return the generator of this code's world; None where the process's own answers."""
+    world = current_world()
+    if world is None or "chance" in world.real:
+        return None
+    found: Random | None = world.kept.get(_KEY)
+    if found is None:
+        found = world.kept[_KEY] = Random(world.seed(_KEY))
+    return found
+
+
+def meant(generator: Any) -> Any:
+    """Return the generator that is meant by one: the world's for the one that all share."""
+    return (own_generator() or generator) if generator is _SHARED else generator
+
+
+class _Asking(Random):
+    """What the shared generator is while a world is at work."""
+
+    def random(self) -> float:
+        own = own_generator()
+        return own.random() if own is not None else _C_RANDOM(self)
+
+    def getrandbits(self, k: int, /) -> int:
+        own = own_generator()
+        return own.getrandbits(k) if own is not None else _C_BITS(self, k)
+
+    @property
+    def gauss_next(self) -> Any:
+        """The second of two numbers that are drawn at once."""
+        own = own_generator()
+        return own.gauss_next if own is not None else vars(self).get("gauss_next")  # type: ignore[attr-defined]
+
+    @gauss_next.setter
+    def gauss_next(self, value: Any) -> None:
+        own = own_generator()
+        if own is not None:
+            own.gauss_next = value  # type: ignore[attr-defined]
+        else:
+            vars(self)["gauss_next"] = value
+
+
+class SharedGenerator:
+    """Lets the shared generator ask."""
+
+    def begin(self) -> None:
+        """Asks from now on."""
+        _SHARED.__class__ = _Asking
+
+    def end(self) -> None:
+        """Is the process's own again."""
+        _SHARED.__class__ = Random
+
+
+def _draw(*_: Any) -> Any:
+    own = own_generator()
+    return own.random() if own is not None else _random.original()
+
+
+def _draw_bits(k: Any) -> Any:
+    own = own_generator()
+    return own.getrandbits(k) if own is not None else _bits.original(k)
+
+
+_random: Final = Redirected(random, "random", 0, _draw)
+_bits: Final = Redirected(random, "getrandbits", 1, _draw_bits)
+
+
+def _getstate(__class__: Any = None) -> Any:
+    def getstate(self: Any) -> Any:
+        # It runs among the names of `random`, and holds the cell that its class has.
+        from simkit.core.determinism.generators import meant, state_of
+
+        return state_of(meant(self), __class__)
+
+    return getstate
+
+
+def _setstate(__class__: Any = None) -> Any:
+    def setstate(self: Any, state: Any) -> Any:
+        from simkit.core.determinism.generators import meant, put_state
+
+        return put_state(meant(self), state, __class__)
+
+    return setstate
+
+
+def _seed(__class__: Any = None) -> Any:
+    def seed(self: Any, a: Any = None, version: int = 2) -> Any:
+        from simkit.core.determinism.generators import meant, seed_it
+
+        return seed_it(meant(self), a, version, __class__)
+
+    return seed
+
+
+def seed_it(generator: Any, a: Any, version: int, _: Any = None) -> None:
+    """Seed a generator."""
+    _states[2].original(generator, a, version)
+
+
+def state_of(generator: Any, _: Any = None) -> Any:
+    """Return a generator's state."""
+    return _states[0].original(generator)
+
+
+def put_state(generator: Any, state: Any, _: Any = None) -> None:
+    """Put a generator into a state."""
+    _states[1].original(generator, state)
+
+
+_states: Final = (
+    Recoded(Random.getstate, _getstate()),
+    Recoded(Random.setstate, _setstate()),
+    Recoded(Random.seed, _seed()),
+)
+SHARED: Final = (SharedGenerator(), _random, _bits, *_states)
+"""All that begins with the first world at work and ends with the last."""

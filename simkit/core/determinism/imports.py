@@ -1,0 +1,61 @@
+"""Imports: what a module reads and draws while it is imported is the same whoever imports it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import machinery
+from types import ModuleType
+from typing import Any, Final
+
+from simkit.core.determinism import kept
+from simkit.core.determinism.libraries import is_library
+from simkit.core.determinism.worlds import current_world, world_of_import
+
+_LOADERS: Final = (
+    ("importlib.machinery", "SourceFileLoader"),
+    ("_pytest.assertion.rewrite", "AssertionRewritingHook"),
+)
+"""What carries out a module's code: Python's own way, and that of a test that pytest imports."""
+
+
+def loaders() -> Iterator[type]:
+    """Yields the classes whose ``exec_module`` carries out modules."""
+    for module, name in _LOADERS:
+        found = machinery if module == "importlib.machinery" else sys.modules.get(module)
+        kind = getattr(found, name, None)
+        if kind is not None:
+            yield next(one for one in kind.__mro__ if "exec_module" in vars(one))
+
+
+def exec_module(
+    before: Callable[..., Any], arrived: Callable[[str], None]
+) -> Callable[[Any, ModuleType], None]:
+    """Returns what carries out a module in its own world, where it is imported in one at all.
+
+    ``arrived`` hears of every module that is there.
+    """
+
+    def carry_out(self: Any, module: ModuleType) -> None:
+        world = current_world()
+        if world is None:
+            before(self, module)
+            return
+        file = getattr(module, "__file__", None) or ""
+        with world.importing(module.__name__, file, is_library(file)).at_work():
+            before(self, module)
+        arrived(module.__name__)
+        kept.arrived(module.__name__)
+
+    return carry_out
+
+
+@contextmanager
+def imported_here(module: str) -> Iterator[None]:
+    """Imports a user's module inside, as every scenario would, where no scenario runs yet."""
+    if module in sys.modules or current_world() is not None:
+        yield
+        return
+    with world_of_import(module, is_library=False).at_work():
+        yield

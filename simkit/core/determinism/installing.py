@@ -1,0 +1,107 @@
+"""Installing: all that is replaced while a world is at work, and put back after the last one."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from simkit.core.determinism import clocks, draws, imports, kept
+from simkit.core.determinism.generators import SHARED
+
+Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
+
+
+class _Installation:
+    """Replaces for the first world that comes, and puts back with the last one that goes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._entered = 0
+        self._wall = clocks.WallClock()
+        self._redirected: tuple[Any, ...] = ()
+        self._recoded: list[Any] = []
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._entered += 1
+            if self._entered > 1:
+                return
+            self._redirected = self._redirected or _redirected()
+            self._wall.begin()
+            for one in self._redirected:
+                one.begin()
+            self._replace(_rows())
+            for module in draws.IDS:
+                self._replace(_rows_of(module))
+            for module in kept.USERS:
+                self._recode(module)
+
+    def __exit__(self, *problem: object) -> None:
+        with self._lock:
+            self._entered -= 1
+            if self._entered:
+                return
+            while self._replaced:
+                owner, name, before, ours = self._replaced.pop()
+                if vars(owner).get(name) is ours:  # Else it is somebody else's by now.
+                    setattr(owner, name, before)
+            while self._recoded:
+                self._recoded.pop().end()
+            for one in self._redirected:
+                one.end()
+            self._wall.end()
+
+    def arrived(self, module: str) -> None:
+        """Replaces what a module that was just imported has."""
+        if module in draws.IDS or module in kept.USERS:
+            with self._lock:
+                if self._entered and module in draws.IDS:
+                    self._replace(_rows_of(module))
+                if self._entered:
+                    self._recode(module)
+
+    def _recode(self, module: str) -> None:
+        for one in kept.users_of(module):
+            if one not in self._recoded:
+                self._recoded.append(one)
+                one.begin()
+
+    def _replace(self, rows: Iterator[Row]) -> None:
+        for owner, name, made in rows:
+            before = vars(owner).get(name)
+            if before is not None and not any(before is one[3] for one in self._replaced):
+                ours = made(before)
+                setattr(owner, name, ours)
+                self._replaced.append((owner, name, before, ours))
+
+
+def _redirected() -> tuple[Any, ...]:
+    return (draws.random_bytes(), *clocks.monotonic_clocks(), *SHARED)
+
+
+def _rows() -> Iterator[Row]:
+    if hasattr(time, "clock_gettime"):
+        yield time, "clock_gettime", lambda b: clocks.clock_gettime(b, lambda ns: ns / 10**9)
+        yield time, "clock_gettime_ns", lambda b: clocks.clock_gettime(b, lambda ns: ns)
+    yield time, "ctime", clocks.ctime
+    yield time, "asctime", clocks.ctime
+    yield os, "getrandom", draws.getrandom
+    yield random.Random, "seed", draws.seed_of_generators
+    yield random, "seed", draws.seed_of_all
+    for loader in imports.loaders():
+        yield loader, "exec_module", lambda b: imports.exec_module(b, installed.arrived)
+
+
+def _rows_of(module: str) -> Iterator[Row]:
+    found = sys.modules.get(module)
+    for name, made in draws.IDS[module] if found is not None else ():
+        yield found, name, made
+
+
+installed: Final = _Installation()

@@ -1,0 +1,285 @@
+"""What a process keeps once, and every world has for itself: last ids, names, numpy's state, TZ.
+
+With a world its own is put in place, and taken out with it. Where worlds are at work in several
+threads at once, the last one's is in place; functions of Python that use it (`USERS`) put that of
+the world that calls them in place for as long as they work. *Shared by such worlds*: the state of
+numpy's global generator, the local time zone, and when `logging` began.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from types import FunctionType
+from typing import Any, Final, Protocol
+
+from simkit.core.determinism.draws import NODE
+from simkit.core.determinism.redirecting import Recoded
+from simkit.core.determinism.worlds import World, current_world
+
+
+class _Kept(Protocol):
+    """Something that is kept once a process."""
+
+    kind: str
+    """What it belongs to: `clock` or `chance`."""
+
+    def read(self) -> Any:
+        """Returns it; None for what is not there yet."""
+
+    def write(self, value: Any) -> None:
+        """Puts it in place."""
+
+    def fresh(self, world: World) -> Any:
+        """Returns what a world begins with."""
+
+
+class _NumpyGenerator:
+    """The generator that the functions of `numpy.random` share."""
+
+    kind = "chance"
+
+    def read(self) -> Any:
+        numpy = sys.modules.get("numpy.random")
+        get = getattr(numpy, "get_state", None)
+        return get() if get is not None else None
+
+    def write(self, value: Any) -> None:
+        numpy = sys.modules.get("numpy.random")
+        if value is not None and hasattr(numpy, "set_state"):
+            numpy.set_state(value)  # type: ignore[union-attr]
+
+    def fresh(self, world: World) -> Any:
+        if not hasattr(sys.modules.get("numpy.random"), "RandomState"):
+            return None
+        return _numpy_state_of(world.seed("numpy.random"))
+
+
+@lru_cache(maxsize=64)
+def _numpy_state_of(seed: int) -> Any:
+    return sys.modules["numpy.random"].RandomState(seed).get_state()
+
+
+class _Remembered:
+    """A variable of a module: what was given last, from which the next one follows."""
+
+    def __init__(self, module: str, name: str, kind: str, first: Any = None) -> None:
+        self._module, self._name, self.kind, self._first = module, name, kind, first
+
+    def read(self) -> Any:
+        return getattr(sys.modules.get(self._module), self._name, None)
+
+    def write(self, value: Any) -> None:
+        module = sys.modules.get(self._module)
+        if hasattr(module, self._name):
+            setattr(module, self._name, value)
+
+    def fresh(self, world: World) -> Any:
+        return self._first
+
+
+class _LogStart:
+    """When `logging` was imported: ``relativeCreated`` of its records counts from there."""
+
+    kind = "clock"
+
+    def read(self) -> Any:
+        return getattr(sys.modules.get("logging"), "_startTime", None)
+
+    def write(self, value: Any) -> None:
+        module = sys.modules.get("logging")
+        if value is not None and hasattr(module, "_startTime"):
+            module._startTime = value  # type: ignore[union-attr]
+
+    def fresh(self, world: World) -> Any:
+        # Seconds up to Python 3.12, nanoseconds from 3.13 on.
+        now = self.read()
+        return world.start_ns if isinstance(now, int) else world.start_ns / 1_000_000_000
+
+
+class _Zone:
+    """The local time zone."""
+
+    kind = "clock"
+
+    def read(self) -> Any:
+        return os.environ.get("TZ")
+
+    def write(self, value: Any) -> None:
+        if value == os.environ.get("TZ"):
+            return
+        if value is None:
+            del os.environ["TZ"]
+        else:
+            os.environ["TZ"] = value
+        if hasattr(time, "tzset"):
+            time.tzset()
+
+    def fresh(self, world: World) -> Any:
+        return world.zone
+
+
+_ZONE: Final = _Zone()
+_zones: Final[list[list[Any]]] = []
+"""The zone that the process had, and those of the scenarios that go on."""
+
+# Not LangGraph's last checkpoint: a checkpointer that outlives a scenario takes the highest id for
+# the latest, and the next scenario's must be higher still. Nothing shows these ids.
+_ALL: Final[tuple[_Kept, ...]] = (
+    _NumpyGenerator(),
+    _LogStart(),
+    _ZONE,
+    _Remembered("uuid", "_node", "chance", NODE),
+    *(
+        _Remembered("uuid", name, "clock")
+        for name in (
+            "_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7", "_last_counter_v7",
+        )
+    ),
+    _Remembered("pydantic_ai._uuid", "_last_timestamp_v7", "clock"),
+    _Remembered("pydantic_ai._uuid", "_last_counter_v7", "clock", 0),
+    _Remembered("uuid6", "_last_v6_timestamp", "clock"),
+    _Remembered("uuid6", "_last_v7_timestamp", "clock"),
+    _Remembered("uuid6", "_last_v8_timestamp", "clock"),
+    _Remembered("tempfile", "_name_sequence", "chance"),
+)  # fmt: skip
+
+_lock: Final = threading.RLock()
+_stack: Final[list[World]] = []
+"""The worlds at work, the last one in place."""
+_placed: Final[list[World | None]] = [None]
+"""Whose is in place: the last one's, but where that of another one is swapped in for a moment."""
+_outside: Final[dict[_Kept, Any]] = {}
+"""What is kept while no world is at work."""
+
+
+@contextmanager
+def zoned(zone: str) -> Iterator[None]:
+    """Has the process in a time zone: while a scenario goes on, as it has its environment.
+
+    To change it takes half a millisecond, too long to do it for every turn. Of several scenarios in
+    several threads the last one to begin has its own.
+    """
+    entry = [zone]
+    with _lock:
+        if not _zones:
+            _zones.append([_ZONE.read()])
+        _zones.append(entry)
+        _ZONE.write(zone)
+    try:
+        yield
+    finally:
+        with _lock:
+            place = next(i for i, one in enumerate(_zones) if one is entry)
+            del _zones[place]
+            _ZONE.write(_zones[-1][0])
+            if len(_zones) == 1:
+                _zones.clear()
+
+
+@contextmanager
+def entering(world: World) -> Iterator[None]:
+    """Puts in place what a world has of all that is kept, for as long as it is at work."""
+    with _lock:
+        _save()
+        _stack.append(world)
+        _place(world)
+    try:
+        yield
+    finally:
+        with _lock:
+            _save()
+            _stack.reverse()
+            _stack.remove(world)
+            _stack.reverse()
+            _place(_stack[-1] if _stack else None)
+
+
+USERS: Final = {
+    "uuid": ("uuid1", "uuid6", "uuid7", "getnode"), "tempfile": ("_get_candidate_names",),
+    "pydantic_ai._uuid": ("uuid7",), "uuid6": ("uuid6", "uuid7", "uuid8"),
+}  # fmt: skip
+"""Functions of Python that use what is kept, by their modules."""
+_STAND_IN: Final = """
+def {name}(*args, **options):
+    from simkit.core.determinism.kept import call_in_place
+    return call_in_place({key!r}, args, options)
+"""
+_users: Final[dict[str, Recoded]] = {}
+
+
+def users_of(module: str) -> Iterator[Recoded]:
+    """Yields the functions of a module that put in place what is their caller's."""
+    for name in USERS.get(module, ()):
+        key, function = f"{module}.{name}", getattr(sys.modules.get(module), name, None)
+        if isinstance(function, FunctionType) and not function.__closure__:
+            if key not in _users:
+                made: dict[str, Any] = {}
+                exec(_STAND_IN.format(name=name, key=key), made)
+                _users[key] = Recoded(function, made[name])
+            yield _users[key]
+
+
+def call_in_place(key: str, args: Any, options: Any) -> Any:
+    """Calls one of the `USERS` with what its caller's world has in place."""
+    function, world = _users[key].original, current_world()
+    with _lock:
+        placed = _placed[-1]
+        if placed is world or (world is not None and world not in _stack):
+            return function(*args, **options)
+        _swap(placed, world)
+        _placed.append(world)  # What it calls may be one of them, too.
+        try:
+            return function(*args, **options)
+        finally:
+            _placed.pop()
+            _swap(world, placed)
+
+
+def arrived(module: str) -> None:
+    """Gives the world in place its own of what a module that was just imported keeps."""
+    with _lock:
+        for kept in _ALL if _stack else ():
+            if module == "numpy.random" and isinstance(kept, _NumpyGenerator):
+                for world in _stack:
+                    world.kept.pop(kept, None)
+                _give(kept, _stack[-1])
+
+
+def _swap(placed: World | None, world: World | None) -> None:
+    """Puts the variables of one world in place of another's; None stands for the process."""
+    for kept in _ALL:
+        if isinstance(kept, _Remembered):
+            (placed.kept if placed is not None else _outside)[kept] = kept.read()
+            if world is None:
+                kept.write(_outside[kept])
+            else:
+                _give(kept, world)
+
+
+def _save() -> None:
+    into = _stack[-1].kept if _stack else _outside
+    for kept in _ALL:
+        into[kept] = kept.read()
+
+
+def _place(world: World | None) -> None:
+    _placed[-1] = world
+    for kept in _ALL:
+        if world is None:
+            kept.write(_outside[kept])
+        else:
+            _give(kept, world)
+
+
+def _give(kept: _Kept, world: World) -> None:
+    if kept.kind in world.real:
+        return
+    if world.kept.get(kept) is None:
+        world.kept[kept] = kept.fresh(world)
+    kept.write(world.kept[kept])

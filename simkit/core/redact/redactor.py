@@ -1,0 +1,396 @@
+"""What must never be written: secrets, found by the name of their key, their value or their shape.
+
+A key is secret by its exact name, never by a part of it: a rule for everything with ``token`` in
+it would take ``max_tokens`` and ``usage.prompt_tokens`` away, and with them matching and budgets.
+What stands in a secret's place says which rule found it, ``[redacted:api_key]``, and is the same
+on every machine. Redacting what is redacted changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, quote_plus, unquote_to_bytes
+
+import msgspec
+
+from simkit.core.redact.names import KINDS, NAMES, is_secret_parameter, kind_of, secrets_of
+from simkit.core.redact.shapes import EDGE, FREE, HINTS, PERSONAL, PREFIXED, SHAPES
+from simkit.core.redact.spans import DEPTH_MAX, ELLIPSIS, Span, cut, cut_spans, percent_decoded
+
+_PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})\]"
+
+_NAMED: Final = "|".join(
+    name.replace("_", "[-_]?") for name in sorted(NAMES, key=len, reverse=True)
+)
+_PAIR: Final = (
+    rf"(?P<quoted>(?P<q>\\*[\"'])(?i:{_NAMED})(?P=q)\s*:\s*)(?!\\*[\"']{_PLACEHOLDER})"
+    r"(?:(?P<v>\\+[\"']).+?(?<!\\)(?P=v)|\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+')"
+)
+"""``"api_key": "…"`` inside a text, at any depth of escaping."""
+_ASSIGNED: Final = (
+    rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?)(?!{_PLACEHOLDER})"
+    r"[^\s&;,\"'\\<>(){}]+"
+)
+"""``api_key=…`` as in a query, a form or a shell."""
+
+
+def _trie(words: Iterable[str]) -> str:
+    """Returns a pattern for exactly these words that looks at each character once."""
+    tree: dict[str, Any] = {}
+    for word in words:
+        node = tree
+        for letter in word:
+            node = node.setdefault(letter, {})
+        node[""] = {}
+    return _branch(tree)
+
+
+def _branch(tree: Mapping[str, Any]) -> str:
+    ways = [re.escape(letter) + _branch(below) for letter, below in tree.items() if letter]
+    if not ways:
+        return ""
+    return f"(?:{'|'.join(ways)})" + ("?" if "" in tree else "")
+
+
+# A text or a line is looked through for these first. They find all that the rules find, and more.
+# Each begins with a literal, or with few first letters: that is what `re` is fast at.
+_LOWER: Final = bytes(range(256)).lower()
+_MATCHES: Final = [
+    (prefix.encode(), re.compile((EDGE + pattern).encode()).match)
+    for prefixes, pattern in PREFIXED.values()
+    for prefix in prefixes
+]
+_FORWARD: Final = [one for one in _MATCHES if one[0][-1:].islower() or one[0][-1:].isdigit()]
+"""Prefixes are looked for by their end, which is rarer than their beginning; but for these."""
+_BACKWARD: Final = [one for one in _MATCHES if one not in _FORWARD]
+_ANY_PREFIX: Final = re.compile(_trie(prefix.decode() for prefix, _ in _FORWARD).encode()).search
+_ANY_PREFIX_BACK: Final = re.compile(
+    _trie(prefix.decode()[::-1] for prefix, _ in _BACKWARD).encode()
+).search
+_BY_PREFIX: Final = {
+    prefix: [match for short, match in _FORWARD if prefix.startswith(short)]
+    for prefix, _ in _FORWARD
+}
+_BY_PREFIX_BACK: Final = {
+    prefix[::-1]: [(len(short), match) for short, match in _BACKWARD if prefix.endswith(short)]
+    for prefix, _ in _BACKWARD
+}
+"""What keys begin with, and what then matches one: pictures in base64 hold each by chance."""
+_ANY_OF: Final = tuple(
+    re.compile(pattern.encode()).search
+    for pattern in (
+        *HINTS,
+        # A character that need not be escaped, and could hide one of the others.
+        r"\\(?:u00|/)",
+    )
+)
+_ANY_OF_PLAIN: Final = tuple(
+    re.compile(pattern.encode()).search
+    for pattern in (
+        rf"\"(?:{_trie(KINDS)})\\*\"",
+        rf"'(?:{_trie(KINDS)})\\*'",
+        "bearer",
+        r"basic\s",
+        # Without the letter that is left of an escaped line break.
+        r"apikey[\\\"']*(?:\\[fnrt]|\s)*[:=]",
+    )
+)
+"""The same for a line in small letters, without the marks that join words."""
+_ANY_ASSIGNED: Final = re.compile(f"=(?:{_trie(name[::-1] for name in KINDS)})".encode()).search
+"""The same for that line backwards, because ``=`` is rarer than what may stand before it."""
+_ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
+_IS_PLACEHOLDER: Final = re.compile(_PLACEHOLDER).fullmatch
+
+
+class Redactor:
+    """Replaces secrets in texts, URLs, JSON values and encoded lines."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        variables: Iterable[str] = (),
+        personal: Iterable[str] = (),
+        written: Iterable[str] = (),
+    ) -> None:
+        """``environ`` is read for the values of variables whose names say that they are secret.
+
+        ``variables`` names more of them: their values are secret whatever they are called.
+        ``personal`` names what else is to go: ``email``, ``phone``. ``written`` are values that
+        the user's files hold under such names.
+        """
+        named = {value for name in variables if (value := environ.get(name, ""))}
+        secrets = named.union(secrets_of(environ), written)
+        forms = {form for secret in secrets for form in _forms_of(secret)}
+        known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
+        asked = {kind: PERSONAL[kind] for kind in personal}
+        rules = [
+            f"(?P<placeholder>{_PLACEHOLDER})",
+            *([f"(?P<env>{known})"] if known else []),
+            _PAIR,
+            _ASSIGNED,
+            *(f"(?P<{kind}>{shape})" for kind, shape in FREE.items()),
+            EDGE
+            + f"(?:{'|'.join(f'(?P<{kind}>{shape})' for kind, (_, shape) in PREFIXED.items())})",
+            *(f"(?P<{kind}>{shape})" for kind, (_, shape) in asked.items()),
+        ]
+        self._rules = re.compile("|".join(rules), re.ASCII)
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._needles = [form.encode("utf-8", "surrogatepass") for form in sorted(forms)]
+        self._hints = [re.compile(hint.encode()).search for hint, _ in asked.values()]
+        if not all(secret.isascii() for secret in secrets):
+            self._needles.append(b"\\u")
+
+    def text(self, text: str) -> str:
+        """Return the text with every secret replaced."""
+        return self.pieces([text])[0]
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return texts that are read as one, such as a stream's, with every secret replaced.
+
+        There are as many as before; what stands in a secret's place is where it begins.
+        """
+        return self._without(pieces, self._spans)
+
+    def closed_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """The same for texts that may also be read alone: what has no end stays in its text."""
+
+        def spans(text: str) -> list[Span]:
+            return [span for span in self._spans(text) if not _is_open(span, text)]
+
+        return self._without(pieces, spans)
+
+    def _without(self, pieces: Sequence[str], spans_of: Callable[[str], list[Span]]) -> list[str]:
+        found, text = list(pieces), "".join(pieces)
+        if not self._may_hold_secrets(_bytes_of(text)):
+            return found
+        # What is put in place of one secret may be the edge that shows the next one.
+        while spans := spans_of(text):
+            found = cut(found, spans)
+            text = "".join(found)
+        return found
+
+    def _spans(self, text: str) -> list[Span]:
+        """Return where secrets stand: as they are, or else where they are percent-encoded."""
+        spans = [
+            span
+            for match in self._rules.finditer(text)
+            if (span := _span(match)) is not None and text[span.start : span.end] != span.text
+        ]
+        spans = spans or list(cut_spans(text, self._forms))
+        places: list[int] | None = None
+        decoded = text
+        for _ in range(DEPTH_MAX):
+            if spans or (found := percent_decoded(decoded)) is None:
+                break
+            decoded, before = found
+            places = before if places is None else [places[place] for place in before]
+            spans = [
+                Span(places[span.start], places[span.end], span.text)
+                for match in self._rules.finditer(decoded)
+                if (span := _span(match)) is not None
+            ]
+        return spans
+
+    def found(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
+        """Yield where secrets stand in a text, line by line, and which rules find them.
+
+        Without ``by_name``, only those that are known by their value or their shape: a text whose
+        quotes are another format's shows names where there are none.
+        """
+        start = 0
+        for line in text.splitlines(keepends=True):
+            if self._may_hold_secrets(_bytes_of(line)):
+                is_plain = False
+                for match in self._rules.finditer(line):
+                    is_named = bool(match["quoted"] or match["assigned"])
+                    if match.lastgroup != "placeholder" and (by_name or not is_named):
+                        is_plain = True
+                        yield start + match.start(), _rule_of(match)
+                if not is_plain and "%" in line:
+                    yield from self._found_encoded(line, start, by_name)
+            start += len(line)
+
+    def _found_encoded(self, line: str, start: int, by_name: bool) -> Iterator[tuple[int, str]]:
+        for span in self._spans(line):
+            kind = span.text.removeprefix("[redacted:").removesuffix("]")
+            if by_name or kind not in NAMES:
+                yield start + span.start, kind
+
+    def url(self, url: str) -> str:
+        """Returns the URL with every secret replaced, those under ``key``, ``sig``, … too."""
+        path, mark, query = url.partition("?")
+        if not mark:
+            return self.text(url)
+        return self.text(f"{path}?{'&'.join(map(_parameter, query.split('&')))}")
+
+    def value(self, json: Any) -> Any:
+        """Returns the JSON value with every secret replaced, in keys and in texts too."""
+        return self._item(json, "")
+
+    def line(self, encoded_json: bytes) -> bytes:
+        """Returns one encoded JSON value, without its line end, with every secret replaced.
+
+        A line without secrets is returned as it is. One that is no JSON is read as a text.
+        """
+        if not self._may_hold_secrets(encoded_json) and encoded_json.count(b'"text"') < 2:
+            return encoded_json
+        try:
+            value = msgspec.json.decode(encoded_json)
+        except (ValueError, RecursionError):
+            return self._foreign_line(encoded_json)
+        try:
+            redacted = self.value(value)
+        except RecursionError:  # It is nested too deeply to be walked through.
+            return self._text_line(encoded_json)
+        return encoded_json if redacted == value else msgspec.json.encode(redacted)
+
+    def _may_hold_secrets(self, line: bytes) -> bool:
+        if self._shows_secrets(line):
+            return True
+        for _ in range(DEPTH_MAX):
+            if b"%" not in line or _ANY_ENCODED(line) is None:
+                return False
+            line = unquote_to_bytes(line)
+            if self._shows_secrets(line):
+                return True
+        return False
+
+    def _shows_secrets(self, line: bytes) -> bool:
+        plain = line.translate(_LOWER, b"-_")
+        return (
+            _shows_prefixed(line)
+            or any(search(line) for search in _ANY_OF)
+            or any(search(plain) for search in _ANY_OF_PLAIN)
+            or (b"=" in line and _ANY_ASSIGNED(plain[::-1]) is not None)
+            or any(needle in line for needle in self._needles)
+            or any(search(line) for search in self._hints)
+            or ELLIPSIS in line
+        )
+
+    def _foreign_line(self, line: bytes) -> bytes:
+        """Redacts what msgspec refuses: half surrogates, ``NaN``, or no JSON at all."""
+        try:
+            value = self.value(json.loads(line))
+            return json.dumps(value, separators=(",", ":")).encode()
+        except (ValueError, RecursionError):
+            return self._text_line(line)
+
+    def _text_line(self, line: bytes) -> bytes:
+        return self.text(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def texts(self, json: Any) -> Any:
+        """Returns the JSON value with every secret in its texts replaced, whatever the keys say."""
+        if isinstance(json, str):
+            return self.text(json)
+        if isinstance(json, Mapping):
+            return {key: self.texts(below) for key, below in json.items()}
+        return [self.texts(below) for below in json] if isinstance(json, (list, tuple)) else json
+
+    def _item(self, item: Any, kind: str) -> Any:
+        """``kind`` is the secret's name if the item stands under a secret key."""
+        if isinstance(item, str):
+            if not kind:
+                return self.text(item)
+            return item if not item or _IS_PLACEHOLDER(item) else f"[redacted:{kind}]"
+        if isinstance(item, Mapping):
+            return {self.text(key): self._below(key, below, kind) for key, below in item.items()}
+        if isinstance(item, (list, tuple)):
+            return [self._item(below, kind) for below in self._parts(item)]
+        if kind and isinstance(item, (int, float)) and not isinstance(item, bool):
+            return f"[redacted:{kind}]"
+        return item
+
+    def _parts(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Replace secrets that the text parts of one message hold together."""
+        places = [
+            place
+            for place, item in enumerate(items)
+            if isinstance(item, Mapping) and isinstance(item.get("text"), str)
+        ]
+        if len(places) < 2:
+            return items
+        before = [items[place]["text"] for place in places]
+        after = self.closed_pieces(before)
+        if after == before:
+            return items
+        found = list(items)
+        for place, text in zip(places, after, strict=True):
+            found[place] = {**items[place], "text": text}
+        return found
+
+    def _below(self, key: str, item: Any, kind: str) -> Any:
+        if not kind and key == "properties" and isinstance(item, Mapping):
+            # A JSON Schema says what a `password` looks like; that is none.
+            return {
+                self.text(name): self._item(
+                    below, "" if isinstance(below, Mapping) else kind_of(name)
+                )
+                for name, below in item.items()
+            }
+        return self._item(item, kind or kind_of(key))
+
+
+def _shows_prefixed(line: bytes) -> bool:
+    at = 0
+    while found := _ANY_PREFIX(line, at):
+        at = found.start()
+        if any(match(line, at) for match in _BY_PREFIX[found[0]]):
+            return True
+        at += 1
+    backwards, at = line[::-1], 0
+    while found := _ANY_PREFIX_BACK(backwards, at):
+        at = found.start()
+        end = len(line) - at
+        if any(match(line, end - size) for size, match in _BY_PREFIX_BACK[found[0]]):
+            return True
+        at += 1
+    return False
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _parameter(pair: str) -> str:
+    name, _, value = pair.partition("=")
+    if not is_secret_parameter(name) or not value or _IS_PLACEHOLDER(value):
+        return pair
+    return f"{name}=[redacted:parameter]"
+
+
+def _span(found: re.Match[str]) -> Span | None:
+    """Return the place of the secret alone, without the name and the quotes around it."""
+    if found.lastgroup == "placeholder":
+        return None
+    start, end = found.span()
+    start += len(found["quoted"] or found["assigned"] or "")
+    if found["quoted"]:
+        mark = len(found["v"] or "'")
+        start, end = start + mark, end - mark
+    return Span(start, end, f"[redacted:{_rule_of(found)}]")
+
+
+def _is_open(span: Span, text: str) -> bool:
+    """Return whether a secret goes on to the end of the text because its end is not there."""
+    return span.text == "[redacted:private_key]" and not text[: span.end].endswith("-----")
+
+
+def _rule_of(found: re.Match[str]) -> str:
+    """Returns what the text in a secret's place calls it."""
+    start = found["quoted"] or found["assigned"]
+    if not start:
+        return str(found.lastgroup)
+    name = re.search(_NAMED, start, re.IGNORECASE)
+    assert name is not None
+    return kind_of(name.group())
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    """Yields the secret as it stands in a text, in a URL, and in JSON inside a text."""
+    yield from (secret, quote_plus(secret, errors="replace"), quote(secret, "", errors="replace"))
+    for is_ascii in (False, True):
+        once = json.dumps(secret, ensure_ascii=is_ascii)[1:-1]
+        yield from (once, json.dumps(once, ensure_ascii=is_ascii)[1:-1], once.replace("/", "\\/"))

@@ -1,6 +1,0 @@
-"""What a run that goes on in a new process starts there."""
-
-from simkit.execution.elsewhere import serve
-
-if __name__ == "__main__":
-    serve()

@@ -1,0 +1,1 @@
+"""The small languages inside YAML: positions, paths, references, matchers, JSON Schema."""

@@ -1,0 +1,144 @@
+"""Regular expressions that users write, limited in time: none may hang a run.
+
+Python's `re` backtracks, and nothing can stop it once it searches: ``^(a+)+$`` takes years for 40
+letters, and so does ``^(a|aa)(a|aa)…x`` with 40 groups, in which nothing repeats. So only what is
+certain to end soon is left to `re`: an expression with few ways through it, or a text that is short
+for the number of its repeats. All else is searched by the library `regex`, which reads the same
+syntax and takes a limit in time (docs/decisions).
+"""
+
+from __future__ import annotations
+
+import _thread
+import math
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from simkit.core.errors import PatternTooSlow
+
+CPU_SECONDS_MAX: Final = 2.0
+"""How much time of the processor one search may take; a search that ends takes milliseconds."""
+SECONDS_MAX: Final = 10.0
+"""How long it is waited for, where the machine has other work: then it may be given up too soon."""
+STEPS_MAX: Final = 1_000_000
+"""How many steps `re` may need at most."""
+
+# As it is before any run: threads that a run's code starts wait for their turn.
+_start_thread: Final = _thread.start_new_thread
+_REPEAT: Final = re.compile(r"[*+?{]")
+_NESTED: Final = re.compile(r"\)[*+{]")
+_FOREIGN: Final = re.compile(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
+"""An escaped character, or what only `regex` knows: ``[[:alpha:]]`` and ``{e}``, which is fuzzy."""
+_NO_CHOICE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""An escaped character or a class: what stands in it is no group and no alternative."""
+_WAYS_MAX: Final = 1_000
+"""How many ways may lead through an expression at each character of a text."""
+_SHOWN_MAX: Final = 80
+
+
+class Expression:
+    """A user's regular expression."""
+
+    def __init__(self, pattern: str) -> None:
+        """Raise `re.error` for what is none."""
+        self.pattern = pattern
+        self._quick = _compiled(pattern)
+        self.groups = self._quick.groups
+        self._repeats = len(_REPEAT.findall(pattern))
+        self._ways = _ways_through(_NO_CHOICE.sub(".", pattern))
+        self._is_nested = _NESTED.search(pattern) is not None
+        self._limited: Any = None
+
+    def search(self, text: str) -> Any:
+        """Return the first match, or None; raise PatternTooSlow if there is no answer in time."""
+        if self._ends_soon(text):
+            return self._quick.search(text)
+        return self._in_time(self._slow.search, text)
+
+    def sub(self, replacement: str | Callable[[Any], str], text: str) -> str:
+        """Return the text with every match replaced; raise PatternTooSlow as `search` does."""
+        if self._ends_soon(text):
+            return self._quick.sub(replacement, text)
+        return str(self._in_time(partial(self._slow.sub, replacement), text))
+
+    def _ends_soon(self, text: str) -> bool:
+        if not self._repeats:
+            return self._ways <= _WAYS_MAX
+        # A search may begin at each character, and each repeat may end at each.
+        most: int = self._ways * (len(text) + 1) ** min(self._repeats + 1, 8)
+        return most <= STEPS_MAX and not self._is_nested
+
+    @property
+    def _slow(self) -> Any:
+        if self._limited is None:
+            # Imported here because hardly a search needs it.
+            import regex
+
+            plain = _FOREIGN.sub(lambda found: found[1] or f"\\{found[0]}", self.pattern)
+            self._limited = regex.compile(plain, regex.VERSION0)
+        return self._limited
+
+    def _in_time(self, search: Callable[..., Any], text: str) -> Any:
+        try:
+            return _waited_for(partial(search, text, timeout=CPU_SECONDS_MAX, concurrent=True))
+        except TimeoutError:
+            shown = self.pattern[:_SHOWN_MAX] + "…" * (len(self.pattern) > _SHOWN_MAX)
+            raise PatternTooSlow(
+                f"the regular expression `{shown}` found no answer within {CPU_SECONDS_MAX:g} s of "
+                f"work in a text of {len(text):,} characters\n"
+                "  Repeats inside repeats, as in `(a+)+`, are tried in every combination: write it "
+                "without, or use `$contains`, `$starts` or `$ends`.",
+                self.pattern,
+            ) from None
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except OverflowError as error:
+        raise re.error(str(error), pattern) from None
+    except RecursionError:
+        raise re.error("its groups are nested too deeply", pattern) from None
+
+
+def _ways_through(pattern: str) -> int:
+    """Return at most how many ways alternatives give: those of groups in a row multiply."""
+    open_groups, whole = [1], list[int]()
+    for mark in re.findall(r"[(|)]", pattern):
+        if mark == "(":
+            open_groups.append(1)
+        elif mark == "|":
+            open_groups[-1] += 1
+        else:
+            whole.append(open_groups.pop())
+    return math.prod((*whole, *open_groups))
+
+
+def _waited_for(search: Callable[[], Any]) -> Any:
+    """Return what a search finds; raise TimeoutError where it takes too long by either clock.
+
+    The library counts the time of the processor, of which a busy machine gives little. So it
+    searches in a thread of its own, without the interpreter's lock, and is waited for by the
+    clock; one that is given up ends by the library's count. The thread is none of a run's, although
+    a reply line's `when` is looked at while one goes on.
+    """
+    found: list[Any] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def look() -> None:
+        try:
+            found.append(search())
+        except BaseException as problem:  # Raised again where it is waited for.
+            found.append(problem)
+        finally:
+            done.release()
+
+    _start_thread(look, ())
+    if not done.acquire(timeout=SECONDS_MAX):
+        raise TimeoutError
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]

@@ -1,0 +1,155 @@
+"""What a schema compiles to: functions value → errors, and how one document is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, final
+
+from simkit.core.errors import MatcherError
+from simkit.core.messages import Message
+from simkit.language.json_schema.values import is_array
+
+Path: TypeAlias = tuple[str | int, ...]
+SchemaError: TypeAlias = tuple[Path, str]
+"""Where in the value, and what is wrong there."""
+Check: TypeAlias = Callable[[Any], Sequence[SchemaError]]
+Registry: TypeAlias = Mapping[str, Any]
+"""Schemas by the name that a ``$ref`` uses."""
+
+HOLDS: Final[tuple[SchemaError, ...]] = ()
+_SHOWN_MAX: Final = 200
+_REFUSED: Final = frozenset({"unevaluatedItems", "unevaluatedProperties", "$dynamicRef"})
+
+
+@final
+class Document:
+    """One schema document: what ``#/…`` inside it points into."""
+
+    def __init__(
+        self,
+        name: str,
+        root: Any,
+        registry: Registry,
+        keywords: Mapping[str, Keyword],
+        checks: dict[tuple[str, str], Check],
+    ) -> None:
+        self.name, self.root, self.registry, self.keywords = name, root, registry, keywords
+        self.checks = checks
+        """The targets of references, by document and pointer; shared by all documents."""
+
+    def compile(self, schema: Any, at: Path) -> Check:
+        """Returns the check of one schema; raises MatcherError with the path of what is none."""
+        if schema is True:
+            return lambda value: HOLDS
+        if schema is False:
+            return assertion(
+                lambda value: False,
+                lambda value: f"False schema does not allow {shown(value)}",
+            )
+        if not isinstance(schema, Mapping):
+            raise MatcherError(at, f"a schema is a mapping, true or false, not {shown(schema)}")
+        checks = []
+        for word, operand in schema.items():
+            if word in _REFUSED:
+                raise MatcherError((*at, word), f"`{word}` is not supported", word)
+            if (keyword := self.keywords.get(word)) is not None:
+                check = keyword(self, operand, (*at, word), schema)
+                if check is not None:
+                    checks.append(check)
+        return all_of(checks)
+
+    def reference(self, target: Any, at: Path) -> Check:
+        """Returns the check behind a ``$ref``; it is compiled once, so that rings end."""
+        if not isinstance(target, str):
+            raise MatcherError(at, f"`$ref` takes a text, not {shown(target)}")
+        name, _, pointer = target.partition("#")
+        document = self._document(name, at) if name else self
+        key = (document.name, pointer)
+        if key not in self.checks:
+            checks = self.checks
+            checks[key] = lambda value: checks[key](value)
+            schema = document._pointed(pointer, target, at)
+            document._refuse_endless(schema, key, target, at)
+            checks[key] = document.compile(schema, at)
+        return self.checks[key]
+
+    def _document(self, name: str, at: Path) -> Document:
+        if name not in self.registry:
+            raise MatcherError(
+                at, f"no schema is named {name!r}", name, tuple(sorted(self.registry))
+            )
+        return Document(name, self.registry[name], self.registry, self.keywords, self.checks)
+
+    def _pointed(self, pointer: str, target: str, at: Path) -> Any:
+        schema = self.root
+        for word in pointer.split("/")[1:]:
+            word = word.replace("~1", "/").replace("~0", "~")
+            if isinstance(schema, Mapping) and word in schema:
+                schema = schema[word]
+            elif is_array(schema) and word.isdecimal() and int(word) < len(schema):
+                schema = schema[int(word)]
+            else:
+                known = tuple(sorted(schema)) if isinstance(schema, Mapping) else ()
+                raise MatcherError(at, f"`$ref: {target}` leads nowhere", word, known)
+        return schema
+
+    def _refuse_endless(self, schema: Any, key: tuple[str, str], target: str, at: Path) -> None:
+        """Refuses a reference that leads to itself before any value is looked at."""
+        document, seen = self, {key}
+        while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+            name, _, pointer = schema["$ref"].partition("#")
+            document = document._document(name, at) if name else document
+            if (document.name, pointer) in seen:
+                raise MatcherError(at, f"`$ref: {target}` leads back to itself", target)
+            seen.add((document.name, pointer))
+            schema = document._pointed(pointer, schema["$ref"], at)
+
+
+Keyword: TypeAlias = Callable[[Document, Any, Path, Mapping[str, Any]], Check | None]
+"""From the document, what stands behind the keyword, where, and the schema around it."""
+
+
+def all_of(checks: Sequence[Check]) -> Check:
+    """Returns the check that finds what each of several finds, in their order."""
+    if len(checks) == 1:
+        return checks[0]
+
+    def check(value: Any) -> Sequence[SchemaError]:
+        errors: Sequence[SchemaError] = HOLDS
+        for one in checks:
+            if found := one(value):
+                errors = [*errors, *found]
+        return errors
+
+    return check
+
+
+def assertion(holds: Callable[[Any], bool], text: Callable[[Any], str]) -> Check:
+    """Returns the check that finds one error, in these words, where a test does not hold."""
+    return lambda value: HOLDS if holds(value) else (((), text(value)),)
+
+
+def under(key: str | int, errors: Sequence[SchemaError]) -> Iterator[SchemaError]:
+    """Returns errors of an inner value as those of the value that holds it under a key."""
+    return (((key, *path), text) for path, text in errors)
+
+
+def place_text(path: Path) -> str:
+    """Returns an error's place as it stands behind a name: ``.items[0].kcal``, or nothing."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+
+
+def _spoken(value: Any) -> Any:
+    """A value whose messages stand as what they say."""
+    if isinstance(value, Message):
+        return {"role": value.role, "content": value.content}
+    if isinstance(value, Mapping):
+        return {key: _spoken(item) for key, item in value.items()}
+    if is_array(value):
+        return [_spoken(item) for item in value]
+    return value
+
+
+def shown(value: Any) -> str:
+    shown = repr(_spoken(value))
+    return shown if len(shown) <= _SHOWN_MAX else shown[: _SHOWN_MAX - 1] + "…"

@@ -1,0 +1,174 @@
+"""A matcher that no value can satisfy, wherever it stands: ``{$gt: 5, $lt: 3}`` is refused.
+
+Denied, it would hold whatever the run does. What must all hold of one value is looked at together:
+the operators of a mapping, what ``$all`` lists, and one key in several of these. ``kinds`` knows
+what cannot match because of the place where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from simkit.core.errors import MatcherError
+from simkit.language.matching.compiling import build, is_operator
+from simkit.language.matching.kinds import NAMES, NUMBER, check_kind
+from simkit.language.matching.misses import Path, fits
+from simkit.language.matching.rendering import line
+from simkit.language.matching.values import number_of, source_text
+
+_PRESENT: Final = (
+    "$any", "$gt", "$gte", "$lt", "$lte", "$approx", "$contains", "$starts", "$ends", "$regex",
+    "$has", "$in_order", "$type",
+)  # fmt: skip
+"""What holds of nothing that is absent."""
+_OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$ne")
+_OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx", "$ne")
+_INNER: Final = ("$not", "$each", "$has", "$in_order", "$unordered", "$all", "$either", "$in")
+"""Operators whose operands are matchers, or lists of them."""
+_EQUAL: Final = "$eq"
+
+
+class _Part(NamedTuple):
+    """One thing that must hold of a value."""
+
+    key: str
+    """An operator, ``$eq`` of a plain scalar too; or a plain key."""
+    operand: Any
+    at: Path
+    words: str = ""
+    """What it is called in messages, if it is not written as a key with its operand."""
+
+    @property
+    def shown(self) -> str:
+        return self.words or f"`{self.key}: {line(self.operand)}`"
+
+
+def check_possible(matcher: Any, at: Path = ()) -> None:
+    """Raises MatcherError for the first part of a matcher that can hold of no value at all."""
+    if isinstance(matcher, (list, tuple)):
+        for place, one in enumerate(matcher):
+            check_possible(one, (*at, place))
+    elif isinstance(matcher, Mapping):
+        for key, operand in matcher.items():
+            _check_inside(key, operand, (*at, key))
+        _check_together(list(_parts(matcher, at)))
+
+
+def _check_inside(key: str, operand: Any, at: Path) -> None:
+    if not is_operator(key) or key in _INNER:
+        check_possible(operand, at)
+    elif key == "$exact":
+        for name, inner in operand.items():
+            check_possible(inner, (*at, name))
+    elif key == "$len" and isinstance(operand, Mapping):
+        check_kind(operand, NUMBER._replace(noun="a length"), at)
+        check_possible(operand, at)
+        _check_together([_Part("$gte", 0, at, "a length, at least 0,"), *_parts(operand, at)])
+    elif key == "$keys" and isinstance(operand, Mapping):
+        check_kind(operand, NAMES, at)
+        check_possible(operand, at)
+
+
+def _parts(matcher: Any, at: Path) -> Iterator[_Part]:
+    """Yields all that must hold of one value; alternatives and denials are not looked into."""
+    if isinstance(matcher, Mapping):
+        for key, operand in matcher.items():
+            if key == "$all":
+                for place, one in enumerate(operand):
+                    yield from _parts(one, (*at, key, place))
+            else:
+                yield _Part(key, operand, (*at, key))
+    elif not isinstance(matcher, (list, tuple)):
+        yield _Part(_EQUAL, matcher, at, f"`{line(matcher)}`")
+
+
+def _check_together(parts: Sequence[_Part]) -> None:
+    if len(parts) < 2:
+        return
+    _check_presence(parts)
+    _check_equal(parts)
+    _check_bounds(parts)
+    _check_exact(parts)
+    by_key: dict[str, list[_Part]] = {}
+    for part in parts:
+        if not is_operator(part.key):
+            by_key.setdefault(part.key, []).append(part)
+    for same in by_key.values():
+        _check_together([inner for one in same for inner in _parts(one.operand, one.at)])
+
+
+def _check_presence(parts: Sequence[_Part]) -> None:
+    absent = next((one for one in parts if one.key == "$absent"), None)
+    if absent is None:
+        return
+    for one in parts:
+        if one.key in _PRESENT or (
+            not is_operator(one.key) or (one.key == _EQUAL and _is_scalar(one.operand))
+        ):
+            raise _contradiction(absent, one, parts)
+
+
+def _check_equal(parts: Sequence[_Part]) -> None:
+    """Holds what speaks of the same kind of scalar against the first one that is wanted."""
+    wanted = next((one for one in parts if one.key == _EQUAL and _is_scalar(one.operand)), None)
+    if wanted is None:
+        return
+    for one in parts:
+        if one is not wanted and not _may_equal(one, wanted.operand):
+            raise _contradiction(wanted, one, parts)
+
+
+def _may_equal(part: _Part, value: Any) -> bool:
+    """Whether a part may hold of a scalar, or of a text that says the same."""
+    if part.key == _EQUAL and _is_scalar(part.operand):
+        return bool(part.operand == value) or source_text(part.operand) == source_text(value)
+    if part.key == "$not" and _is_scalar(part.operand):
+        return bool(part.operand != value)
+    operators = _OF_TEXTS if number_of(value) is None else _OF_NUMBERS
+    return part.key not in operators or fits(build({part.key: part.operand}, ()), value)
+
+
+def _check_bounds(parts: Sequence[_Part]) -> None:
+    lower = [one for one in parts if one.key in ("$gt", "$gte")]
+    upper = [one for one in parts if one.key in ("$lt", "$lte")]
+    for low in lower:
+        for high in upper:
+            is_open = low.key == "$gt" or high.key == "$lt"
+            if low.operand > high.operand or (is_open and low.operand == high.operand):
+                raise _contradiction(low, high, parts)
+
+
+def _check_exact(parts: Sequence[_Part]) -> None:
+    """Refuses a key beside ``$exact`` that is not among those which it allows."""
+    for exact in parts:
+        if exact.key != "$exact":
+            continue
+        for one in parts:
+            is_inside = is_operator(one.key) or "." in one.key or "[" in one.key
+            if not is_inside and one.key not in exact.operand and not _may_lack(one.operand):
+                raise _contradiction(exact, one, parts)
+
+
+def _may_lack(operand: Any) -> bool:
+    """Whether a matcher may hold of a key that is not there."""
+    return isinstance(operand, Mapping) and any(
+        key in operand for key in ("$absent", "$not", "$either", "$all")
+    )
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float))
+
+
+def _contradiction(one: _Part, other: _Part, parts: Sequence[_Part]) -> MatcherError:
+    """Return the error that two parts exclude each other, at the one that is written later."""
+    earlier, later = sorted((one, other), key=lambda part: _place_of(part, parts))
+    return MatcherError(
+        later.at, f"{earlier.shown} and {later.shown} never hold of one value", "", (),
+        "What may be either is written `{$either: [{…}, {…}]}`.",
+    )  # fmt: skip
+
+
+def _place_of(part: _Part, parts: Sequence[_Part]) -> int:
+    return next(place for place, one in enumerate(parts) if one is part)

@@ -1,0 +1,119 @@
+"""Operators for any value: equality, types, presence, matchers joined, JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from simkit.core.errors import MatcherError
+from simkit.core.messages import ABSENT, Dropped, Message, Nothing
+from simkit.language.json_schema import TYPES, compile_schema, equal
+from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, leaf
+from simkit.language.matching.operands import matchers, only_true, refused
+from simkit.language.matching.rendering import Phrase
+from simkit.language.matching.scalars import scalar
+from simkit.language.matching.values import Said, structure_of, text_of
+from simkit.language.paths import follow
+
+
+def eq(operand: Any, at: Path, _: Build) -> Misses:
+    if operand is None or isinstance(operand, (str, int, float)):
+        return scalar(operand, at)
+    return leaf("", operand, at, lambda value: equal(operand, structure_of(value)))
+
+
+def ne(operand: Any, at: Path, build: Build) -> Misses:
+    same = eq(operand, at, build)
+    return leaf("$ne", operand, at, lambda value: value is not ABSENT and not fits(same, value))
+
+
+def in_(operand: Any, at: Path, build: Build) -> Misses:
+    inner = [element.misses for element in matchers(operand, at, build)]
+    return leaf(
+        "$in",
+        operand,
+        at,
+        lambda value: value is not ABSENT and any(fits(one, value) for one in inner),
+    )
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, (Message, Dropped)) or (
+        isinstance(value, Mapping) and "role" in value and "content" in value
+    )
+
+
+TYPE_NAMES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **TYPES,
+    "list": TYPES["array"],
+    "mapping": TYPES["object"],
+    "text": TYPES["string"],
+    "message": _is_message,
+}
+
+
+def type_(operand: Any, at: Path, _: Build) -> Misses:
+    if not isinstance(operand, str):
+        raise refused(at, "the name of a type", operand)
+    if operand not in TYPE_NAMES:
+        raise MatcherError(at, f"no type is named `{operand}`", operand, tuple(sorted(TYPE_NAMES)))
+    test = TYPE_NAMES[operand]
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, Said):
+            return test(value.text) or test(value.structure)
+        return test(structure_of(value))
+
+    return leaf("$type", operand, at, holds)
+
+
+def any_(operand: Any, at: Path, _: Build) -> Misses:
+    only_true(operand, at)
+    return leaf("$any", operand, at, lambda value: not _is_absent(value))
+
+
+def absent(operand: Any, at: Path, _: Build) -> Misses:
+    only_true(operand, at)
+    return leaf("$absent", operand, at, _is_absent)
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether nothing is there; what a claim finds empty, or null, is that and absent."""
+    return value is ABSENT or isinstance(value, Nothing)
+
+
+def not_(operand: Any, at: Path, build: Build) -> Misses:
+    inner = build(operand, at)
+    return leaf("$not", operand, at, lambda value: not fits(inner, value))
+
+
+def either(operand: Any, at: Path, build: Build) -> Misses:
+    inner = [element.misses for element in matchers(operand, at, build)]
+    return leaf("$either", operand, at, lambda value: any(fits(one, value) for one in inner))
+
+
+def all_(operand: Any, at: Path, build: Build) -> Misses:
+    inner = [element.misses for element in matchers(operand, at, build)]
+
+    def misses(value: Any) -> Iterator[Miss]:
+        for one in inner:
+            yield from one(value)
+
+    return misses
+
+
+def schema(operand: Any, at: Path, _: Build) -> Misses:
+    if not isinstance(operand, Mapping):
+        raise refused(at, "a JSON Schema", operand)
+    check = compile_schema(operand, None, at)
+
+    def misses(value: Any) -> Iterable[Miss]:
+        if value is ABSENT:
+            return (Miss((), at, "$schema", operand, value),)
+        read = text_of(value) if isinstance(value, (Message, Dropped)) else structure_of(value)
+        return [
+            Miss(path, at, "$schema", Phrase(text), follow(read, path))
+            for path, text in check(read)
+        ]
+
+    return misses

@@ -1,0 +1,293 @@
+"""What a matcher can hold of: one that can never hold where it stands is refused.
+
+``excludes: [[{$contains: x}]]`` would hold whatever the run does, since no message is a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from simkit.core.errors import MatcherError, ReferenceInvalid
+from simkit.core.messages import ROLE_ALIASES
+from simkit.language.matching.compiling import is_operator
+from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
+from simkit.language.matching.misses import Path
+from simkit.language.matching.rendering import line
+from simkit.language.paths import parse
+
+_JOINING: Final = ("$all", "$either", "$in")
+_ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")
+_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
+_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
+_LISTS: Final = ("$each", "$has", "$in_order", "$unordered", "$len", "$contains", "$regex")
+_MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains", "$regex")
+
+
+class Kind(NamedTuple):
+    """One kind of value that claims speak of."""
+
+    noun: str
+    """``a message``, as messages to the user call it."""
+    operators: tuple[str, ...]
+    """The operators that can hold of it, beside those for any value."""
+    takes: Callable[[Any], bool]
+    """Whether a scalar can be equal to it."""
+    fields: Mapping[str, Kind] | None = None
+    """The keys of one that is a mapping or a message, if they are known."""
+    element: Kind | None = None
+    """What a list of this kind holds."""
+    is_mapping: bool = False
+    """Whether it is a mapping that has other keys than ``fields``, too."""
+    advice: str = ""
+    key_advice: str = ""
+    """What else may stand where a key is unknown."""
+    others: Kind | None = None
+    """What a mapping holds under keys that are not among ``fields``; None is any."""
+    items_min: int = 0
+    """The least elements that a list of this kind has."""
+    is_lower: bool = False
+    """Whether the keys of this mapping are in small letters."""
+
+
+Check: TypeAlias = Callable[[Any], None]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+TEXT: Final = Kind("a text", _TEXTS, lambda value: value is None or isinstance(value, str))
+NUMBER: Final = Kind(
+    "a number", _NUMBERS,
+    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+)  # fmt: skip
+ROLE: Final = TEXT._replace(
+    noun="the role of a message",
+    takes=lambda value: isinstance(value, str) and value in ROLE_ALIASES,
+    advice="Roles are `system`, `user`, `assistant` and `tool`.",
+)
+_TEXT_FIELDS: Final = ("agent", "section", "id", "tool", "call_id", "what", "by", "thinking")
+
+
+def list_of(element: Kind | None, noun: str) -> Kind:
+    """Returns the kind of a list whose elements are of a kind; None is any."""
+    return Kind(noun, _LISTS, lambda _: False, element=element)
+
+
+CALLS: Final = list_of(None, "a list of tool calls")
+
+
+def _message(noun: str, fields: tuple[str, ...]) -> Kind:
+    kinds = {name: TEXT for name in fields if name in _TEXT_FIELDS}
+    own = {**kinds, "role": ROLE, "turn": NUMBER, "calls": CALLS}
+    return Kind(
+        noun, _TEXTS, lambda _: True, {name: own.get(name, ANYTHING) for name in fields},
+        advice="A message is matched by a text, `{role: …, content: …}` or `{user: …}`.",
+        key_advice="or name a role: `{user: …}`",
+    )  # fmt: skip
+
+
+ANYTHING: Final = Kind("any value", (), lambda _: True)
+MESSAGE: Final = _message("a message", MESSAGE_FIELDS)
+DROPPED: Final = _message("what was dropped", DROPPED_FIELDS)
+MESSAGES: Final = list_of(MESSAGE, "a list of messages")
+DROPS: Final = list_of(DROPPED, "a list of what was dropped")
+NAME: Final = TEXT._replace(noun="a name", takes=_is_text)
+NAMES: Final = list_of(TEXT, "a list of names")
+
+
+def mapping_of(
+    others: Kind | None, noun: str, fields: Mapping[str, Kind] | None = None, *,
+    may_be_null: bool = False,
+) -> Kind:  # fmt: skip
+    """Returns the kind of a mapping: of some keys it is known what they hold, of all others too."""
+    return Kind(
+        noun, _MAPPINGS, (lambda value: value is None) if may_be_null else (lambda _: False),
+        fields, is_mapping=True, others=others,
+    )  # fmt: skip
+
+
+SETTINGS: Final = mapping_of(None, "a mapping of settings")
+SHARES: Final = mapping_of(NUMBER, "a mapping of shares")
+STATE: Final = mapping_of(None, "the state")
+UPDATE: Final = mapping_of(None, "an update of the state", may_be_null=True)
+ARGUMENTS: Final = mapping_of(None, "a call's arguments")
+HEADERS: Final = mapping_of(TEXT, "a request's headers")._replace(is_lower=True)
+SYSTEM: Final = TEXT._replace(noun="the system instructions", takes=_is_text)
+MODEL: Final = TEXT._replace(noun="a model's name", takes=_is_text)
+QUERY: Final = TEXT._replace(noun="the query", takes=_is_text)
+GOAL: Final = TEXT._replace(noun="a goal's id", takes=_is_text)
+CONTEXT: Final = mapping_of(
+    MESSAGES, "a context",
+    {"sections": NAMES, "messages": MESSAGES, "tools": NAMES, "agent": TEXT, "turn": NUMBER},
+)._replace(advice="It is matched by a mapping: `{history: …}`, `{turn: 2}`.")  # fmt: skip
+"""What a reply line's ``when`` is held against: section by section, and as a whole."""
+
+
+def _record(noun: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> Kind:
+    fields = {**dict.fromkeys(texts, TEXT), **dict.fromkeys(numbers, NUMBER)}
+    return Kind(
+        noun, _MAPPINGS, lambda _: False, fields, is_mapping=True,
+        advice=f"It is matched by a mapping: `{{{texts[0]}: …}}`.",
+    )  # fmt: skip
+
+
+RAN: Final = Kind(
+    "an agent's name, or a list of those that run side by side", (*_TEXTS, *_LISTS),
+    _is_text, element=TEXT, items_min=2,
+    advice="A parallel group has two agents or more: write the name of one without brackets.",
+)  # fmt: skip
+AGENTS: Final = list_of(RAN, "a list of agents")
+HANDOFF: Final = _record("a handoff", ("to", "from", "type", "mode", "outcome"))
+HANDOFFS: Final = list_of(HANDOFF, "a list of handoffs")
+ROOT: Final = mapping_of(
+    None, "what a run sees",
+    {
+        "agent": TEXT, "now": TEXT, "task": TEXT, "state": STATE,
+        "run": mapping_of(None, "a run", {"agent": TEXT, "messages": MESSAGES}, may_be_null=True),
+        "handoff": HANDOFF._replace(takes=lambda value: value is None),
+    },
+)._replace(advice="It is matched by a mapping: `{state: {…}}`, `{user: …}`.")  # fmt: skip
+"""What the ``when`` of rules and sections in a pipeline is held against."""
+FINDING: Final = _record("a finding", ("id", "agent", "section"), ("turn", "call"))
+ITEM_LEFT_OUT: Final = _record("what was left out", ("channel", "section", "by"))
+LEFT_OUT: Final = list_of(ITEM_LEFT_OUT, "a list of what was left out")
+TOOL_CALL: Final = _record(
+    "a tool call", ("tool", "agent", "call_id"), ("called_at", "returned_at")
+)
+TOOL_CALLS: Final = list_of(TOOL_CALL, "a list of tool calls")
+ERROR: Final = Kind(
+    "an error", _MAPPINGS, lambda value: value is None,
+    {"type": TEXT, "message": TEXT, "agent": TEXT, "status": NUMBER},
+    advice="Only alone is a text an error's type; elsewhere write `{type: …}`.",
+)  # fmt: skip
+LOG: Final = _record("a log record", ("message", "level", "logger"))
+LOGS: Final = list_of(LOG, "a list of log records")
+EVENTS: Final = list_of(_record("an event", ("kind",), ("at", "turn")), "a list of events")
+
+
+def check_kind(matcher: Any, kind: Kind, at: Path = ()) -> None:
+    """Raises MatcherError for the first matcher that can hold of nothing of this kind."""
+    if kind is ANYTHING:
+        return
+    if isinstance(matcher, (list, tuple)):
+        _check_list(matcher, kind, at)
+    elif not isinstance(matcher, Mapping):
+        if not kind.takes(matcher):
+            raise _never(line(matcher), kind, at)
+    else:
+        _check_roles(matcher, kind, at)
+        for key, operand in matcher.items():
+            if is_operator(key):
+                _check_operator(key, operand, kind, (*at, key))
+            else:
+                _check_field(key, operand, kind, at)
+
+
+def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
+    """Checks a list, which is whole and in order."""
+    if not _is_listed(kind):
+        raise _never(f"the list {line(matcher)}", kind, at)
+    _check_all(matcher, kind.element, at)
+    if len(matcher) < kind.items_min:
+        raise _never(f"the list {line(matcher)}", kind, at)
+
+
+def _check_roles(matcher: Mapping[str, Any], kind: Kind, at: Path) -> None:
+    """Refuses a message of two roles: ``{user: …, assistant: …}``."""
+    if kind.is_mapping or "role" not in (kind.fields or {}):
+        return
+    roles = [key for key in matcher if key in ROLE_ALIASES and (key != "tool" or "role" in matcher)]
+    beside = [key for key in roles if key != "tool"]
+    if len(beside) > 1 or (beside and "role" in matcher):
+        names = " and ".join(f"`{key}`" for key in (["role"] if "role" in matcher else []) + beside)
+        what = f"{names} stand for a role each, and {kind.noun} has one"
+        raise MatcherError((*at, beside[-1]), what, "", (), "Match each message by itself.")
+
+
+def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
+    if key in _JOINING:
+        for place, one in enumerate(operand):
+            check_kind(one, kind, (*at, place))
+    elif key == "$not":
+        check_kind(operand, kind, at)
+    elif key in ("$eq", "$ne"):
+        if not _may_equal(operand, kind):
+            raise _never(f"`{key}: {line(operand)}`", kind, at)
+    elif key in _ANY_VALUE:
+        return
+    elif key not in kind.operators:
+        raise _never(f"`{key}`", kind, at)
+    elif key == "$exact" and kind.is_mapping:
+        for name, inner in operand.items():
+            _check_field(name, inner, kind, at)
+    elif _is_listed(kind) and key in ("$each", "$has", "$in_order", "$unordered"):
+        if key == "$unordered":
+            _check_list(operand, kind, at)
+        elif key == "$each" or not isinstance(operand, (list, tuple)):
+            if kind.element is not None:
+                check_kind(operand, kind.element, at)
+        else:
+            _check_all(operand, kind.element, at)
+
+
+def _may_equal(value: Any, kind: Kind) -> bool:
+    """Whether something of a kind may be equal to a value, as ``$eq`` compares."""
+    if isinstance(value, (list, tuple)):
+        return _is_listed(kind)
+    if isinstance(value, Mapping):
+        # A message is equal to no mapping: its fields are matched one by one.
+        return kind.is_mapping or (kind.fields is not None and "role" not in kind.fields)
+    return value is None or kind.takes(value)
+
+
+def _is_listed(kind: Kind) -> bool:
+    return kind.operators is _LISTS or kind.element is not None
+
+
+def _check_all(matchers: Any, element: Kind | None, at: Path) -> None:
+    for place, one in enumerate(matchers):
+        if element is not None:
+            check_kind(one, element, (*at, place))
+
+
+def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
+    if kind.is_mapping:
+        name = key.removeprefix("$") if key.startswith("$$") else key
+        if kind.is_lower and name != name.lower():
+            what = f"the key `{key}` can never match {kind.noun}: their names are in small letters"
+            raise MatcherError((*at, key), what, "", (), f"Write `{name.lower()}`.")
+        field = (kind.fields or {}).get(name) or (None if _is_path(name) else kind.others)
+        if field is not None:
+            check_kind(operand, field, (*at, key))
+        return
+    if _is_listed(kind) and key.startswith("["):
+        return
+    if kind.fields is None:
+        raise _never(f"the key `{key}`", kind, (*at, key))
+    if key in ROLE_ALIASES and "role" in kind.fields:
+        return  # Its operand is held against the content, which may be any value.
+    first = _first(key)
+    if first not in kind.fields:
+        known = tuple(kind.fields)
+        what = f"{kind.noun} has no `{key}`, so this could never match"
+        raise MatcherError((*at, key), what, str(first), known, kind.key_advice)
+    if first == key:
+        check_kind(operand, kind.fields[key], (*at, key))
+
+
+def _is_path(key: str) -> bool:
+    """Whether a key may lead further in than to what stands under it."""
+    return "." in key or "[" in key
+
+
+def _first(key: str) -> str | int:
+    try:
+        return parse(key)[0]
+    except ReferenceInvalid:
+        return key
+
+
+def _never(what: str, kind: Kind, at: Path) -> MatcherError:
+    return MatcherError(at, f"{what} can never match {kind.noun}", "", (), kind.advice)

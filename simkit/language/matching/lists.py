@@ -1,0 +1,222 @@
+"""Lists: whole and in order, each element, some elements, a subsequence, any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from simkit.language.matching.aligning import aligned
+from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, prefixed
+from simkit.language.matching.nearness import distance
+from simkit.language.matching.operands import Wanted, matchers
+from simkit.language.matching.rendering import NOTHING, Phrase
+from simkit.language.matching.values import is_list, structure_of
+
+_SURPLUS_MAX: Final = 3
+"""Elements too many that are shown one by one."""
+_ALIGNED_MAX: Final = 2_500
+"""Pairs of elements up to which the best way is looked for: to hold must stay cheap."""
+_NEAREST_MAX: Final = 200
+"""Elements among which the nearest one is looked for."""
+
+
+def whole(operand: list[Any], at: Path, build: Build) -> Misses:
+    """Returns the matcher of a whole list in order."""
+    elements = matchers(operand, at, build, least=0)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "", operand, value)
+        elif len(value) != len(elements):
+            yield from _uneven(elements, value, at)
+        else:
+            for index, (element, inner) in enumerate(zip(elements, value, strict=True)):
+                for miss in element.misses(inner):
+                    yield prefixed(index, miss)
+
+    return misses
+
+
+def _uneven(elements: list[Wanted], value: Sequence[Any], at: Path) -> Iterator[Miss]:
+    """Yields what differs once as many elements as possible are laid on those that match."""
+    pairs = dict(aligned(elements, value, _differs, _ALIGNED_MAX))
+    if not pairs:
+        pairs = {place: place for place in range(min(len(elements), len(value)))}
+    answers = set(pairs.values())
+    note = f"{len(elements)} wanted, {len(value)} found"
+    surplus = [index for index in range(len(value)) if index not in answers]
+    shown = set(surplus[:_SURPLUS_MAX])
+    index = 0
+    for place, element in enumerate(elements):
+        end = pairs.get(place, index)
+        yield from _surplus(value, range(index, end), shown, at, note)
+        index = end
+        if place in pairs:
+            for miss in element.misses(value[index]):
+                yield prefixed(index, miss)
+            index += 1
+        else:
+            yield Miss((index,), element.at, "", element.source, NOTHING, note)
+    yield from _surplus(value, range(index, len(value)), shown, at, note)
+    if len(surplus) > _SURPLUS_MAX:
+        more = Phrase(f"{len(surplus) - _SURPLUS_MAX} more elements")
+        yield Miss((surplus[_SURPLUS_MAX],), at, "", NOTHING, more, note)
+
+
+def _surplus(
+    value: Sequence[Any], places: range, shown: Container[int], at: Path, note: str
+) -> Iterator[Miss]:
+    for index in places:
+        if index in shown:
+            yield Miss((index,), at, "", NOTHING, value[index], note)
+
+
+def _differs(element: Wanted, value: Any) -> bool:
+    return not fits(element.misses, value)
+
+
+def each(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher that every element must match."""
+    inner = build(operand, at)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$each", operand, value)
+            return
+        for index, element in enumerate(value):
+            for miss in inner(element):
+                yield prefixed(index, miss)
+
+    return misses
+
+
+def has(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher that finds each element wanted in a distinct one, in any order."""
+    if isinstance(operand, (list, tuple)):
+        elements = matchers(operand, at, build)
+    else:
+        elements = [Wanted(build(operand, at), operand, at)]
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$has", operand, value)
+            return
+        taken = _paired(elements, value)
+        for index, element in enumerate(elements):
+            if index not in taken.values():
+                note = _why_not(element, value)
+                yield Miss((), element.at, "$has", element.source, value, note)
+
+    return misses
+
+
+def unordered(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher of a whole list in any order."""
+    elements = matchers(operand, at, build, least=0)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$unordered", operand, value)
+            return
+        taken = _paired(elements, value)
+        for index, element in enumerate(elements):
+            if index not in taken.values():
+                note = _why_not(element, value)
+                yield Miss((), element.at, "", element.source, NOTHING, note)
+        for index, inner in enumerate(value):
+            if index not in taken:
+                yield Miss((index,), at, "", NOTHING, inner)
+
+    return misses
+
+
+def in_order(operand: Any, at: Path, build: Build) -> Misses:
+    """Returns the matcher that finds the elements wanted one after the other, with gaps."""
+    elements = matchers(operand, at, build)
+
+    def misses(value: Any) -> Iterator[Miss]:
+        value = structure_of(value)
+        if not is_list(value):
+            yield Miss((), at, "$in_order", operand, value)
+            return
+        rest = iter(enumerate(value))
+        before = -1
+        for number, element in enumerate(elements):
+            found = next((index for index, inner in rest if fits(element.misses, inner)), None)
+            if found is None:
+                yield _out_of_order(element, number, before, value)
+                return
+            before = found
+
+    return misses
+
+
+def _out_of_order(element: Wanted, number: int, before: int, value: Sequence[Any]) -> Miss:
+    if before < 0:
+        return Miss((), element.at, "$in_order", element.source, value, _why_not(element, value))
+
+    def note() -> str:
+        earlier = next((i for i in range(before) if fits(element.misses, value[i])), None)
+        if earlier is not None:
+            return f"one that fits is at [{earlier}], too early"
+        return _why_not(element, value)()
+
+    found = Phrase(f"none after [{before}], which is element {number - 1} of those wanted")
+    return Miss((), element.at, "$in_order", element.source, found, note)
+
+
+def _paired(elements: list[Wanted], value: Sequence[Any]) -> dict[int, int]:
+    """Returns the largest pairing, index of the value's element → index of the one wanted."""
+    taken: dict[int, int] = {}
+    known: dict[tuple[int, int], bool] = {}
+
+    def matches(number: int, index: int) -> bool:
+        if (number, index) not in known:
+            known[number, index] = fits(elements[number].misses, value[index])
+        return known[number, index]
+
+    def place(number: int, tried: set[int]) -> bool:
+        for index in range(len(value)):
+            if index in tried or not matches(number, index):
+                continue
+            tried.add(index)
+            if index not in taken or place(taken[index], tried):
+                taken[index] = number
+                return True
+        return False
+
+    for number in range(len(elements)):
+        place(number, set())
+    return taken
+
+
+def _why_not(element: Wanted, value: Sequence[Any]) -> Callable[[], str]:
+    """Returns the words for the element that comes nearest to the one wanted."""
+
+    def note() -> str:
+        best: tuple[float, int, list[Miss]] | None = None
+        for index, inner in enumerate(islice(value, _NEAREST_MAX)):
+            misses = list(element.misses(inner))
+            if not misses:
+                return f"[{index}] fits, but is the match of another element"
+            far = distance(misses)
+            if best is None or far < best[0]:
+                best = far, index, misses
+        if best is None:
+            return "the list is empty"
+        far, index, misses = best
+        if far >= len(misses) and len(value) > 1 and not any(miss.path for miss in misses):
+            return ""
+        if len(misses) == 1 and not misses[0].path:
+            return ""
+        first = misses[0].rendered()
+        where = ".".join(str(part) for part in first.path)
+        at = f"[{index}].{where}" if where else f"[{index}]"
+        return f"nearest is [{index}]: at {at} wanted {first.wanted}, found {first.found}"
+
+    return note

@@ -1,0 +1,153 @@
+"""Operators for numbers, texts, lengths and keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from simkit.core.errors import MatcherError
+from simkit.language.expressions import Expression
+from simkit.language.matching.misses import Build, Miss, Misses, Path, fits, leaf
+from simkit.language.matching.operands import Compile, number_operand, refused, text_operand
+from simkit.language.matching.rendering import Phrase, line
+from simkit.language.matching.values import (
+    number_of,
+    searched_text,
+    size_of,
+    structure_of,
+    text_of,
+    texts_of,
+)
+
+
+def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
+    def build_compared(operand: Any, at: Path, _: Build) -> Misses:
+        limit = number_operand(operand, at)
+
+        def holds(value: Any) -> bool:
+            number = number_of(value)
+            return number is not None and compare(number, limit)
+
+        return leaf(name, operand, at, holds)
+
+    return build_compared
+
+
+def approx(operand: Any, at: Path, _: Build) -> Misses:
+    allowed = {"rel": 1e-6, "abs": 1e-12}
+    target = operand
+    if isinstance(operand, Mapping):
+        for key in operand:
+            if key not in ("value", *allowed):
+                raise MatcherError(
+                    (*at, key), f"`$approx` has no `{key}`", key, ("abs", "rel", "value")
+                )
+        if "value" not in operand:
+            raise refused(at, "a number, or `{value, abs, rel}`", operand)
+        given = {key: number_operand(operand[key], (*at, key)) for key in operand}
+        target = given.pop("value")
+        # A tolerance that is given is the only one, so that `abs: 0.5` means just that.
+        allowed = dict.fromkeys(allowed, 0.0) | given if given else allowed
+    limit = number_operand(target, at)
+    tolerance = max(allowed["abs"], allowed["rel"] * abs(limit))
+
+    def holds(value: Any) -> bool:
+        number = number_of(value)
+        return number is not None and (number == limit or abs(number - limit) <= tolerance)
+
+    return leaf("$approx", operand, at, holds)
+
+
+def contains(operand: Any, at: Path, _: Build) -> Misses:
+    if isinstance(operand, (list, tuple)):
+        if not operand:
+            raise refused(at, "a text, or a list that is not empty", operand)
+        needles = [text_operand(one, (*at, index)) for index, one in enumerate(operand)]
+    else:
+        needles = [text_operand(operand, at)]
+
+    def misses(value: Any) -> Iterable[Miss]:
+        searched = searched_text(value)
+        if searched is None:
+            return (Miss((), at, "$contains", operand, value),)
+        lacking = [index for index, needle in enumerate(needles) if needle not in searched]
+        if not lacking:
+            return ()
+        if len(needles) == 1:
+            return (Miss((), at, "$contains", needles[0], value),)
+        note = f"{len(needles) - len(lacking)} of {len(needles)} parts are there"
+        return [
+            Miss((), (*at, index), "$contains", needles[index], value, note) for index in lacking
+        ]
+
+    return misses
+
+
+def affix(name: str, test: Callable[[str, str], bool]) -> Compile:
+    def build_affix(operand: Any, at: Path, _: Build) -> Misses:
+        affix = text_operand(operand, at)
+
+        def holds(value: Any) -> bool:
+            text = text_of(value)
+            return text is not None and test(text, affix)
+
+        return leaf(name, operand, at, holds)
+
+    return build_affix
+
+
+def regex(operand: Any, at: Path, _: Build) -> Misses:
+    if not isinstance(operand, str):
+        raise refused(at, "a regular expression", operand)
+    try:
+        search = Expression(operand).search
+    except re.error as error:
+        raise MatcherError(
+            at, f"`$regex: {operand}` is no regular expression: {error}", operand
+        ) from None
+
+    def holds(value: Any) -> bool:
+        return any(search(text) is not None for text in texts_of(value))
+
+    return leaf("$regex", operand, at, holds)
+
+
+def len_(operand: Any, at: Path, build: Build) -> Misses:
+    is_count = isinstance(operand, int) and not isinstance(operand, bool) and operand >= 0
+    if not is_count and not isinstance(operand, Mapping):
+        raise refused(at, "a count or operators", operand)
+    inner = build(operand, at)
+
+    def misses(value: Any) -> Iterable[Miss]:
+        size = size_of(value)
+        if size is None:
+            return (Miss((), at, "$len", operand, value),)
+        if fits(inner, size):
+            return ()
+        found = Phrase(f"$len: {size}")
+        return (Miss((), at, "$len", operand, found, lambda: f"it is {line(value)}"),)
+
+    return misses
+
+
+def keys(operand: Any, at: Path, build: Build) -> Misses:
+    if isinstance(operand, (list, tuple)):
+        if not all(isinstance(key, str) for key in operand):
+            raise refused(at, "a list of keys", operand)
+        names = sorted(operand)
+        return leaf("$keys", operand, at, lambda value: _keys_of(value) == names)
+    if not isinstance(operand, Mapping):
+        raise refused(at, "a list of keys, or operators", operand)
+    inner = build(operand, at)
+
+    def holds(value: Any) -> bool:
+        keys = _keys_of(value)
+        return keys is not None and fits(inner, keys)
+
+    return leaf("$keys", operand, at, holds)
+
+
+def _keys_of(value: Any) -> list[str] | None:
+    value = structure_of(value)
+    return sorted(value) if isinstance(value, Mapping) else None

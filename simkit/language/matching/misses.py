@@ -1,0 +1,102 @@
+"""One place where a matcher does not hold: found first, put into words only if somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.language.matching.patterns import texts_in
+from simkit.language.matching.rendering import LINE_MAX, Phrase, differing, end_of, line, near
+from simkit.language.matching.values import SPOKEN, searched_text, source_text, text_of
+
+_SEARCHED: Final = ("$contains", "$regex", "$not", "$either", "$in")
+"""Operators for which a long text is shown where it is nearest to what they name."""
+Part: TypeAlias = str | int
+Path: TypeAlias = tuple[Part, ...]
+
+
+class Mismatch(msgspec.Struct, frozen=True, gc=False):
+    """One place where a value differs from a matcher, in words."""
+
+    path: Path
+    """Where in the value; a key stands as the matcher writes it: ``state["messages[-1]"]``."""
+    wanted: str
+    found: str
+    note: str = ""
+    """What helps to see why, if anything does."""
+    at: Path = ()
+    """Where in the matcher, operators too: a scenario file has a line for it."""
+
+
+class Miss(msgspec.Struct, frozen=True, gc=False):
+    """A mismatch that nobody has put into words yet."""
+
+    path: Path
+    at: Path
+    operator: str
+    """The operator that does not hold; empty for a value that is not equal."""
+    operand: Any
+    found: Any
+    note: str | Callable[[], str] = ""
+
+    def rendered(self) -> Mismatch:
+        """Returns the mismatch in words."""
+        wanted, found = self._words()
+        note = self.note if isinstance(self.note, str) else self.note()
+        return Mismatch(self.path, wanted, found, note, self.at)
+
+    def _words(self) -> tuple[str, str]:
+        if self.operator:
+            return line(Phrase(f"{self.operator}: {line(self.operand)}")), self._place()
+        operand, found = self.operand, self.found
+        if isinstance(found, SPOKEN) and not isinstance(operand, (dict, list)):
+            operand = operand if isinstance(operand, Phrase) else source_text(operand)
+            found = found if isinstance(operand, Phrase) else text_of(found)
+        plain = not isinstance(operand, Phrase) and not isinstance(found, Phrase)
+        if plain and isinstance(operand, str) and isinstance(found, str):
+            return differing(operand, found)
+        return line(operand), line(found)
+
+    def _place(self) -> str:
+        """Returns what was found; of a long text the place that the operator speaks of."""
+        found = self.found
+        shown = line(found)
+        is_cut = len(shown) == LINE_MAX and shown.endswith("…")
+        text = None if isinstance(found, Phrase) or not is_cut else searched_text(found)
+        if text is None:
+            return shown
+        if self.operator == "$ends":
+            return end_of(text_of(found) or text)
+        if self.operator not in _SEARCHED:
+            return shown
+        is_json = text_of(found) is None
+        return near(text, texts_in({self.operator: self.operand}), is_json=is_json) or shown
+
+
+Misses: TypeAlias = Callable[[Any], Iterable[Miss]]
+"""A compiled matcher: value → where it does not hold, lazily; empty if it holds."""
+Build: TypeAlias = Callable[[Any, Path], Misses]
+"""Compiles the matcher that stands at a path."""
+
+
+def fits(misses: Misses, value: Any) -> bool:
+    """Says whether a compiled matcher holds."""
+    for _ in misses(value):
+        return False
+    return True
+
+
+def prefixed(key: Part, miss: Miss) -> Miss:
+    """Returns the miss of what stands under a key."""
+    return Miss((key, *miss.path), miss.at, miss.operator, miss.operand, miss.found, miss.note)
+
+
+def leaf(operator: str, operand: Any, at: Path, test: Callable[[Any], bool]) -> Misses:
+    """Returns the matcher that holds where a test does."""
+
+    def misses(value: Any) -> Iterable[Miss]:
+        return () if test(value) else (Miss((), at, operator, operand, value),)
+
+    return misses

@@ -1,0 +1,55 @@
+"""How near a value comes to what a matcher wants: 0 is equal, 1 has nothing in common."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+from simkit.language.matching.misses import Miss
+from simkit.language.matching.rendering import common_block
+from simkit.language.matching.values import SPOKEN, searched_text, source_text, text_of
+
+FAR: Final = 0.75
+"""From here on a value has too little in common with what is wanted to be shown as near."""
+_SHORT: Final = 40
+"""Characters up to which texts are compared letter by letter; longer ones word by word."""
+_WORD: Final = re.compile(r"\w+")
+_PART: Final = ("$contains", "$starts", "$ends")
+
+
+def distance(misses: Iterable[Miss]) -> float:
+    """Return how far a value is from a matcher, as the sum of what its misses lack."""
+    return sum(map(_distance, misses))
+
+
+def _distance(miss: Miss) -> float:
+    wanted = _text(miss.operand)
+    if wanted is None or (miss.operator and miss.operator not in _PART):
+        return 1.0
+    if miss.path[-1:] == ("role",):
+        return 1.0  # No role is nearer to another one for its letters.
+    if miss.operator:
+        searched = searched_text(miss.found)
+        if searched is None:
+            return 1.0
+        return 1.0 - common_block(searched, wanted)[1] / len(wanted)
+    found = text_of(miss.found) if isinstance(miss.found, SPOKEN) else _text(miss.found)
+    return 1.0 if found is None else 1.0 - _likeness(wanted, found)
+
+
+def _text(value: Any) -> str | None:
+    """Return a scalar's text; None for what has none."""
+    if value is None or isinstance(value, bool):
+        return None
+    return source_text(value) if isinstance(value, (str, int, float)) else None
+
+
+def _likeness(one: str, other: str) -> float:
+    if max(len(one), len(other)) <= _SHORT:
+        return SequenceMatcher(None, one, other, autojunk=False).ratio()
+    words, others = Counter(_WORD.findall(one)), Counter(_WORD.findall(other))
+    size = words.total() + others.total()
+    return 2 * (words & others).total() / size if size else 0.0

@@ -1,0 +1,66 @@
+"""What stands behind an operator: a number, a text, matchers; or a MatcherError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from simkit.core.errors import MatcherError
+from simkit.language.matching.misses import Build, Misses, Path
+from simkit.language.matching.rendering import line
+from simkit.language.matching.values import number_of, source_text
+
+Compile: TypeAlias = Callable[[Any, Path, Build], Misses]
+"""From the operand, where it stands, and what compiles a matcher inside it."""
+
+
+def refused(at: Path, takes: str, operand: Any, advice: str = "") -> MatcherError:
+    """Returns the error that an operator takes something else."""
+    operator = next(part for part in reversed(at) if isinstance(part, str))
+    return MatcherError(at, f"`{operator}` takes {takes}, not {line(operand)}", "", (), advice)
+
+
+def only_true(operand: Any, at: Path) -> None:
+    """Raises MatcherError for any operand but ``true``."""
+    if operand is not True:
+        other = "$any" if at[-1] == "$absent" else "$absent"
+        advice = f"the opposite is `{{{other}: true}}`" if operand is False else ""
+        raise refused(at, "only `true`", operand, advice)
+
+
+def number_operand(operand: Any, at: Path) -> int | float:
+    """Returns a number."""
+    number = number_of(operand)
+    if number is None:
+        raise refused(at, "a number", operand)
+    return number
+
+
+class Wanted(NamedTuple):
+    """One of the matchers that an operator or a list holds."""
+
+    misses: Misses
+    source: Any
+    at: Path
+
+
+def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[Wanted]:
+    """Returns a list of at least ``least`` matchers, compiled."""
+    if not isinstance(operand, (list, tuple)):
+        raise refused(at, "a list", operand)
+    if len(operand) < least:
+        raise refused(at, "a list that is not empty", operand)
+    return [
+        Wanted(build(matcher, (*at, index)), matcher, (*at, index))
+        for index, matcher in enumerate(operand)
+    ]
+
+
+def text_operand(operand: Any, at: Path) -> str:
+    """Returns a scalar as the text that was written, which is not empty."""
+    if operand is None or not isinstance(operand, (str, int, float)):
+        raise refused(at, "a text", operand)
+    text = source_text(operand)
+    if not text:
+        raise refused(at, "a text that is not empty", operand, "every text contains the empty one")
+    return text

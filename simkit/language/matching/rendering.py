@@ -1,0 +1,140 @@
+"""Values and matchers on one short line, and two texts cut around where they part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall
+from simkit.core.text import parted_at
+from simkit.language.matching.values import Said, is_list
+
+LINE_MAX: Final = 120
+"""Characters of one rendering."""
+_BEFORE: Final = 30
+"""Characters shown before the place where two long texts part."""
+_ITEMS_MAX: Final = 12
+_SEARCHED_MAX: Final = 100_000
+"""Characters of a text in which the place nearest to another one is looked for."""
+_BLOCK_LEAST: Final = 3
+"""Characters in common below which no place is nearer than another."""
+
+
+class Phrase(str):
+    """Words of ours that stand where a value would."""
+
+    __slots__ = ()
+
+
+NOTHING: Final = Phrase("nothing")
+
+
+def line(value: Any) -> str:
+    """Returns a value as one line of YAML's flow style, at most LINE_MAX characters."""
+    return _cut(_flow(value))
+
+
+def differing(one: str, other: str) -> tuple[str, str]:
+    """Returns two texts, quoted; long ones are cut around the first character that differs."""
+    if len(one) <= LINE_MAX and len(other) <= LINE_MAX:
+        return _quoted(one), _quoted(other)
+    start = max(0, parted_at(one, other) - _BEFORE)
+    return _window(one, start), _window(other, start)
+
+
+def near(text: str, wanted: Sequence[str], *, is_json: bool = False) -> str:
+    """Returns a long text cut around the place nearest to one of those wanted; else nothing.
+
+    The JSON of a value is shown as it is searched, without quotes of its own around it.
+    """
+    blocks = [common_block(text, one) for one in wanted]
+    start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
+    if size < _BLOCK_LEAST:
+        return ""
+    end = min(len(text), max(0, start - _BEFORE) + LINE_MAX - _BEFORE)
+    return _window(text, max(0, end - LINE_MAX + _BEFORE), _as_is if is_json else _quoted)
+
+
+def end_of(text: str) -> str:
+    """Returns the end of a text, quoted."""
+    return _window(text, max(0, len(text) - LINE_MAX + _BEFORE))
+
+
+def common_block(text: str, wanted: str) -> tuple[int, int]:
+    """Returns where the longest part of another text occurs in a text, and its length."""
+    matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], wanted, autojunk=False)
+    block = matcher.find_longest_match()
+    return block.a, block.size
+
+
+def _window(text: str, start: int, shown: Callable[[str], str] | None = None) -> str:
+    end = start + LINE_MAX - _BEFORE
+    before, after = "…" if start else "", "…" if end < len(text) else ""
+    return f"{before}{(shown or _quoted)(text[start:end])}{after}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+
+
+def _as_is(text: str) -> str:
+    return text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Phrase):
+        return str(value)
+    if isinstance(value, Said):
+        value = value.text
+    if isinstance(value, str):
+        return _quoted(value if len(value) <= LINE_MAX else value[: LINE_MAX + 1])
+    if value is ABSENT or isinstance(value, Null):
+        return repr(value)
+    if isinstance(value, (Message, Dropped)):
+        return _flow(_spoken(value))
+    if isinstance(value, ToolCall):
+        return _flow({value.name: value.args})
+    if isinstance(value, Mapping):
+        return "{" + _joined((f"{_key(k)}: {_flow(v)}" for k, v in value.items()), len(value)) + "}"
+    if is_list(value):
+        return "[" + _joined((_flow(item) for item in value), len(value)) + "]"
+    if value is None or isinstance(value, (bool, int, float)):
+        return str(getattr(value, "source", None) or json.dumps(value))
+    try:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+    except TypeError:
+        return f"<{type(value).__name__}>"
+
+
+def _joined(items: Any, count: int) -> str:
+    listed = list(islice(items, _ITEMS_MAX))
+    if count > len(listed):
+        listed.append(f"… {count} in all")
+    return ", ".join(listed)
+
+
+def _key(key: Any) -> str:
+    text = str(key)
+    return text if text and not set(text) & set(":{}[],\"'#\n") else _quoted(text)
+
+
+def _spoken(value: Message | Dropped) -> dict[str, Any]:
+    """Returns a message as the matcher that a scenario would hold against it."""
+    message = value.message if isinstance(value, Dropped) else value
+    shown: dict[str, Any] = {message.role: message.content}
+    if message.agent is not None:
+        shown["agent"] = message.agent
+    if message.calls:
+        shown["calls"] = message.calls
+    if isinstance(value, Dropped):
+        shown |= {"what": value.what, "by": value.by}
+    return shown

@@ -1,0 +1,108 @@
+"""What a matcher sees in a value: its text, its structure, its number."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall, thinking_of
+from simkit.language.json_schema import is_array, is_number, is_object
+from simkit.language.paths import as_text
+
+
+class Said(NamedTuple):
+    """A message's content: the text that was carried, and the value it was made from."""
+
+    text: str
+    data: Any = None
+
+    @property
+    def structure(self) -> Any:
+        """The value behind the text; a text that is a JSON object or array is that value."""
+        if self.data is not None:
+            return self.data
+        if self.text[:1] in ("{", "["):
+            try:
+                return json.loads(self.text)
+            except ValueError:
+                return self.text
+        return self.text
+
+
+SPOKEN: Final = (Message, Dropped, Said, ToolCall)
+"""What is no text itself but has one that scalars and text operators apply to."""
+
+
+def source_text(scalar: Any) -> str:
+    """Returns a YAML scalar as it was written, for positions that hold text."""
+    if scalar is None:
+        return ""
+    if isinstance(scalar, bool):
+        return "true" if scalar else "false"
+    return str(getattr(scalar, "source", scalar))
+
+
+def text_of(value: Any) -> str | None:
+    """Returns the text that text operators apply to, or None."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Said):
+        return value.text
+    if isinstance(value, Message):
+        return value.content
+    if isinstance(value, Dropped):
+        return value.message.content
+    if isinstance(value, ToolCall):
+        return value.name
+    return None
+
+
+def searched_text(value: Any) -> str | None:
+    """Returns the text that ``$contains`` searches; None of what has none."""
+    texts = texts_of(value)
+    return "\n".join(texts) if texts else None
+
+
+def texts_of(value: Any) -> list[str]:
+    """Returns the text of a value, in the parts of which ``$regex`` searches each by itself.
+
+    A text is itself, a message its content, then each call's name and arguments, then its thinking,
+    since all of that is what a model reads; a call its name and then both; what is absent or null
+    has none. All else is its JSON on one line.
+    """
+    if isinstance(value, Dropped):
+        value = value.message
+    if isinstance(value, ToolCall):
+        return [value.name, f"{value.name} {as_text(value.args)}"]
+    if isinstance(value, Message) and (value.calls or value.data is not None):
+        calls = (f"{call.name} {as_text(call.args)}" for call in value.calls)
+        return [value.content, *calls, *filter(None, (thinking_of(value),))]
+    text = text_of(value)
+    if text is not None:
+        return [text]
+    return [] if value is ABSENT or structure_of(value) is None else [as_text(value)]
+
+
+def structure_of(value: Any) -> Any:
+    """Returns the list or mapping that a value is, a message's content read as its data."""
+    if isinstance(value, Null):
+        return None
+    return value.structure if isinstance(value, Said) else value
+
+
+def size_of(value: Any) -> int | None:
+    """Returns the length of a text, list or mapping without reading its elements."""
+    text = text_of(value)
+    if text is not None:
+        return len(text)
+    return len(value) if is_list(value) or is_object(value) else None
+
+
+def is_list(value: Any) -> bool:
+    """Says whether a value is a list; what was said is none, whatever it says."""
+    return is_array(value) and not isinstance(value, Said)
+
+
+def number_of(value: Any) -> int | float | None:
+    """Returns a number, or None; ``true`` is none."""
+    return value if is_number(value) else None

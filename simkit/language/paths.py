@@ -1,0 +1,173 @@
+"""Paths into values: ``context.tool_history[0]``, ``state["a.b"]``; and what stands there as text.
+
+One rule holds for matchers, references and sections: at each level what remains of the path is
+tried as one key first, and read as a path only if no such key is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.messages import ABSENT, Dropped, Message, ToolCall, message_field
+
+Part: TypeAlias = str | int
+Getter: TypeAlias = Callable[[Any], Any]
+
+_WORD: Final = re.compile(r"[^.\[\]]+")
+_BRACKET: Final = re.compile(
+    r"""\[(?:(?P<index>-?\d+)|(?P<double>"(?:[^"\\]|\\.)*")|'(?P<single>[^']*)')\]"""
+)
+
+
+def parse(path: str) -> tuple[Part, ...]:
+    """Returns the keys and indices of a path; raises ReferenceInvalid for a text that is none."""
+    return tuple(part for _, part in _steps(path))
+
+
+def head_of(path: str) -> str:
+    """Returns the name that a path begins with; of a text that is no path its first word."""
+    return path.replace("[", ".").split(".")[0]
+
+
+def lookup(root: Any, path: str) -> Any:
+    """Returns what a path leads to, or ABSENT; a text that is no path is one key."""
+    return getter(path)(root)
+
+
+def follow(root: Any, parts: Iterable[Part]) -> Any:
+    """Returns what exactly these keys and indices lead to, or ABSENT."""
+    value = root
+    for part in parts:
+        value = _step(value, part)
+        if value is ABSENT:
+            return ABSENT
+    return value
+
+
+@lru_cache(maxsize=4096)
+def getter(path: str) -> Getter:
+    """Returns ``lookup`` for one path, with the path read beforehand."""
+    try:
+        steps = _steps(path)
+    except ReferenceInvalid:
+        steps = ((path, path),)
+    if len(steps) == 1 and steps[0][0] == steps[0][1]:
+        return lambda root: root.get(path, ABSENT) if root.__class__ is dict else _step(root, path)
+
+    def get(root: Any) -> Any:
+        value = root
+        for rest, part in steps:
+            if value.__class__ is dict:
+                found = value.get(rest, ABSENT)
+                if found is not ABSENT:
+                    return found
+                value = value.get(part, ABSENT)
+            elif value.__class__ is list and part.__class__ is int:
+                value = value[part] if -len(value) <= part < len(value) else ABSENT
+            else:
+                found = _step(value, rest)
+                if found is not ABSENT:
+                    return found
+                value = _step(value, part)
+            if value is ABSENT:
+                return ABSENT
+        return value
+
+    return get
+
+
+def _step(value: Any, part: Part) -> Any:
+    # Plain lists and mappings come first: to ask an abstract class takes several times as long.
+    if isinstance(part, int):
+        if value.__class__ is list or (
+            isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+        ):
+            return value[part] if -len(value) <= part < len(value) else ABSENT
+        return ABSENT
+    if value.__class__ is dict:
+        return value.get(part, ABSENT)
+    if isinstance(value, (Message, Dropped, ToolCall)):
+        return message_field(value, part)
+    if isinstance(value, Mapping):
+        return value.get(part, ABSENT)
+    return ABSENT
+
+
+@lru_cache(maxsize=4096)
+def _steps(path: str) -> tuple[tuple[str, Part], ...]:
+    """Returns, level by level, what remains of the path and the part that it begins with."""
+    steps: list[tuple[str, Part]] = []
+    at = 0
+    while at < len(path) or not steps:
+        start = at
+        if path[at : at + 1] == "[":
+            found = _BRACKET.match(path, at)
+            if found is None:
+                raise ReferenceInvalid(
+                    f"the path `{path}` cannot be read at `{path[at:]}`: "
+                    'brackets hold an index or a quoted key, `[0]` or `["a.b"]`'
+                )
+            part = _bracketed(found)
+        else:
+            if steps:
+                start = at = at + 1 if path[at] == "." else len(path)
+            found = _WORD.match(path, at)
+            if found is None:
+                raise ReferenceInvalid(
+                    f"the path `{path}` has no key where one should stand; "
+                    "keys are joined by single dots: `state.count`"
+                )
+            part = found.group()
+        steps.append((path[start:], part))
+        at = found.end()
+    return tuple(steps)
+
+
+def _bracketed(found: re.Match[str]) -> Part:
+    if found["index"] is not None:
+        return int(found["index"])
+    if found["double"] is not None:
+        return str(json.loads(found["double"]))
+    return found["single"]
+
+
+def as_text(value: Any) -> str:
+    """Returns what a value is within text.
+
+    A text is itself, a message its content, what is absent ``null``; all else is its JSON on one
+    line, with ``", "`` and ``": "`` between, keys in their order and letters beyond ASCII as they
+    are.
+    """
+    if isinstance(value, str):
+        return value
+    if value is ABSENT:
+        return "null"
+    if isinstance(value, Dropped):
+        value = value.message
+    if isinstance(value, Message):
+        return value.content
+    return _encode(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=as_text)
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, msgspec.ValidationError):
+        try:
+            return list(value)
+        except TypeError:
+            return f"<{type(value).__name__}>"
+
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, default=_plain).encode

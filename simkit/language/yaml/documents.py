@@ -1,0 +1,324 @@
+"""Documents: what a file says, and where it says it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from simkit.core.errors import SourceError
+from simkit.core.gc_pause import gc_paused
+from simkit.language.yaml.nearest import near
+from simkit.language.yaml.nodes import (
+    LINE_END,
+    Fault,
+    SourcePath,
+    child,
+    is_empty,
+    is_flow,
+    last_line,
+    made,
+    path_text,
+    where,
+)
+from simkit.language.yaml.parsing import read, roots
+from simkit.language.yaml.syntax import QUOTE
+from simkit.language.yaml.values import construct, mapping_of
+
+EXCERPT_LINES_MAX: Final = 8
+HEAD_KEYS: Final = frozenset(
+    ("scenario", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a collector must know of a document before anybody reads the whole of it."""
+
+    index: int
+    """The document's place in its file, from 0; empty documents are not counted."""
+    line: int
+    """The line on which the document's first value stands, from 1."""
+    values: Mapping[str, Any]
+    """Those of ``HEAD_KEYS`` that stand at the top level, with their values."""
+    keys: tuple[str, ...] = field(default=(), compare=False)
+    """All keys of the top level."""
+    places: tuple[str, ...] = field(default=(), compare=False)
+    """Where each of them stands, as ``line:column`` from 1."""
+
+
+class Document:
+    """One YAML document: its plain value, and the place in the file of every part of it.
+
+    Where the tail of a path leads nowhere, the nearest ancestor that exists answers. Below an
+    alias, places are those of its anchor.
+    """
+
+    __slots__ = ("_lines", "_root_of", "_span", "_text", "_turns", "data", "file", "index")
+
+    def __init__(
+        self,
+        file: str,
+        index: int,
+        data: Any,
+        root: Callable[[], Node],
+        text: str,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """``root`` finds the document's node, but only when a place is asked for.
+
+        ``span`` is where the document stands in ``text``; without it, it is all of it.
+        """
+        self.file = file
+        """The file's path as the user gave it."""
+        self.index = index
+        """The document's place in its file, from 0; empty documents are not counted."""
+        self.data = data
+        """Mappings, lists, texts, numbers, booleans and None."""
+        self._root_of = root
+        self._text = text
+        self._span = span or (0, len(text))
+        self._lines: list[str] = []
+        self._turns: tuple[tuple[int, str], ...] = ()
+
+    def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
+        """Returns the document with other values, and with more ``turns`` than are written.
+
+        Of each turn it is said at which place it is written, and which repetition it is, as
+        messages say it.
+        """
+        other = self.with_data(data)
+        other._turns = tuple(turns)
+        return other
+
+    def written_at(self, path: SourcePath) -> SourcePath:
+        """Returns the path at which the file writes what is at a path."""
+        turn = self._turn(path)
+        return path if turn is None else ("turns", turn[0], *path[2:])
+
+    def repetition(self, path: SourcePath) -> str:
+        """Returns which repetition a path lies in, `repetition 3 of 12`; else an empty text."""
+        turn = self._turn(path)
+        return "" if turn is None else turn[1]
+
+    def with_data(self, data: Any) -> Document:
+        """Returns the document with other values at the same places (references filled in)."""
+        other = Document(self.file, self.index, data, self._root_of, self._text, self._span)
+        other._turns = self._turns
+        return other
+
+    def path_of(self, text: str) -> SourcePath | None:
+        """Returns the path of the first value that is exactly this text; None if there is none."""
+        return _path_of(self.data, text, ())
+
+    def mentions(self, text: str) -> bool:
+        """Says whether a text stands anywhere in the document."""
+        return self._text.find(text, *self._span) >= 0
+
+    def position(self, path: SourcePath, key: bool = False) -> str:
+        """Returns ``file:line:column``, from 1, of the value at ``path``, or of its key."""
+        key_node, node = self._nodes(path)
+        return where(self.file, (key_node if key and key_node else node).start_mark)
+
+    def line(self, path: SourcePath) -> int:
+        """Returns the line, from 1, on which the value at ``path`` starts."""
+        return int(self._nodes(path)[1].start_mark.line) + 1
+
+    def excerpt(self, path: SourcePath) -> str:
+        """Returns the lines of the value at ``path`` and of its key, dedented, ``…`` if many."""
+        key_node, node = self._nodes(path)
+        first = node
+        # Below an alias the key stands far from the value, which is then shown alone.
+        if key_node is not None and key_node.start_mark.index <= node.start_mark.index:
+            first = key_node
+        if not self._lines:
+            self._lines = LINE_END.split(self._text)
+        span = slice(first.start_mark.line, last_line(node) + 1)
+        excerpt = textwrap.dedent("\n".join(self._lines[span])).rstrip()
+        lines = excerpt.split("\n")
+        if len(lines) > EXCERPT_LINES_MAX:
+            lines[EXCERPT_LINES_MAX:] = ["…"]
+        return "\n".join(lines)
+
+    def error(
+        self,
+        path: SourcePath,
+        what: str,
+        *,
+        word: str = "",
+        known: Iterable[str] = (),
+        advice: str = "",
+        key: bool = False,
+    ) -> SourceError:
+        """Returns the error that says ``what`` of the value at ``path``, or of its key.
+
+        ``word`` is what was found where one of ``known`` could stand. Where no advice is given
+        and a comma has cut a text, the advice is to quote it.
+        """
+        known = tuple(known)
+        at, which = path_text(path), self.repetition(path)
+        return SourceError(
+            self.position(path, key),
+            what,
+            f"{at}, {which}" if which else at,
+            near(word, known),
+            known,
+            advice or flow_accident(self, path) or flow_accident(self, path[:-1]),
+        )
+
+    def _turn(self, path: SourcePath) -> tuple[int, str] | None:
+        """Returns where the turn of a path is written, if turns are repeated."""
+        if not self._turns or len(path) < 2 or path[0] != "turns":
+            return None
+        place = path[1]
+        return self._turns[place] if isinstance(place, int) and place < len(self._turns) else None
+
+    def _nodes(self, path: SourcePath) -> tuple[Node | None, Node]:
+        """Returns the key's node, if the value lies in a mapping, and the value's node."""
+        key_node: Node | None = None
+        node = self._root_of()
+        for step in self.written_at(path):
+            found = child(node, step)
+            if found is None:
+                return None, node
+            key_node, node = found
+        return key_node, node
+
+
+def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
+    if value == text:
+        return at
+    steps: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        steps = value.items()
+    elif isinstance(value, list):
+        steps = enumerate(value)
+    for step, inner in steps:
+        found = _path_of(inner, text, (*at, step))
+        if found is not None:
+            return found
+    return None
+
+
+def load(path: str | Path) -> list[Document]:
+    """Returns the documents of the file at ``path``, without those that are entirely empty."""
+    return load_text(read(path), str(path))
+
+
+def load_text(text: str, file: str) -> list[Document]:
+    """Returns the documents of ``text``, which errors say comes from ``file``."""
+    text = text.removeprefix("\ufeff")
+    nodes = _Nodes(text, file)
+    with gc_paused():
+        return [
+            nodes.document(index, root, made(file, root, construct))
+            for index, root in enumerate(roots(text, file))
+        ]
+
+
+class _Nodes:
+    """A file's nodes, composed again when a place is asked for.
+
+    Nodes and their marks outweigh the values manifold. Most files are read, run and never asked
+    for a place, so keeping the nodes would only feed the garbage collector.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        self._text, self._file = text, file
+        self._roots: list[Node] = []
+
+    def document(self, index: int, root: Node, data: Any) -> Document:
+        """Returns the document of a node."""
+        span = root.start_mark.index, root.end_mark.index
+        return Document(self._file, index, data, partial(self.root, index), self._text, span)
+
+    def root(self, index: int) -> Node:
+        """Returns the node of a document."""
+        if not self._roots:
+            self._roots = list(roots(self._text, self._file))
+        return self._roots[index]
+
+
+def heads(path: str | Path) -> list[Head]:
+    """Returns the head of each document; the rest is only held to be YAML."""
+    file = str(path)
+    with gc_paused():
+        return [_head(file, index, root) for index, root in enumerate(roots(read(path), file))]
+
+
+def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
+    """Returns the heads of a file, and its documents: none if anything in them is at fault."""
+    file, text = str(path), read(path)
+    nodes = _Nodes(text, file)
+    found: list[Head] = []
+    documents: list[Document] = []
+    with gc_paused():
+        for index, root in enumerate(roots(text, file)):
+            found.append(_head(file, index, root))
+            with suppress(Fault):
+                documents.append(nodes.document(index, root, construct(root)))
+    return found, documents if len(documents) == len(found) else []
+
+
+def _head(file: str, index: int, root: Node) -> Head:
+    values = made(file, root, _head_values)
+    return Head(index, int(root.start_mark.line) + 1, values, _keys(root), _places(root))
+
+
+def _places(root: Node) -> tuple[str, ...]:
+    if not isinstance(root, MappingNode):
+        return ()
+    return tuple(
+        f"{key.start_mark.line + 1}:{key.start_mark.column + 1}"
+        for key, _ in root.value
+        if isinstance(key, ScalarNode)
+    )
+
+
+def _head_values(root: Node) -> dict[str, Any]:
+    if not isinstance(root, MappingNode):
+        return {}
+    return mapping_of(
+        [(key, value) for key, value in root.value
+         if isinstance(key, ScalarNode) and key.value in HEAD_KEYS]
+    )  # fmt: skip
+
+
+def _keys(root: Node) -> tuple[str, ...]:
+    pairs = root.value if isinstance(root, MappingNode) else ()
+    return tuple(key.value for key, _ in pairs if isinstance(key, ScalarNode))
+
+
+def flow_accident(document: Document, path: SourcePath) -> str:
+    """Returns advice if a comma has cut a text in the ``{…}`` or ``[…]`` at ``path``, else "".
+
+    ``{nutrition: Hello, you}`` is valid: ``you`` is a key without a value. ``[user: Hello, you]``
+    is valid too: ``you`` is an item of its own.
+    """
+    node = document._nodes(path)[1]
+    if not is_flow(node):
+        return ""
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if isinstance(key, ScalarNode) and is_empty(value):
+                if ":" in key.value:
+                    return f"after the `:` in `{key.value}` a space is missing"
+                return _comma_advice("{…}", key.value, "a key")
+        return ""
+    for before, item in zip(node.value, node.value[1:], strict=False):
+        is_pair = isinstance(before, MappingNode) and not document._text.startswith(
+            ("{", "&"), before.start_mark.index
+        )
+        if is_pair and isinstance(item, ScalarNode) and not item.style:
+            return _comma_advice("[…]", item.value, "an item")
+    return ""
+
+
+def _comma_advice(inside: str, word: str, role: str) -> str:
+    return f"inside {inside} a comma ends a text, so `{word}` became {role} of its own: {QUOTE}"

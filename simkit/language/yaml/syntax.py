@@ -1,0 +1,259 @@
+"""libyaml's complaints, said again: where, what, and what to do now.
+
+libyaml reports what its grammar expected. What happened is nearly always that a text needed
+quotes, that a bracket or a quote was left open, or that a line is indented wrongly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from yaml._yaml import CParser
+from yaml.error import MarkedYAMLError
+from yaml.tokens import (
+    FlowMappingEndToken,
+    FlowMappingStartToken,
+    FlowSequenceEndToken,
+    FlowSequenceStartToken,
+)
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml.nearest import near
+from simkit.language.yaml.nodes import LINE_END, where
+
+QUOTE: Final = "quote the text, or write it in block style"
+TAB: Final = ("a tab cannot indent or separate", "use spaces")
+_INDENT: Final = "indent it like its neighbours"
+_CLOSERS: Final = {"'": "quote", '"': "quote", "]": "bracket", "}": "brace"}
+_DOCUMENT_END: Final = re.compile(r"(?:---|\.\.\.)(?:\s|\Z)")
+_NAME: Final = re.compile(r"[&*]([\w-]+)")
+_TEXT_WITH_COLON: Final = re.compile(r"(?:^|\s|[\[{,])[^\s#].*?:\s+\S")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """Where libyaml stopped, and what it was reading."""
+
+    text: str
+    problem: str
+    context: str
+    mark: Any
+    """Where it stopped."""
+    start: Any
+    """Where what it was reading starts."""
+
+    @property
+    def found(self) -> str:
+        """The character at which it stopped; empty at the end of the file."""
+        return self.text[self.mark.index : self.mark.index + 1]
+
+    @property
+    def opened(self) -> str:
+        """The character that starts what it was reading."""
+        return self.text[self.start.index : self.start.index + 1]
+
+    @property
+    def before(self) -> str:
+        """The line on which it stopped, up to there."""
+        return LINE_END.split(self.text[: self.mark.index])[-1]
+
+    @property
+    def is_at_end(self) -> bool:
+        """Nothing more comes in this document."""
+        rest = self.text[self.mark.index :]
+        return not rest.strip() or (self.mark.column == 0 and bool(_DOCUMENT_END.match(rest)))
+
+    def name(self, mark: Any) -> str:
+        """The name of the anchor or alias at ``mark``."""
+        match = _NAME.match(self.text, mark.index)
+        return match[1] if match else ""
+
+
+_Said: TypeAlias = tuple[Any, str, str]
+"""The mark, what is wrong, the advice."""
+
+
+def refused_tag(tag: str) -> tuple[str, str]:
+    """Returns what is wrong with a tag, and the advice."""
+    shown = tag.replace("tag:yaml.org,2002:", "!!")
+    return f"the tag `{shown}` is not supported", "remove it; if it belongs to a text, quote that"
+
+
+def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
+    """Returns what libyaml's ``error`` means in ``text``."""
+    mark: Any = error.problem_mark
+    scene = _Scene(text, error.problem or "", error.context or "", mark, error.context_mark or mark)
+    if "undefined alias" in scene.problem:
+        word = scene.name(mark)
+        anchors = tuple(dict.fromkeys(re.findall(r"(?<![^\s\[{,])&([\w-]+)", text[: mark.index])))
+        what = f"the alias `*{word}` names no anchor above it"
+        return SourceError(
+            where(file, mark), what, "", near(word, anchors), anchors, "if it is a text, quote it"
+        )
+    for problem, context, say in _FAMILIES:
+        if problem in scene.problem and context in scene.context:
+            place, what, advice = say(scene)
+            return SourceError(where(file, place), what, advice=advice)
+    return SourceError(where(file, mark), f"this is no YAML: {scene.problem}", advice=scene.context)
+
+
+def _tab(scene: _Scene) -> _Said:
+    return scene.mark, *TAB
+
+
+def _start(scene: _Scene) -> _Said:
+    if scene.opened == "\t":
+        return scene.start, *TAB
+    shown = "a backtick" if scene.opened == "`" else f"`{scene.opened}`"
+    return scene.start, f"a text cannot start with {shown}", QUOTE
+
+
+def _anchor_twice(scene: _Scene) -> _Said:
+    what = (
+        f"the anchor `&{scene.name(scene.mark)}` is here twice; "
+        f"the first is on line {scene.start.line + 1}"
+    )
+    return scene.mark, what, "give each anchor a name of its own"
+
+
+def _tag(scene: _Scene) -> _Said:
+    tag = re.split(r"[\s,\[\]{}]", scene.text[scene.start.index :], maxsplit=1)[0]
+    return scene.start, *refused_tag(tag)
+
+
+def _directive(scene: _Scene) -> _Said:
+    return scene.start, "a line cannot start with `%`", "quote it, or indent it if it is a text"
+
+
+def _version(scene: _Scene) -> _Said:
+    return scene.mark, "only `%YAML 1.2` and `%YAML 1.1` can be read", "remove the line"
+
+
+def _quoted(scene: _Scene) -> _Said:
+    if "end of stream" in scene.problem or "document indicator" in scene.problem:
+        advice = "close it; inside '…' a quote is written twice: ''"
+        return scene.start, f"the quote `{scene.opened}` opened here is never closed", advice
+    escape = scene.text[scene.mark.index :].split("\n")[0][:2]
+    what = "inside double quotes a `\\` starts an escape, and this is none"
+    if escape.startswith("\\"):
+        what = f"inside double quotes `{escape}` is no escape"
+    return scene.mark, what, "use single quotes, or write `\\\\` for a backslash"
+
+
+def _block_scalar(scene: _Scene) -> _Said:
+    what = f"after `{scene.opened}` the text starts on the next line"
+    return scene.start, what, f"a text that starts with `{scene.opened}` needs quotes"
+
+
+def _colon(scene: _Scene) -> _Said:
+    if _TEXT_WITH_COLON.search(scene.before):
+        return scene.mark, "an unquoted text cannot contain `: `", QUOTE
+    advice = "indent the line like its neighbours; if it belongs to a text, quote the whole text"
+    return scene.mark, "a key cannot stand here", advice
+
+
+def _flow(scene: _Scene) -> _Said:
+    kind, closer = ("{…}", "}") if "mapping" in scene.context else ("[…]", "]")
+    if scene.is_at_end:
+        start = _innermost_open(scene.text[: scene.mark.index])
+        if start is None:
+            # libyaml loses its place after `[? ]`, which YAML allows.
+            return scene.start, f"a `?` alone inside {kind} needs quotes", QUOTE
+        what = f"the `{scene.text[start.index]}` opened here is never closed"
+        return start, what, "close it; a text that starts with it, or contains ` #`, needs quotes"
+    if "node content" in scene.problem:
+        return scene.mark, f"a value is missing before `{scene.found}`", QUOTE
+    if scene.found == ":" and _TEXT_WITH_COLON.search(scene.before):
+        return scene.mark, f"an unquoted text inside {kind} cannot contain `: `", QUOTE
+    what = f"a `,` or `{closer}` is missing before this"
+    if scene.found == "{" and scene.before.endswith("$"):
+        return scene.mark, f"a reference inside {kind} needs quotes", 'write `"${path}"`'
+    since = f"the `{scene.opened}` on line {scene.start.line + 1} is still open"
+    return scene.mark, what, f"{since}: close it; or {QUOTE}"
+
+
+def _innermost_open(text: str) -> Any:
+    """Returns the mark of the last bracket or brace that ``text`` leaves open, or None."""
+    starts: list[Any] = []
+    scanner = CParser(text)
+    while scanner.check_token():
+        token = scanner.get_token()
+        if isinstance(token, FlowSequenceStartToken | FlowMappingStartToken):
+            starts.append(token.start_mark)
+        elif isinstance(token, FlowSequenceEndToken | FlowMappingEndToken):
+            starts.pop()
+    return starts[-1] if starts else None
+
+
+def _colon_in_flow(scene: _Scene) -> _Said:
+    return scene.mark, "a space is missing after the `:`", QUOTE
+
+
+def _line_that_does_not_fit(scene: _Scene) -> _Said:
+    closer = scene.before.rstrip()[-1:]
+    if closer in _CLOSERS and closer:
+        what = f"there is text after the closing {_CLOSERS[closer]} `{closer}`"
+        advice = "quote the whole text, or write it in block style"
+        return scene.mark, what, f"{advice}; inside '…' a quote is written twice: ''"
+    if "<document start>" in scene.problem:
+        return scene.mark, "the document has ended before this", "start another one with `---`"
+    if scene.found == ":":
+        return scene.mark, "a key is missing before the `:`", QUOTE
+    if scene.found.isspace():
+        # Copied from a web page or a word processor; YAML's own spaces never get here.
+        return scene.mark, f"the character U+{ord(scene.found):04X} cannot indent", TAB[1]
+    kind = "list" if "collection" in scene.context else "mapping"
+    what = f"this does not fit into the {kind} that starts on line {scene.start.line + 1}"
+    return scene.mark, what, f"{_INDENT}; if it belongs to a text, quote the whole text"
+
+
+def _dash(scene: _Scene) -> _Said:
+    return scene.mark, "a list cannot start here", f"start it on a line of its own; or {QUOTE}"
+
+
+def _question(scene: _Scene) -> _Said:
+    return scene.mark, "a text cannot start with `? `", QUOTE
+
+
+def _no_colon(scene: _Scene) -> _Said:
+    advice = "write `key: value`; a line that continues a text is indented more than its key"
+    return scene.start, "a `:` is missing after this key", advice
+
+
+def _nothing(scene: _Scene) -> _Said:
+    if scene.found in ("]", "}", ","):
+        return scene.mark, f"a text cannot start with `{scene.found}`", QUOTE
+    return scene.mark, "a value is missing here", "write one, or remove the line"
+
+
+_FAMILIES: Final[tuple[tuple[str, str, Callable[[_Scene], _Said]], ...]] = (
+    ("found a tab", "", _tab),
+    ("cannot start any token", "", _start),
+    ("", "scanning an alias", _start),
+    ("", "scanning an anchor", _start),
+    ("second occurrence", "", _anchor_twice),
+    ("", "a tag", _tag),
+    ("tag handle", "", _tag),
+    ("incompatible YAML", "", _version),
+    ("", "directive", _directive),
+    ("directive", "", _directive),
+    ("", "quoted scalar", _quoted),
+    ("", "block scalar", _block_scalar),
+    ("mapping values", "", _colon),
+    ("unexpected ':'", "", _colon_in_flow),
+    ("", "flow", _flow),
+    ("did not find expected key", "", _line_that_does_not_fit),
+    ("'-' indicator", "", _line_that_does_not_fit),
+    ("<document start>", "", _line_that_does_not_fit),
+    ("block sequence entries", "", _dash),
+    ("mapping keys", "", _question),
+    ("expected ':'", "", _no_colon),
+    ("node content", "", _nothing),
+)
+"""A part of libyaml's problem, a part of its context, and who says it again; the first that fits.
+
+The wordings are those of libyaml 0.2.5's ``scanner.c`` and ``parser.c``.
+"""

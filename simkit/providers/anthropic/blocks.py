@@ -1,0 +1,173 @@
+"""Content blocks of Anthropic's messages, as they stand in requests and in responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Citation, JsonValue, Message, Thinking, ToolCall, spans_of
+from simkit.providers import attachments as extra
+from simkit.providers.beside import encoded, queries, signature_of
+from simkit.providers.body_reader import Record, json_text, maybe, need, records, under
+from simkit.providers.values import Said
+
+THINKING: Final = ("thinking", "redacted_thinking")
+_ITEMS: Final = ("_tool_use", "_tool_result", "compaction")
+"""How kinds end that the provider made itself: its tools' calls and results, its summaries."""
+_ATTACHED: Final = ("image", "document", "search_result")
+
+Placed: TypeAlias = tuple[Record, str]
+"""A block, and where it stands."""
+
+
+def blocks_of(record: Record, at: str, key: str = "content") -> list[Placed]:
+    """Returns the blocks of a content; a text is one text block, a missing one none."""
+    content = record.get(key)
+    if isinstance(content, str):
+        return [({"type": "text", "text": content}, under(at, key))]
+    return records(record, key, at)
+
+
+def text_of(blocks: list[Placed], extras: extra.Extras) -> str:
+    """Returns the texts, and a placeholder for each block that is none, a line each."""
+    return "\n".join(_shown(block, at, extras) for block, at in blocks)
+
+
+def result_of(block: Record, at: str, tools: dict[str, str]) -> Message:
+    """Reads a tool's result; ``tools`` are the names by call id."""
+    call = need(block, "tool_use_id", str, at)
+    extras = extra.Extras()
+    text = text_of(blocks_of(block, at), extras)
+    if maybe(block, "is_error", False, at):
+        extras[extra.IS_ERROR] = True
+    data = extra.data_of(text, extras)
+    return Message("tool", text, call_id=call, tool=tools.get(call, ""), data=data)
+
+
+def assistant_of(blocks: list[Placed]) -> Message:
+    """Reads what a model said. Its text blocks are one text, which citations may have split."""
+    texts, calls, extras = list[str](), list[ToolCall](), extra.Extras()
+    for block, at in blocks:
+        kind = need(block, "type", str, at)
+        if kind == "tool_use":
+            calls.append(_call(block, at))
+        elif kind in THINKING:
+            extra.added(extras, extra.REASONING, block)
+        elif kind.endswith(_ITEMS):
+            extra.added(extras, extra.ITEMS, block)
+        else:
+            texts.append(_shown(block, at, extras))
+    text = "".join(texts)
+    return Message("assistant", text, calls=tuple(calls), data=extra.data_of(text, extras))
+
+
+def _call(block: Record, at: str) -> ToolCall:
+    """Reads a call; arguments that are no JSON stand as the text that they are."""
+    args = block.get("input")
+    if not isinstance(args, str):
+        args = need(block, "input", dict, at)
+    return ToolCall(need(block, "id", str, at), need(block, "name", str, at), args)
+
+
+def _shown(block: Record, at: str, extras: extra.Extras) -> str:
+    """Returns a block as text. A kind that is not known is kept as it is: there are ever more."""
+    kind = need(block, "type", str, at)
+    if kind == "text":
+        return need(block, "text", str, at)
+    part = _reference(kind, block, at) if kind in _ATTACHED else dict(block)
+    extra.added(extras, extra.PARTS, part)
+    return extra.placeholder(part)
+
+
+def _reference(kind: str, block: Record, at: str) -> extra.Extras:
+    """Returns an attachment without its bytes; a text inside it is kept, as the model reads it."""
+    name = maybe(block, "title", "", at)
+    source = block.get("source")
+    if isinstance(source, str):
+        return {**extra.linked(kind, source, name=name), "text": text_of(blocks_of(block, at), {})}
+    record, place = need(block, "source", dict, at), under(at, "source")
+    media_type = maybe(record, "media_type", "", place)
+    match need(record, "type", str, place):
+        case "base64":
+            return extra.inline(kind, need(record, "data", str, place), media_type, name)
+        case "url":
+            return extra.linked(kind, need(record, "url", str, place), media_type, name)
+        case "file":
+            return extra.linked(kind, need(record, "file_id", str, place), media_type, name)
+        case "text":
+            text = need(record, "data", str, place)
+        case _:
+            text = text_of(blocks_of(record, place), {})
+    return {"type": kind, "text": text, **({"name": name} if name else {})}
+
+
+def blocks_said(message: Message, said: Said | None = None) -> list[dict[str, JsonValue]]:
+    """Returns the blocks that a message is, in the order in which the provider sends them.
+
+    ``said`` has what a script says beside.
+    """
+    reasoning = extra.parts_in(message, extra.REASONING)
+    found = [dict(block) for block in reasoning if block.get("type") in THINKING]
+    if said is not None and said.beside.thinking is not None:
+        found.append(_thought(said.beside.thinking, said.serial))
+    found += [dict(block) for block in extra.parts_in(message, extra.ITEMS)]
+    citations = () if said is None else said.beside.citations
+    if said is not None and said.beside.logprobs:
+        raise WireInvalid("Anthropic's messages have no probabilities", "logprobs")
+    if citations and said is not None:
+        found += [*_searches(citations, said.serial), *_cited(message.content, citations)]
+    elif message.content:
+        found.append({"type": "text", "text": message.content})
+    for call in message.calls:
+        block = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
+        found.append(block)
+    return found
+
+
+def _thought(thinking: Thinking, serial: str) -> dict[str, JsonValue]:
+    signature = signature_of(thinking, serial)
+    if thinking.text is None:
+        return {"type": "redacted_thinking", "data": signature}
+    return {"type": "thinking", "thinking": thinking.text, "signature": signature}
+
+
+def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str, JsonValue]]:
+    """Yields the search of the provider's own, and what it found."""
+    for number, (query, pages) in enumerate(queries(citations).items()):
+        call = f"srvtoolu_{serial}_{number}"
+        sought = {"id": call, "name": "web_search", "input": {"query": query}}
+        yield {"type": "server_tool_use", **sought}
+        found = [
+            {
+                "type": "web_search_result", "url": page.url, "title": page.title,
+                "encrypted_content": encoded(page.url), "page_age": None,
+            }
+            for page in pages
+        ]  # fmt: skip
+        yield {"type": "web_search_tool_result", "tool_use_id": call, "content": found}
+
+
+def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, JsonValue]]:
+    """Yields the text in blocks, of which each cites something, or nothing."""
+    done = 0
+    for start, end, found in spans_of(text, citations):
+        if start > done:
+            yield {"type": "text", "text": text[done:start]}
+        cited = [
+            {
+                "type": "web_search_result_location", "url": one.url, "title": one.title,
+                "encrypted_index": encoded(one.url), "cited_text": one.quote,
+            }
+            for one in found
+        ]  # fmt: skip
+        yield {"type": "text", "text": text[start:end], "citations": cited}
+        done = end
+    if done < len(text):
+        yield {"type": "text", "text": text[done:]}
+
+
+def input_text(block: Record) -> str:
+    """Returns a call's arguments as a stream carries them: JSON, or a text that should be some."""
+    args = block.get("input")
+    return args if isinstance(args, str) else json_text(args)

@@ -1,0 +1,243 @@
+"""Anthropic's messages: what a response says, rendered and read.
+
+The events of a stream are those of the API reference, in its order: ``message_start``; for each
+block a start, deltas and a stop, with a ``ping`` after the first start; ``message_delta`` with the
+reason and the tokens; ``message_stop``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.providers import failing, sse
+from simkit.providers.anthropic.blocks import blocks_said, input_text
+from simkit.providers.beside import merged, queries
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.chunks import pieces
+from simkit.providers.failing import MALFORMED, Words
+from simkit.providers.http import Headers, HttpAnswer, HttpResponse
+from simkit.providers.values import Asked, Said
+
+Event = dict[str, Any]
+
+OWN: Final[Mapping[str, Words]] = {
+    "rate_limit": Words(
+        429,
+        "rate_limit_error",
+        "This request would exceed your account's rate limit. Please try again later.",
+    ),
+    "overloaded": Words(529, "overloaded_error", "Overloaded"),
+    "server_error": Words(500, "api_error", "Internal server error"),
+    "unavailable": Words(503, "api_error", "Service temporarily unavailable"),
+    "authentication": Words(401, "authentication_error", "invalid x-api-key"),
+    "permission": Words(
+        403,
+        "permission_error",
+        "Your API key does not have permission to use the specified resource.",
+    ),
+    "not_found": Words(404, "not_found_error", "model: {model}"),
+    "invalid_request": Words(400, "invalid_request_error", ""),
+    "context_overflow": Words(
+        400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"
+    ),
+    "content_filter": Words(
+        400, "invalid_request_error", "Output blocked by content filtering policy"
+    ),
+    "quota_exceeded": Words(
+        402, "billing_error", "Your credit balance is too low to access the Anthropic API."
+    ),
+}
+"""The failures that have an error's body: https://platform.claude.com/docs/en/api/errors."""
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    """One message of the model's, before it is a body or a stream."""
+
+    serial: str
+    blocks: list[dict[str, JsonValue]]
+    stop_reason: str
+    usage: Usage = Usage(0, 0)
+    chunks: tuple[int, ...] | int | None = None
+    explanation: str = ""
+    """Why the model refused."""
+    searches: int = 0
+    """How often the provider's own search was used."""
+    raw: Mapping[str, JsonValue] | None = None
+    """Merged into the body."""
+
+
+def served(said: Said, asked: Asked) -> HttpResponse:
+    """Renders an answer, as a body or as the full event stream."""
+    reason = "tool_use" if said.message.calls else "end_turn"
+    if said.finish == "length":
+        reason = "max_tokens"
+    elif said.finish:
+        reason = said.finish
+    blocks = blocks_said(said.message, said)
+    searches = len(queries(said.beside.citations))
+    return _rendered(
+        _Reply(
+            said.serial, blocks, reason, said.usage, said.chunks, searches=searches,
+            raw=said.beside.raw,
+        ),
+        asked,
+    )  # fmt: skip
+
+
+def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+    """Renders a failure; one whose status is 200 is told by an ``error`` event in the stream."""
+    if fails.kind in _BROKEN:
+        return _broken(serial, fails, asked)
+    if (nothing := failing.unanswered(fails)) is not None:
+        return nothing
+    words = failing.worded(fails, OWN, asked.model)
+    error = {
+        "type": "error",
+        "error": {"type": words.type, "message": words.message},
+        "request_id": f"req_{serial}",
+    }
+    if asked.is_streamed and failing.comes_in_stream(fails, OWN):
+        begun = _rendered(_Reply(serial, [], "end_turn"), asked)
+        chunks = (begun.chunks[0], sse.frame(error, "error"))
+        return HttpResponse(200, begun.headers, chunks)
+    # Anthropic's own clients try again after most failures, unless they are told not to.
+    retry = ("x-should-retry", "false")
+    if fails.retry_after is not None:
+        retry = ("retry-after", failing.seconds_text(fails.retry_after))
+    headers = (*_headers(serial, "application/json"), retry)
+    return HttpResponse(words.status, headers, (json_bytes(error),))
+
+
+_STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
+"""What a stream says of the message at its end."""
+_BROKEN: Final = (
+    "refusal", "malformed_json", "empty_reply", "empty_choices", "length", *failing.ON_THE_WAY
+)  # fmt: skip
+_REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
+
+
+def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+    """Renders a reply that is none."""
+    if fails.kind == "malformed_json":
+        reply = _malformed(serial, asked)
+    else:
+        text = blocks_said(Message("assistant", fails.message))
+        blocks, reason, why = failing.told_badly(fails, text, _REASONS)
+        reply = _Reply(serial, blocks, reason, explanation=why)
+    return failing.damaged(_rendered(reply, asked), fails.kind)
+
+
+def _malformed(serial: str, asked: Asked) -> _Reply:
+    """Breaks a call's arguments where a stream can carry that, else the text."""
+    own = [offer.name for offer in asked.offers if offer.schema is not None]
+    if asked.is_streamed and asked.output is None and own:
+        name = asked.choice if asked.choice in own else own[0]
+        call = ToolCall(f"toolu_{serial}", name, MALFORMED)
+        return _Reply(serial, blocks_said(Message("assistant", calls=(call,))), "tool_use")
+    return _Reply(serial, blocks_said(Message("assistant", MALFORMED)), "end_turn")
+
+
+def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
+    body: Event = merged(
+        {
+            "id": f"msg_{reply.serial}",
+            "type": "message",
+            "role": "assistant",
+            "model": asked.model,
+            "content": reply.blocks,
+            **_stopped(reply),
+            "usage": _usage(reply),
+        },
+        reply.raw or {},
+    )
+    if not asked.is_streamed:
+        headers = _headers(reply.serial, "application/json")
+        return HttpResponse(200, headers, (json_bytes(body),))
+    chunks = tuple(sse.frame(event, event["type"]) for event in _events(body, reply.chunks))
+    return HttpResponse(200, _headers(reply.serial, sse.CONTENT_TYPE), chunks)
+
+
+def _usage(reply: _Reply) -> Event:
+    """Returns what is counted: tokens of the cache are none of the input's here."""
+    usage = reply.usage
+    read, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    found: Event = {
+        "input_tokens": (usage.input_tokens or 0) - read - kept,
+        "cache_creation_input_tokens": kept,
+        "cache_read_input_tokens": read,
+        "output_tokens": usage.output_tokens or 0,
+        "service_tier": "standard",
+    }
+    if usage.reasoning_tokens:
+        found["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    if reply.searches:
+        requests = {"web_search_requests": reply.searches, "web_fetch_requests": 0}
+        found["server_tool_use"] = requests
+    return found
+
+
+def _stopped(reply: _Reply) -> Event:
+    stopped: Event = {"stop_reason": reply.stop_reason, "stop_sequence": None}
+    if reply.stop_reason == "refusal":
+        details = {"type": "refusal", "category": None, "explanation": reply.explanation}
+        stopped["stop_details"] = details
+    return stopped
+
+
+def _events(body: Event, chunks: tuple[int, ...] | int | None) -> Iterator[Event]:
+    stopped = {key: body[key] for key in _STOPPED if key in body}
+    begun: Event = {
+        **body,
+        **{key: None for key in stopped},
+        "content": [],
+        "usage": {**body["usage"], "output_tokens": 0},
+    }
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(body["content"]):
+        start, deltas = _started(block, chunks)
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        if index == 0:
+            yield {"type": "ping"}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    usage = {key: value for key, value in body["usage"].items() if key != "service_tier"}
+    yield {"type": "message_delta", "delta": stopped, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def _started(
+    block: dict[str, JsonValue], chunks: tuple[int, ...] | int | None
+) -> tuple[Event, list[Event]]:
+    """Returns a block as its stream begins it, and the deltas that make it whole."""
+    match block["type"]:
+        case "text":
+            found = [
+                {"type": "text_delta", "text": piece} for piece in pieces(block["text"], chunks)
+            ]
+            cited = block.get("citations")
+            if not isinstance(cited, list):
+                return {**block, "text": ""}, found
+            found += [{"type": "citations_delta", "citation": citation} for citation in cited]
+            return {**block, "text": "", "citations": []}, found
+        case "tool_use" | "server_tool_use":
+            texts = ["", *pieces(input_text(block), chunks)]
+            found = [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
+            return {**block, "input": {}}, found
+        case "thinking":
+            thought, signature = block.get("thinking", ""), block.get("signature", "")
+            found = [
+                {"type": "thinking_delta", "thinking": piece} for piece in pieces(thought, chunks)
+            ]
+            found.append({"type": "signature_delta", "signature": signature})
+            return {**block, "thinking": "", "signature": ""}, found
+        case _:
+            return block, []
+
+
+def _headers(serial: str, content_type: str) -> Headers:
+    return (("content-type", content_type), ("request-id", f"req_{serial}"))

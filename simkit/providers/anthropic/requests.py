@@ -1,0 +1,81 @@
+"""Anthropic's messages: the request that asks something, opposite of reading one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Any, Final
+
+from simkit.core.messages import Message
+from simkit.providers.anthropic.blocks import blocks_said
+from simkit.providers.attachments import is_failed
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.http import HttpRequest
+from simkit.providers.values import JSON, Asked, Offer
+
+URL: Final = "https://api.anthropic.com/v1/messages"
+TOKENS_MAX: Final = 4096
+"""How long a reply may be where nobody says it: the provider wants a number in each request."""
+_ONE_AT_A_TIME: Final = "disable_parallel_tool_use"
+_CHOICES: Final = {"none": "none", "required": "any", "auto": "auto"}
+
+
+def asking(asked: Asked) -> HttpRequest:
+    """Returns the request; what is read from it is what it was made of.
+
+    The system messages at the front are the request's instructions, a text block each; others stand
+    where they stand. Results of tools that come one after the other are one message of the user's,
+    as the provider wants those of parallel calls.
+    """
+    front = list(takewhile(lambda message: message.role == "system", asked.messages))
+    system = [{"type": "text", "text": one.content} for one in front if one.content]
+    settings = dict(asked.settings)
+    is_alone = settings.pop(_ONE_AT_A_TIME, False)
+    body: dict[str, Any] = {
+        "model": asked.model,
+        "max_tokens": TOKENS_MAX,
+        **({"system": system} if system else {}),
+        "messages": _messages(asked.messages[len(front) :]),
+        **settings,
+    }
+    if asked.offers:
+        body["tools"] = [_tool(offer) for offer in asked.offers]
+    if asked.choice != "auto" or is_alone:
+        kind = _CHOICES.get(asked.choice)
+        choice: dict[str, Any] = {"type": kind} if kind else {"type": "tool", "name": asked.choice}
+        body["tool_choice"] = {**choice, **({_ONE_AT_A_TIME: True} if is_alone else {})}
+    if asked.output is not None:
+        config = settings.get("output_config")
+        form = {"type": "json_schema", "schema": asked.output}
+        body["output_config"] = {**(config if isinstance(config, Mapping) else {}), "format": form}
+    if asked.is_streamed:
+        body["stream"] = True
+    headers = (*JSON, ("anthropic-version", "2023-06-01"))
+    return HttpRequest("POST", URL, headers, json_bytes(body))
+
+
+def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    before = ""
+    for message in messages:
+        if message.role != "tool":
+            content = blocks_said(message) if message.role == "assistant" else message.content
+            found.append({"role": message.role, "content": content})
+        elif before == "tool":
+            found[-1]["content"].append(_result(message))
+        else:
+            found.append({"role": "user", "content": [_result(message)]})
+        before = message.role
+    return found
+
+
+def _result(message: Message) -> dict[str, Any]:
+    failed = {"is_error": True} if is_failed(message) else {}
+    return {
+        "type": "tool_result", "tool_use_id": message.call_id, "content": message.content, **failed,
+    }  # fmt: skip
+
+
+def _tool(offer: Offer) -> dict[str, Any]:
+    described = {"description": offer.description} if offer.description else {}
+    return {"name": offer.name, **described, "input_schema": offer.schema}

@@ -1,0 +1,90 @@
+"""What providers send beside text and calls, as far as it is the same for all of them.
+
+Streams are made from the whole body, so whatever is merged into that is in them, too.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.core.errors import WireInvalid, WordUnasked
+from simkit.core.messages import Citation, JsonValue, Thinking, Token
+from simkit.providers.values import Said
+
+_WORDS: Final = re.compile(r"\s*\S+|\s+$")
+
+
+def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
+    """Returns a body with what ``raw`` has: mappings key by key, lists item by item.
+
+    Raises WireInvalid where the one is a mapping or a list and the other is none.
+    """
+    if isinstance(body, Mapping) and isinstance(raw, Mapping):
+        new = {key: merged(body.get(key), value, f"{at}.{key}") for key, value in raw.items()}
+        return {**body, **new}
+    if isinstance(body, (list, tuple)) and isinstance(raw, (list, tuple)):
+        both = [
+            merged(one, other, f"{at}[{place}]")
+            for place, (one, other) in enumerate(zip(body, raw, strict=False))
+        ]
+        return [*both, *body[len(raw) :], *raw[len(body) :]]
+    if isinstance(body, (Mapping, list, tuple)):
+        kind = "an object" if isinstance(body, Mapping) else "a list"
+        raise WireInvalid(f"is {kind} in the response, so nothing else can be merged", at)
+    return raw
+
+
+def with_raw(body: dict[str, Any], said: Said) -> dict[str, Any]:
+    """Returns a response's body with what the reply's ``raw`` adds to it."""
+    found: dict[str, Any] = merged(body, said.beside.raw or {})
+    return found
+
+
+def tokens_of(said: Said) -> Sequence[Token]:
+    """Returns the tokens of a text: as they are scripted, else its words, each certain."""
+    if said.beside.logprobs:
+        return said.beside.logprobs
+    return [Token(word, 0.0) for word in _WORDS.findall(said.message.content)]
+
+
+def expect_asked(said: Said, is_asked: bool, how: str) -> bool:
+    """Returns whether probabilities are asked for; raises WireInvalid where a script has some."""
+    if said.beside.logprobs and not is_asked:
+        raise WordUnasked(f"the request does not ask for them, with {how}", "logprobs")
+    return is_asked
+
+
+def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) -> Iterator[Any]:
+    """Yields, for each piece of a text, those items whose own text begins in it."""
+    place, begins, ends = 0, 0, 0
+    for number, piece in enumerate(pieces):
+        ends += len(piece)
+        share = []
+        while place < len(items) and (begins < ends or number == len(pieces) - 1):
+            share.append(items[place])
+            begins += len(texts[place])
+            place += 1
+        yield share
+
+
+def signature_of(thinking: Thinking, serial: str) -> str:
+    """Returns the signature of a thought, made up where the script has none."""
+    return thinking.signature or encoded(serial)
+
+
+def encoded(what: str) -> str:
+    """Returns what stands where a provider sends something opaque: the same for the same."""
+    return b64encode(f"simkit {what}".encode()).decode()
+
+
+def queries(citations: Sequence[Citation]) -> dict[str, list[Citation]]:
+    """Returns what was searched for, each with the pages that were found, in order."""
+    found: dict[str, list[Citation]] = {}
+    for citation in citations:
+        pages = found.setdefault(citation.query, [])
+        if all(page.url != citation.url for page in pages):
+            pages.append(citation)
+    return found

@@ -1,0 +1,104 @@
+"""Fields of foreign JSON, read one by one: whatever is wrong is a WireInvalid naming the field."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import JsonValue
+from simkit.core.text import short
+from simkit.language.yaml import near
+
+Record: TypeAlias = Mapping[str, JsonValue]
+
+T = TypeVar("T")
+
+_KINDS: Final[Mapping[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    type(None): "null",
+}
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def record_of(body: bytes | str, field: str = "body") -> Record:
+    """Returns the object that a JSON text is; raises WireInvalid if it is none."""
+    try:
+        value = _decode(body)
+    except RecursionError:
+        raise WireInvalid("is nested too deep", field) from None
+    # A body that is not UTF-8, or that has half a surrogate pair, is no DecodeError.
+    except (msgspec.DecodeError, UnicodeError) as problem:
+        raise WireInvalid(f"is not JSON: {problem}", field) from None
+    return typed(value, dict, field)
+
+
+def json_bytes(value: JsonValue) -> bytes:
+    """Returns compact JSON in the order of the keys."""
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise WireInvalid("is nested too deep") from None
+
+
+def json_text(value: JsonValue) -> str:
+    """Returns ``json_bytes`` as a text."""
+    return json_bytes(value).decode()
+
+
+def typed(value: JsonValue, kind: type[T], field: str) -> T:
+    """Returns the value if it is of this kind of JSON; a whole number also counts as a number."""
+    if type(value) is kind:
+        return value
+    if kind is float and type(value) is int:
+        return value  # type: ignore[return-value]  # int passes for float in every annotation
+    raise WireInvalid(f"should be {_KINDS[kind]}, is {_KINDS[type(value)]}", field)
+
+
+def need(record: Record, key: str, kind: type[T], at: str = "") -> T:
+    """Returns a field that must be there; ``at`` is the record's own place."""
+    value = record.get(key)
+    if type(value) is kind:
+        return value
+    if value is None and key not in record:
+        raise WireInvalid("is missing", under(at, key))
+    return typed(value, kind, under(at, key))
+
+
+def maybe(record: Record, key: str, default: T, at: str = "") -> T:
+    """Returns a field of the default's kind; the default where it is missing or null."""
+    value = record.get(key)
+    if value is None:
+        return default
+    return typed(value, type(default), under(at, key))
+
+
+def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:
+    """Returns the objects of a list with the place of each; none if it is missing or null."""
+    place = under(at, key)
+    return [
+        (typed(item, dict, f"{place}[{number}]"), f"{place}[{number}]")
+        for number, item in enumerate(maybe(record, key, list[JsonValue](), at))
+    ]
+
+
+def under(at: str, key: str) -> str:
+    """Returns the place of a key inside the record at a place."""
+    return f"{at}.{key}" if at else key
+
+
+def unknown(what: str, found: str, known: Collection[str], field: str) -> WireInvalid:
+    """Returns the error for a word that should be one of those known: ``unknown part 'txt'``."""
+    guess = near(found, known)
+    hint = f"did you mean {guess!r}? " if guess else ""
+    return WireInvalid(
+        f"unknown {what} {short(found, 60)!r}; {hint}known: {', '.join(known)}", field
+    )

@@ -1,0 +1,105 @@
+"""Requests that go on from an earlier response: their context is only whole with that one's.
+
+OpenAI's Responses say ``previous_response_id``, name a ``conversation`` that the provider keeps, or
+single items of earlier replies by id; Anthropic's messages continue a ``thread``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Message
+from simkit.providers.attachments import ITEMS, REASONING, parts_in
+from simkit.providers.values import Asked
+
+Earlier: TypeAlias = Mapping[str, Sequence[Message]]
+"""By the id of a response, or of a conversation: the whole context, and last the reply to it."""
+
+INSTRUCTIONS: Final = "instructions"
+"""The section of a message that holds for one request only, and not for the next of a chain."""
+
+REFERENCE: Final = "item_reference"
+
+_ITEM_ID: Final = re.compile(
+    r"msg_(?P<text>.+)|rs_(?P<thought>.+)_(?P<place>\d+)|fc_(?P<called>.+)_(?P<call>\d+)"
+)
+"""The ids of what simkit serves; each contains the serial of its response."""
+
+
+def chained(asked: Asked, earlier: Earlier) -> Asked:
+    """Returns the request with its whole context; raises WireInvalid for an id never served.
+
+    Instructions of earlier requests are not carried over: the provider says so of its own.
+    """
+    if not asked.previous and not any(_references(message) for message in asked.messages):
+        return asked
+    own = [message for message in asked.messages if message.section == INSTRUCTIONS]
+    said = [message for message in asked.messages if message.section != INSTRUCTIONS]
+    new = [found for message in said for found in _resolved(message, earlier)]
+    before = [
+        m for m in _before(asked.previous, earlier, asked.protocol) if m.section != INSTRUCTIONS
+    ]
+    return msgspec.structs.replace(asked, messages=(*own, *_named([*before, *new])))
+
+
+def is_conversation(previous: str) -> bool:
+    """Whether what a request goes on from is a conversation, which begins with nothing said."""
+    return previous.startswith("conv_")
+
+
+def _named(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yields the messages; a result of an earlier request's call gets its tool's name."""
+    tools = dict[str, str]()
+    for message in messages:
+        tools.update((call.id, call.name) for call in message.calls)
+        if message.role == "tool" and not message.tool and message.call_id in tools:
+            message = msgspec.structs.replace(message, tool=tools[message.call_id])
+        yield message
+
+
+def _before(previous: str, earlier: Earlier, protocol: str) -> Sequence[Message]:
+    if not previous:
+        return ()
+    found = earlier.get(previous)
+    if found is None and not is_conversation(previous):
+        problem = f"no response {previous!r} was served in this session"
+        field = "thread.previous_message_id" if protocol == "anthropic" else "previous_response_id"
+        raise WireInvalid(problem, field)
+    return found or ()
+
+
+def _references(message: Message) -> list[str]:
+    """Returns the ids of the items that stand in place of the message."""
+    return [str(item["id"]) for item in parts_in(message, ITEMS) if item.get("type") == REFERENCE]
+
+
+def _resolved(message: Message, earlier: Earlier) -> list[Message]:
+    """Returns what a message's references stand for: one message for each reply."""
+    found = dict[str, Message]()
+    for item_id in _references(message):
+        match = _ITEM_ID.fullmatch(item_id)
+        serial = (match["text"] or match["thought"] or match["called"]) if match else ""
+        context = earlier.get(f"resp_{serial}")
+        if match is None or not context:
+            raise WireInvalid(f"no item {item_id!r} was served in this session", "input")
+        now = found.get(serial) or Message("assistant")
+        found[serial] = _with_item(now, context[-1], match, item_id)
+    return list(found.values()) or [message]
+
+
+def _with_item(now: Message, reply: Message, match: re.Match[str], item_id: str) -> Message:
+    if match["text"]:
+        return msgspec.structs.replace(now, content=reply.content)
+    items = parts_in(reply, REASONING) if match["thought"] else reply.calls
+    place = int(match["place"] or match["call"] or 0)
+    if place >= len(items):
+        raise WireInvalid(f"no item {item_id!r} was served in this session", "input")
+    if match["called"]:
+        return msgspec.structs.replace(now, calls=(*now.calls, reply.calls[place]))
+    thoughts = [*parts_in(now, REASONING), items[place]]
+    return msgspec.structs.replace(now, data={REASONING: thoughts})

@@ -1,0 +1,64 @@
+"""Requests that ask how many tokens a context has: they are no model calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from simkit.core.messages import JsonValue, Message
+from simkit.providers.body_reader import json_bytes, maybe, record_of
+from simkit.providers.gemini.parts import camel_keys
+from simkit.providers.http import HttpRequest, HttpResponse, path_of
+from simkit.providers.protocols import protocol_of
+from simkit.providers.values import Asked
+
+Count = Callable[[Sequence[Message]], int]
+_ENDS: Final = re.compile(
+    r"(?P<responses>/responses)/input_tokens$|(?P<anthropic>/v1/messages)/count_tokens$"
+    r"|(?P<gemini>:)countTokens$"
+)
+
+
+def counted(
+    request: HttpRequest, count: Count, followed: Callable[[Asked], Asked]
+) -> HttpResponse | None:
+    """Answers a request that counts tokens; None for any other one.
+
+    ``count`` is the counter that claims on contexts use, ``followed`` adds what the provider keeps.
+    Raises WireInvalid where the body is none that the provider counts.
+    """
+    path = path_of(request.url)
+    found = _ENDS.search(path)
+    if request.method != "POST" or found is None:
+        return None
+    kind = str(found.lastgroup)
+    body: Mapping[str, Any] = record_of(request.body)
+    if kind == "gemini":
+        body = camel_keys(body)
+        inner = maybe(body, "generateContentRequest", dict[str, JsonValue]())
+        body, path = inner or body, path[: found.start()] + ":generateContent"
+    else:
+        body = {"model": "", **body, **({} if "messages" in body else {"input": body.get("input")})}
+        path = path[: found.start()] + found[kind]
+    if body.get("input", "") is None:
+        body = {**body, "input": []}
+    url = f"https://{kind}{quote(path)}"
+    asking = HttpRequest("POST", url, request.headers, json_bytes({**body}))
+    protocol = protocol_of(asking)
+    if protocol is None:  # Somebody's own service, which only ends its paths as a provider does.
+        return None
+    number = count(followed(protocol.asked(asking)).messages)
+    return HttpResponse(200, (("content-type", "application/json"),), (_said(kind, number),))
+
+
+def _said(kind: str, number: int) -> bytes:
+    if kind == "gemini":
+        return msgspec.json.encode({"totalTokens": number})
+    said: dict[str, JsonValue] = {"input_tokens": number}
+    return msgspec.json.encode(
+        {"object": "response.input_tokens", **said} if kind == "responses" else said
+    )

@@ -1,0 +1,171 @@
+"""How providers fail: what is the same for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from simkit.core.messages import Fails
+from simkit.providers.failures import FAILURES
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+
+Item = TypeVar("Item")
+
+_DATA: Final = re.compile(rb"^data: ", re.MULTILINE)
+MALFORMED: Final = '{"value": }'
+"""No JSON, and no beginning of any: clients that repair what was cut must refuse it too."""
+
+
+_ENDS: Final[Mapping[str, str]] = {"cut_stream": "cut", "stall": "timeout", "truncated": ""}
+"""How a response ends that breaks off: the connection is lost, nothing more comes, or well."""
+ON_THE_WAY: Final = (*_ENDS, "malformed_frame")
+"""Failures of a good reply that does not come through whole."""
+
+_KINDS_BY_STATUS: Final[Mapping[int, str]] = {
+    401: "authentication",
+    402: "quota_exceeded",
+    403: "permission",
+    404: "not_found",
+    429: "rate_limit",
+    502: "unavailable",
+    503: "unavailable",
+    504: "unavailable",
+    529: "overloaded",
+}
+
+
+class Words(msgspec.Struct, frozen=True, gc=False):
+    """How one provider says one failure."""
+
+    status: int
+    type: str
+    message: str
+    """Empty where the vocabulary's own words serve; ``{model}`` is the model asked."""
+
+
+def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
+    """Returns a failure in a provider's words.
+
+    A status or a message other than the vocabulary's is the scenario's own, and stands; so does a
+    type that the vocabulary does not have.
+    """
+    words = own.get(fails.kind)
+    if words is None:
+        status = fails.status if fails.status >= 400 else 500
+        return Words(status, fails.kind, fails.message)
+    usual = FAILURES[fails.kind]
+    is_own = fails.status not in (usual.status, 200, 0)
+    message = fails.message
+    if message == usual.message and words.message:
+        message = words.message.replace("{model}", model)
+    return Words(fails.status if is_own else words.status, words.type, message)
+
+
+def unanswered(fails: Fails) -> NoResponse | None:
+    """Returns what a client sees where no response comes, None for the other failures."""
+    if fails.kind == "timeout" or fails.kind == "connection":
+        return NoResponse(fails.kind, fails.message)
+    return NoResponse("connection", fails.message) if fails.status == 0 else None
+
+
+def comes_in_stream(fails: Fails, own: Mapping[str, Words]) -> bool:
+    """Says whether a failure is told after a stream began well: its status is then 200."""
+    return fails.status == 200 and (fails.kind in own or fails.kind not in FAILURES)
+
+
+class Reasons(msgspec.Struct, frozen=True, gc=False):
+    """What one provider gives as the reason for which a reply ends."""
+
+    ended: str
+    cut: str
+    refused: str
+
+
+def told_badly(fails: Fails, text: list[Item], own: Reasons) -> tuple[list[Item], str, str]:
+    """Returns what a reply that is none says, why it ends, and what the provider adds to that.
+
+    Where it has a text, that is the failure's message: ``text``, as the provider has it.
+    """
+    match fails.kind:
+        case "refusal":
+            return [], own.refused, fails.message
+        case "empty_reply" | "empty_choices":
+            return [], own.ended, ""
+        case "length":
+            return text, own.cut, ""
+        case _:
+            return text, own.ended, ""
+
+
+def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
+    """Returns a good response as its client gets it; whole, unless the kind is of `ON_THE_WAY`."""
+    if kind == "malformed_frame":
+        return _misframed(whole)
+    ends = _ENDS.get(kind)
+    return whole if ends is None else _half(whole, ends)
+
+
+def _half(whole: HttpResponse, ends: str) -> HttpResponse:
+    """Breaks a response off half-way: between chunks, or inside its only one."""
+    if len(whole.chunks) > 1:
+        kept = whole.chunks[: len(whole.chunks) // 2]
+    else:
+        kept = tuple(chunk[: len(chunk) // 2] for chunk in whole.chunks)
+    return HttpResponse(whole.status, whole.headers, kept, ends)
+
+
+def _misframed(whole: HttpResponse) -> HttpResponse:
+    """Puts what is no JSON into a response's middle chunk; an event keeps its name."""
+    chunks = list(whole.chunks)
+    middle = len(chunks) // 2
+    named = _DATA.search(chunks[middle])
+    chunks[middle] = (
+        MALFORMED.encode() if named is None
+        else chunks[middle][: named.end()] + MALFORMED.encode() + b"\n\n"
+    )  # fmt: skip
+    return HttpResponse(whole.status, whole.headers, tuple(chunks))
+
+
+def broken(ends: str, is_whole: bool) -> Fails | None:
+    """Returns the failure that a response is which did not end well, or not where it should."""
+    kind = "timeout" if ends == "timeout" else "cut_stream"
+    return None if is_whole and not ends else Fails(kind, 200, FAILURES[kind].message)
+
+
+def malformed(what: str) -> Fails:
+    """Returns the failure that a reply is whose JSON is none."""
+    return Fails("malformed_json", 200, what)
+
+
+def seconds_text(seconds: float) -> str:
+    """Returns ``2``, or ``0.5`` where the number is not whole."""
+    return str(int(seconds)) if seconds == int(seconds) else str(seconds)
+
+
+def seconds_of(text: str) -> float | None:
+    """Returns the seconds that a ``retry-after`` header says, or None if it says a date or none."""
+    try:
+        seconds = float(text.strip().removesuffix("s"))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def patience_ms(request: HttpRequest) -> int | None:
+    """Returns how long a client says that it waits, as OpenAI's and Anthropic's do; else None."""
+    seconds = seconds_of(header(request.headers, "x-stainless-read-timeout"))
+    return None if seconds is None else round(seconds * 1_000)
+
+
+def is_clients_own_attempt(request: HttpRequest) -> bool:
+    """Whether a client says that it tries again by itself, as OpenAI's and Anthropic's do."""
+    return (seconds_of(header(request.headers, "x-stainless-retry-count")) or 0) > 0
+
+
+def kind_of_status(status: int) -> str:
+    """Returns the kind of a failure of which nothing else is known."""
+    usual = "invalid_request" if 400 <= status < 500 else "server_error"
+    return _KINDS_BY_STATUS.get(status, usual)

@@ -1,0 +1,207 @@
+"""Parts of Gemini's contents, as they stand in requests and in responses.
+
+A thought is reasoning. So is the signature under which the provider knows one, wherever it stands:
+``{"thoughtSignature": …, "call": 0}`` for the first call, without ``call`` for the text.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import JsonValue, Message, Thinking, ToolCall
+from simkit.providers import attachments as extra
+from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under
+from simkit.providers.gemini.schema import camel, spelled
+
+Placed: TypeAlias = tuple[Record, str]
+"""A part, and where it stands; its own keys are in camel case."""
+
+_ITEMS: Final = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+"""What tools did that the provider runs itself."""
+
+_WRAPPERS: Final = ("output", "result")
+"""Keys under which a function's result stands alone: the API's word, and Google's library's."""
+
+
+class Numbered:
+    """The calls of one conversation: gives ids to those without; finds what a result answers."""
+
+    def __init__(self, made: int = 0) -> None:
+        """``made`` calls came before."""
+        self._made = made
+        self._waiting: dict[str, str] = {}
+
+    def called(self, given: str, name: str) -> str:
+        """Returns the id of a call, which is from now on waiting for its result."""
+        self._made += 1
+        call = given or f"call_{self._made}"
+        self._waiting[call] = name
+        return call
+
+    def answered(self, given: str, name: str) -> str:
+        """Returns the call that a result answers: by its id, else the first of that name."""
+        if not given:
+            given = next((call for call, tool in self._waiting.items() if tool == name), "")
+        self._waiting.pop(given, None)
+        return given
+
+
+def camel_keys(record: Record) -> dict[str, Any]:
+    """Returns a record with its own keys in camel case; of one in both spellings what is said."""
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        name = camel(key)
+        if found.get(name) is None:
+            found[name] = value
+        elif value is not None and value != found[name]:
+            raise WireInvalid(f"stands there twice, as `{key}` too, with another value", name)
+    return found
+
+
+def parts_of(content: Record, at: str) -> list[Placed]:
+    """Returns the parts of a content, none if it has none."""
+    found = maybe(content, "parts", list[JsonValue](), at)
+    places = [f"{under(at, 'parts')}[{number}]" for number in range(len(found))]
+    return [
+        (camel_keys(typed(part, dict, place)), place)
+        for part, place in zip(found, places, strict=True)
+    ]
+
+
+def text_of(parts: Iterable[Placed], extras: extra.Extras) -> str:
+    """Returns the texts, and a placeholder for each part that is none, a line each."""
+    return "\n".join(_shown(part, at, extras) for part, at in parts)
+
+
+def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
+    """Reads what a model said. Its text parts are one text, in the pieces of its stream."""
+    texts, made, extras = list[str](), list[ToolCall](), extra.Extras()
+    for part, at in parts:
+        if maybe(part, "thought", False, at):
+            _think(part, extras)
+            continue
+        signature = maybe(part, "thoughtSignature", "", at)
+        signed: dict[str, Any] = {"thoughtSignature": signature} if signature else {}
+        if "functionCall" in part:
+            signed |= {"call": len(made)} if signed else {}
+            made.append(_call(part, at, calls))
+        elif any(key in part for key in _ITEMS):
+            extra.added(extras, extra.ITEMS, part)
+            continue
+        else:
+            texts.append(_shown(part, at, extras))
+        if signed:
+            extra.added(extras, extra.REASONING, signed)
+    text = "".join(texts)
+    return Message("assistant", text, calls=tuple(made), data=extra.data_of(text, extras))
+
+
+def _think(part: Record, extras: extra.Extras) -> None:
+    """Adds a thought; a stream brings one in pieces, the last of them signed."""
+    thoughts = extras.setdefault(extra.REASONING, [])
+    if thoughts and thoughts[-1].get("thought") and "thoughtSignature" not in thoughts[-1]:
+        before = thoughts.pop()
+        part = {**before, **part, "text": _thought(before) + _thought(part)}
+    thoughts.append(part)
+
+
+def _thought(part: Record) -> str:
+    text = part.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _call(part: Record, at: str, calls: Numbered) -> ToolCall:
+    call, place = need(part, "functionCall", dict, at), under(at, "functionCall")
+    name = need(call, "name", str, place)
+    args = maybe(call, "args", dict[str, JsonValue](), place)
+    return ToolCall(calls.called(maybe(call, "id", "", place), name), name, args)
+
+
+def result_of(part: Record, at: str, calls: Numbered) -> Message:
+    """Reads a function's result."""
+    found, place = need(part, "functionResponse", dict, at), under(at, "functionResponse")
+    name = need(found, "name", str, place)
+    response = maybe(found, "response", dict[str, JsonValue](), place)
+    extras = extra.Extras()
+    value: JsonValue = response
+    if len(response) == 1:
+        (key,) = response
+        if key == "error":
+            extras[extra.IS_ERROR] = True
+        if key == "error" or key in _WRAPPERS:
+            value = response[key]
+    text = value if isinstance(value, str) else json_text(value)
+    shown = [text] if response else []
+    shown += [_shown(inner, inner_at, extras) for inner, inner_at in parts_of(found, place)]
+    call = calls.answered(maybe(found, "id", "", place), name)
+    data = extra.data_of(text, extras)
+    return Message("tool", "\n".join(shown), call_id=call, tool=name, data=data)
+
+
+def _shown(part: Record, at: str, extras: extra.Extras) -> str:
+    """Returns a part as text. A kind that is not known is kept as it is: there are ever more."""
+    if isinstance(part.get("text"), str):
+        return str(part["text"])
+    for key in ("inlineData", "fileData"):
+        if part.get(key) is not None:
+            found = _reference(need(part, key, dict, at), under(at, key))
+            extra.added(extras, extra.PARTS, found)
+            return extra.placeholder(found)
+    kinds = [key for key in part if key != "thoughtSignature"]
+    if not kinds:
+        return ""
+    extra.added(extras, extra.PARTS, dict(part))
+    return f"[{kinds[0]}]"
+
+
+def _reference(data: Record, at: str) -> extra.Extras:
+    media_type = maybe(data, spelled(data, "mimeType"), "", at)
+    name = maybe(data, spelled(data, "displayName"), "", at)
+    kind = media_type.partition("/")[0]
+    kind = kind if kind in ("image", "audio", "video") else "file"
+    address = spelled(data, "fileUri")
+    if address in data:
+        return extra.linked(kind, need(data, address, str, at), media_type, name)
+    return extra.inline(kind, need(data, "data", str, at), media_type, name)
+
+
+def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[str, Any]]:
+    """Returns the parts that a message is, in the order in which the provider sends them."""
+    reasoning = [*extra.parts_in(message, extra.REASONING), *_thoughts(message, thinking)]
+    signatures = {
+        item.get("call"): item["thoughtSignature"]
+        for item in reasoning
+        if "thoughtSignature" in item and not item.get("thought")
+    }
+    said = [dict(item) for item in reasoning if item.get("thought")]
+    said += [dict(item) for item in extra.parts_in(message, extra.ITEMS)]
+    if message.content or None in signatures:
+        said.append({"text": message.content, **_signed(signatures.get(None))})
+    for number, call in enumerate(message.calls):
+        made = {"id": call.id, "name": call.name, "args": call.args}
+        said.append({"functionCall": made, **_signed(signatures.get(number))})
+    return said
+
+
+def _thoughts(message: Message, thinking: Thinking | None) -> Iterator[dict[str, Any]]:
+    """Yields a thought; its signature stands at the first call, or at the text."""
+    if thinking is None:
+        return
+    if thinking.text is not None:
+        yield {"text": thinking.text, "thought": True}
+    if thinking.signature:
+        try:
+            b64decode(thinking.signature, validate=True)
+        except ValueError:
+            problem = "Gemini's signatures are base64, and this is none"
+            raise WireInvalid(problem, "thinking.signature") from None
+        yield {"thoughtSignature": thinking.signature, **({"call": 0} if message.calls else {})}
+    elif thinking.text is None:
+        raise WireInvalid("is nothing without text or signature", "thinking")
+
+
+def _signed(signature: JsonValue) -> dict[str, JsonValue]:
+    return {} if signature is None else {"thoughtSignature": signature}

@@ -1,0 +1,252 @@
+"""Gemini's generateContent: what a response says, rendered.
+
+A stream is whole responses, each with one more piece of the text or one more call; the last one
+has the reason why the model stopped, and all tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, Usage
+from simkit.providers import failing, sse
+from simkit.providers.beside import merged
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.chunks import pieces
+from simkit.providers.failing import MALFORMED, Words
+from simkit.providers.gemini.grounding import grounded, probable
+from simkit.providers.gemini.parts import parts_said
+from simkit.providers.http import HttpAnswer, HttpResponse
+from simkit.providers.values import Asked, Said
+
+_JSON: Final = "application/json; charset=UTF-8"
+_TYPES: Final = "type.googleapis.com/google.rpc."
+
+OWN: Final[Mapping[str, Words]] = {
+    "rate_limit": Words(
+        429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."
+    ),
+    "overloaded": Words(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
+    "server_error": Words(500, "INTERNAL", "An internal error has occurred."),
+    "unavailable": Words(503, "UNAVAILABLE", "The service is currently unavailable."),
+    "authentication": Words(
+        401,
+        "UNAUTHENTICATED",
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login "
+        "cookie or other valid authentication credential.",
+    ),
+    "permission": Words(
+        403,
+        "PERMISSION_DENIED",
+        "Permission denied: Consumer does not have access to model {model}.",
+    ),
+    "not_found": Words(
+        404,
+        "NOT_FOUND",
+        "models/{model} is not found for API version v1beta, or is not supported for "
+        "generateContent.",
+    ),
+    "invalid_request": Words(400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
+    "context_overflow": Words(
+        400,
+        "INVALID_ARGUMENT",
+        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
+    ),
+    "quota_exceeded": Words(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details.",
+    ),
+}
+"""The failures that have an error's body: https://ai.google.dev/gemini-api/docs/troubleshooting.
+
+A prompt that the content filter stops is none of them: it is a response without candidates.
+"""
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    """One candidate, before it is a body or a stream."""
+
+    serial: str
+    parts: Sequence[Mapping[str, Any]]
+    reason: str
+    usage: Usage = Usage(0, 0)
+    chunks: tuple[int, ...] | int | None = None
+    explanation: str = ""
+    """What the provider adds to the reason."""
+    own: Mapping[str, Any] = {}
+    """What else the candidate has: where its text comes from, how probable it is."""
+    raw: Mapping[str, Any] | None = None
+    """Merged into the body."""
+
+
+def served(said: Said, asked: Asked) -> HttpResponse:
+    """Renders an answer, as a body or as the full stream."""
+    reason = {"": "STOP", "length": "MAX_TOKENS"}.get(said.finish, said.finish.upper())
+    parts = parts_said(said.message, said.beside.thinking)
+    own = {**grounded(said), **probable(said, asked)}
+    return _rendered(
+        _Reply(said.serial, parts, reason, said.usage, said.chunks, own=own, raw=said.beside.raw),
+        asked,
+    )
+
+
+def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+    """Renders a failure; one whose status is 200 is told inside the stream."""
+    if fails.kind == "empty_choices":
+        return _framed([{**_body(_Reply(serial, [], ""), asked), "candidates": []}], asked)
+    if fails.kind in _BROKEN:
+        return _broken(serial, fails, asked)
+    if fails.kind == "content_filter" and fails.status in (200, 400):
+        return _blocked(serial, fails, asked)
+    if (nothing := failing.unanswered(fails)) is not None:
+        return nothing
+    words = failing.worded(fails, OWN, asked.model)
+    error: dict[str, Any] = {
+        "code": words.status,
+        "message": words.message,
+        "status": words.type,
+    }
+    if details := _details(fails):
+        error["details"] = details
+    if asked.is_streamed and failing.comes_in_stream(fails, OWN):
+        return _framed([_body(_Reply(serial, [], ""), asked), {"error": error}], asked)
+    headers = [("content-type", _JSON)]
+    if fails.retry_after is not None:
+        headers.append(("retry-after", failing.seconds_text(fails.retry_after)))
+    return HttpResponse(words.status, tuple(headers), (json_bytes({"error": error}),))
+
+
+def _details(fails: Fails) -> list[dict[str, Any]]:
+    details: list[dict[str, Any]] = []
+    if fails.kind == "quota_exceeded":
+        quota = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}
+        details.append({"@type": f"{_TYPES}QuotaFailure", "violations": [quota]})
+    if fails.retry_after is not None:
+        delay = f"{failing.seconds_text(fails.retry_after)}s"
+        details.append({"@type": f"{_TYPES}RetryInfo", "retryDelay": delay})
+    return details
+
+
+_BROKEN: Final = (
+    "refusal", "malformed_json", "empty_reply", "length", *failing.ON_THE_WAY
+)  # fmt: skip
+_REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
+
+
+def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+    """Renders a reply that is none."""
+    if fails.kind == "malformed_json":
+        reply = _malformed(serial, asked)
+    else:
+        parts, reason, why = failing.told_badly(fails, [{"text": fails.message}], _REASONS)
+        reply = _Reply(serial, parts, reason, explanation=why)
+    return failing.damaged(_rendered(reply, asked), fails.kind)
+
+
+def _malformed(serial: str, asked: Asked) -> _Reply:
+    """Breaks the text; a call that is no JSON never leaves the provider, which says so instead."""
+    own = [offer.name for offer in asked.offers if offer.schema is not None]
+    if asked.output is None and own:
+        name = asked.choice if asked.choice in own else own[0]
+        words = f"Malformed function call: {name}({MALFORMED})"
+        return _Reply(serial, [], "MALFORMED_FUNCTION_CALL", explanation=words)
+    return _Reply(serial, [{"text": MALFORMED}], "STOP")
+
+
+def _blocked(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+    body = _body(_Reply(serial, [], ""), asked)
+    del body["candidates"]
+    feedback = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": fails.message}
+    return _framed([{"promptFeedback": feedback, **body}], asked)
+
+
+def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
+    body: dict[str, Any] = merged(_body(reply, asked), reply.raw or {})
+    if not asked.is_streamed:
+        return _framed([body], asked)
+    candidate, *others = body["candidates"]
+    parts = candidate["content"].get("parts", ())
+    cut = [piece for part in parts for piece in _pieces(part, reply.chunks)]
+    bodies = [_begun(body, candidate, piece) for piece in cut[:-1]]
+    if cut:
+        candidate = {**candidate, "content": {**candidate["content"], "parts": cut[-1:]}}
+    bodies.append({**body, "candidates": [candidate, *others]})
+    return _framed(bodies, asked)
+
+
+def _begun(
+    body: Mapping[str, Any], candidate: Mapping[str, Any], part: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a response of a stream that goes on: it has counted only what was sent."""
+    counted = body["usageMetadata"]
+    made = {"candidatesTokenCount": 0, "totalTokenCount": counted["promptTokenCount"]}
+    usage = {key: value for key, value in counted.items() if key != "thoughtsTokenCount"}
+    content = {**candidate["content"], "parts": [part]}
+    return {
+        **body,
+        "candidates": [{"content": content, "index": candidate["index"]}],
+        "usageMetadata": {**usage, **made},
+    }
+
+
+def _pieces(
+    part: Mapping[str, Any], chunks: tuple[int, ...] | int | None
+) -> list[Mapping[str, Any]]:
+    """Cuts a text; what stands beside it in the part goes with the last piece, or with each."""
+    if not part.get("text"):
+        return [part]
+    each = {"thought": True} if part.get("thought") else {}
+    found: list[Mapping[str, Any]] = [
+        {"text": piece, **each} for piece in pieces(part["text"], chunks)
+    ]
+    return [*found[:-1], {**part, **found[-1]}]
+
+
+def _body(reply: _Reply, asked: Asked) -> dict[str, Any]:
+    content: dict[str, Any] = {"role": "model"}
+    if reply.parts:
+        content = {"parts": list(reply.parts), **content}
+    candidate: dict[str, Any] = {"content": content}
+    if reply.reason:
+        candidate["finishReason"] = reply.reason
+    if reply.explanation:
+        candidate["finishMessage"] = reply.explanation
+    return {
+        "candidates": [{**candidate, "index": 0, **reply.own}],
+        "usageMetadata": _counted(reply.usage),
+        "modelVersion": asked.model,
+        "responseId": f"resp_{reply.serial}",
+    }
+
+
+def _counted(usage: Usage) -> dict[str, Any]:
+    """Returns what is counted: thoughts are none of the candidates' tokens here."""
+    sent, made = usage.input_tokens or 0, usage.output_tokens or 0
+    thought = usage.reasoning_tokens or 0
+    if usage.cache_write_tokens:
+        raise WireInvalid("Gemini does not count what it writes to a cache", "usage")
+    return {
+        "promptTokenCount": sent,
+        "candidatesTokenCount": made - thought,
+        "totalTokenCount": sent + made,
+        **({"thoughtsTokenCount": thought} if thought else {}),
+        **({"cachedContentTokenCount": usage.cached_tokens} if usage.cached_tokens else {}),
+    }
+
+
+def _framed(bodies: Sequence[Mapping[str, Any]], asked: Asked) -> HttpResponse:
+    """Puts responses into a body, into server-sent events, or into one list in pieces."""
+    if not asked.is_streamed:
+        return HttpResponse(200, (("content-type", _JSON),), (json_bytes(bodies[0]),))
+    if asked.settings.get("alt") != "json":
+        chunks = tuple(sse.frame(dict(body)) for body in bodies)
+        return HttpResponse(200, (("content-type", sse.CONTENT_TYPE),), chunks)
+    listed = [
+        (b",\r\n" if number else b"[") + json_bytes(body) for number, body in enumerate(bodies)
+    ]
+    return HttpResponse(200, (("content-type", _JSON),), (*listed, b"]"))

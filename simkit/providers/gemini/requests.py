@@ -1,0 +1,78 @@
+"""Gemini's generateContent: the request that asks something, opposite of reading one."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Any, Final
+from urllib.parse import quote
+
+from simkit.core.messages import Message
+from simkit.providers.attachments import is_failed
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.gemini.parts import parts_said
+from simkit.providers.http import HttpRequest
+from simkit.providers.values import JSON, Asked, Offer
+
+URL: Final = "https://generativelanguage.googleapis.com/v1beta/models"
+_OUTSIDE: Final = frozenset({"cachedContent", "labels", "safetySettings", "toolConfig"})
+"""Settings that stand beside ``generationConfig``, not in it."""
+_MODES: Final = {"none": "NONE", "required": "ANY"}
+
+
+def asking(asked: Asked) -> HttpRequest:
+    """Returns the request; what is read from it is what it was made of.
+
+    The system messages at the front are the request's instructions, a part each. The protocol knows
+    no others: what the system says later is said to the model as the user's. Results of tools that
+    come one after the other are one content.
+    """
+    front = list(takewhile(lambda message: message.role == "system", asked.messages))
+    system = [{"text": one.content} for one in front if one.content]
+    body: dict[str, Any] = {"contents": _contents(asked.messages[len(front) :])}
+    if system:
+        body["systemInstruction"] = {"parts": system}
+    if asked.offers:
+        body["tools"] = [{"functionDeclarations": [_function(offer) for offer in asked.offers]}]
+    body.update({key: value for key, value in asked.settings.items() if key in _OUTSIDE})
+    if asked.choice != "auto":
+        calling: dict[str, Any] = {"mode": _MODES.get(asked.choice, "ANY")}
+        if asked.choice not in _MODES:
+            calling["allowedFunctionNames"] = [asked.choice]
+        body["toolConfig"] = {**body.get("toolConfig", {}), "functionCallingConfig": calling}
+    generation = {key: value for key, value in asked.settings.items() if key not in _OUTSIDE}
+    if asked.output is not None:
+        generation["responseMimeType"] = "application/json"
+        generation["responseJsonSchema"] = asked.output
+    # Google's own client writes it even where it says nothing.
+    body["generationConfig"] = generation
+    verb = "streamGenerateContent?alt=sse" if asked.is_streamed else "generateContent"
+    url = f"{URL}/{quote(asked.model, safe='')}:{verb}"
+    return HttpRequest("POST", url, JSON, json_bytes(body))
+
+
+def _contents(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    before = ""
+    for message in messages:
+        if message.role == "tool" and before == "tool":
+            found[-1]["parts"].append(_result(message))
+        elif message.role == "tool":
+            found.append({"role": "user", "parts": [_result(message)]})
+        elif message.role == "assistant":
+            found.append({"role": "model", "parts": parts_said(message)})
+        else:
+            found.append({"role": "user", "parts": [{"text": message.content}]})
+        before = message.role
+    return found
+
+
+def _result(message: Message) -> dict[str, Any]:
+    key = "error" if is_failed(message) else "output"
+    response = {"name": message.tool, "response": {key: message.content}}
+    identity = {"id": message.call_id} if message.call_id else {}
+    return {"functionResponse": {**identity, **response}}
+
+
+def _function(offer: Offer) -> dict[str, Any]:
+    described = {"description": offer.description} if offer.description else {}
+    return {"name": offer.name, **described, "parametersJsonSchema": offer.schema}

@@ -1,0 +1,90 @@
+"""Gemini's schemas as JSON Schema.
+
+``parameters`` and ``responseSchema`` are a dialect of OpenAPI 3.0: types in capitals, ``nullable``,
+counts as texts, and every key in snake case too, because the interface reads both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import JsonValue
+from simkit.providers.body_reader import Record, maybe, typed, under
+
+_COUNTS: Final = (
+    *("minItems", "maxItems", "minLength", "maxLength"),
+    *("minProperties", "maxProperties"),
+)
+_LISTS: Final = ("anyOf", "prefixItems")
+_NO_SCHEMA: Final = ("nullable", "propertyOrdering", "example")
+"""Keys that JSON Schema does not have."""
+
+_HUMP: Final = re.compile(r"_([a-z0-9])")
+
+
+def camel(key: str) -> str:
+    """Returns ``maxItems`` for ``max_items``."""
+    return _HUMP.sub(lambda found: found[1].upper(), key)
+
+
+def spelled(record: Record, key: str) -> str:
+    """Returns how a record spells a key, of which the camel case is given."""
+    if key in record:
+        return key
+    snake = re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key)
+    return snake if snake in record else key
+
+
+def json_schema(schema: Record, at: str) -> JsonValue:
+    """Returns a schema as JSON Schema; raises WireInvalid for what is none."""
+    found: dict[str, Any] = {}
+    for given, value in schema.items():
+        key, place = camel(given), under(at, given)
+        if key not in _NO_SCHEMA and value is not None:
+            found[key] = _keyword(key, value, place)
+    if found.get("type") == "type_unspecified":
+        del found["type"]
+    if maybe(schema, "nullable", False, at):
+        _allow_null(found)
+    return found
+
+
+def _keyword(key: str, value: JsonValue, at: str) -> JsonValue:
+    if key == "type":
+        return typed(value, str, at).lower()
+    if key in _COUNTS:
+        return _count(value, at)
+    if key == "items":
+        return json_schema(typed(value, dict, at), at)
+    if key == "properties":
+        properties = typed(value, dict, at)
+        return {
+            name: json_schema(typed(one, dict, under(at, name)), under(at, name))
+            for name, one in properties.items()
+        }
+    if key in _LISTS:
+        return [
+            json_schema(typed(one, dict, f"{at}[{number}]"), f"{at}[{number}]")
+            for number, one in enumerate(typed(value, list, at))
+        ]
+    return value
+
+
+def _count(value: JsonValue, at: str) -> int:
+    """Reads a count; 64-bit integers are texts in Google's JSON."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 19:
+        return int(value)
+    if type(value) is int:
+        return value
+    raise WireInvalid("should be a whole number", at)
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    if "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    if "anyOf" in schema:
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    if isinstance(schema.get("enum"), list):
+        schema["enum"] = [*schema["enum"], None]

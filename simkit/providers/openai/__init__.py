@@ -1,0 +1,1 @@
+"""OpenAI's protocols: chat completions and responses."""

@@ -1,0 +1,140 @@
+"""What responses of OpenAI's chat completions say, streamed or not, whole or cut."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.attachments import REASONING, REFUSAL, Extras, data_of
+from simkit.providers.body_reader import Record, maybe, need, record_of, records, under
+from simkit.providers.failing import broken
+from simkit.providers.http import HttpResponse
+from simkit.providers.openai.errors import fails_in, fails_of
+from simkit.providers.openai.parts import arguments_of, checked, content_of, kind_of_call, usage_of
+from simkit.providers.values import Asked, Heard
+
+_NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
+
+
+def heard(response: HttpResponse, asked: Asked) -> Heard:
+    """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
+    if response.status >= 400:
+        return Heard(Message("assistant"), error=fails_of(response))
+    reply = _Reply(f"function_call_{len(asked.messages)}")
+    if sse.is_stream(response):
+        found = _heard_stream(response, reply)
+        return found if found.error else checked(found, asked)
+    if response.ends:
+        return Heard(Message("assistant"), error=broken(response.ends, is_whole=False))
+    body = record_of(response.body)
+    if body.get("error"):
+        return Heard(Message("assistant"), error=fails_in(body["error"], response.status))
+    need(body, "choices", list)
+    reply.add(body, "message")
+    return checked(reply.heard(), asked)
+
+
+def _heard_stream(response: HttpResponse, reply: _Reply) -> Heard:
+    is_done = False
+    for number, (_, data) in enumerate(sse.events(response.body)):
+        if data.startswith(sse.DONE):
+            is_done = True
+            break
+        at = f"events[{number}]"
+        body = record_of(data, at)
+        if body.get("error"):
+            return reply.heard(fails_in(body["error"], response.status))
+        reply.add(body, "delta", at)
+    # Some compatible servers give no reason to finish; who counts tokens and says it is done is.
+    if is_done and (reply.finish or reply.has_usage):
+        return reply.heard()
+    # Compatible servers leave out the last event, so only a lost connection makes it missed.
+    return reply.heard(broken(response.ends, is_whole=bool(reply.finish)))
+
+
+def reasoning_in(record: Record, at: str) -> str:
+    """Returns the reasoning, which compatible servers have under one of two names."""
+    return maybe(record, "reasoning_content", "", at) or maybe(record, "reasoning", "", at)
+
+
+class _Call:
+    """One call as it arrives: the id and the name once, the arguments in pieces."""
+
+    __slots__ = ("arguments", "id", "is_custom", "name")
+
+    def __init__(self, call_id: str) -> None:
+        self.id, self.name, self.is_custom = call_id, "", False
+        self.arguments = list[str]()
+
+    def whole(self) -> ToolCall:
+        text = "".join(self.arguments)
+        return ToolCall(self.id, self.name, text if self.is_custom else arguments_of(text))
+
+
+class _Reply:
+    """One reply as it arrives: a whole message counts as one large delta."""
+
+    def __init__(self, legacy_id: str) -> None:
+        """``legacy_id`` is for a function call, which has no id."""
+        self._legacy_id = legacy_id
+        self._id, self.finish = "", ""
+        self._usage: Usage | None = None
+        self._texts, self._refusals = list[str](), list[str]()
+        self._reasoning, self._calls = list[str](), dict[int, _Call]()
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether the server said how many tokens it took."""
+        return self._usage is not None
+
+    def add(self, body: Record, key: str, at: str = "") -> None:
+        """Takes a body; ``key`` is what it calls the message."""
+        self._id = self._id or maybe(body, "id", "", at)
+        if usage := maybe(body, "usage", dict[str, JsonValue](), at):
+            self._usage = _usage(usage, under(at, "usage"))
+        for choice, where in records(body, "choices", at):
+            if maybe(choice, "index", 0, where) == 0:
+                self.finish = maybe(choice, "finish_reason", "", where) or self.finish
+                message = maybe(choice, key, dict[str, JsonValue](), where)
+                self._add_message(message, under(where, key))
+
+    def _add_message(self, message: Record, at: str) -> None:
+        self._texts.append(content_of(message, at, glue="")[0])
+        self._refusals.append(maybe(message, "refusal", "", at))
+        self._reasoning.append(reasoning_in(message, at))
+        for number, (call, where) in enumerate(records(message, "tool_calls", at)):
+            index = maybe(call, "index", number, where)
+            self._add_call(index, call, where)
+        legacy = maybe(message, "function_call", dict[str, JsonValue](), at)
+        if legacy.get("name") or legacy.get("arguments"):
+            self._add_call(0, {"id": self._legacy_id, "function": legacy}, at)
+
+    def _add_call(self, index: int, call: Record, at: str) -> None:
+        found = self._calls.setdefault(index, _Call(""))
+        found.id = found.id or maybe(call, "id", "", at)
+        kind = kind_of_call(call)
+        inner = maybe(call, kind, dict[str, JsonValue](), at)
+        inside = under(at, kind)
+        found.is_custom = found.is_custom or kind == "custom"
+        found.name = found.name or maybe(inner, "name", "", inside)
+        key = "input" if kind == "custom" else "arguments"
+        found.arguments.append(maybe(inner, key, "", inside))
+
+    def heard(self, error: Fails | None = None) -> Heard:
+        """Returns what has arrived."""
+        extras = Extras()
+        if reasoning := "".join(self._reasoning):
+            extras[REASONING] = [{"type": "reasoning_text", "text": reasoning}]
+        refusal = "".join(self._refusals)
+        if refusal:
+            extras[REFUSAL] = refusal
+        text = "".join(self._texts) or refusal
+        calls = tuple(self._calls[index].whole() for index in sorted(self._calls))
+        message = Message("assistant", text, calls=calls, data=data_of(text, extras))
+        finish = "" if self.finish in _NATURAL else self.finish
+        return Heard(message, self._usage, "refusal" if refusal else finish, self._id, error)
+
+
+def _usage(usage: Record, at: str) -> Usage:
+    return usage_of(usage, at, "prompt", "completion")

@@ -1,0 +1,60 @@
+"""OpenAI's chat completions: the request that asks something, opposite of reading one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simkit.core.messages import Message, ToolCall
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.http import HttpRequest
+from simkit.providers.openai.parts import FREE_TEXT, arguments_text
+from simkit.providers.values import JSON, OUTPUT_NAME, Asked, Offer
+
+URL: Final = "https://api.openai.com/v1/chat/completions"
+
+
+def asking(asked: Asked) -> HttpRequest:
+    """Returns the request; what is read from it is what it was made of."""
+    body: dict[str, Any] = {
+        "model": asked.model,
+        "messages": [_message(message) for message in asked.messages],
+        **asked.settings,
+    }
+    if asked.offers:
+        body["tools"] = [_tool(offer) for offer in asked.offers]
+    if asked.choice in ("none", "required"):
+        body["tool_choice"] = asked.choice
+    elif asked.choice != "auto":
+        body["tool_choice"] = {"type": "function", "function": {"name": asked.choice}}
+    if asked.output is not None:
+        form = {"name": OUTPUT_NAME, "schema": asked.output}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    if asked.is_streamed:
+        body["stream"] = True
+    return HttpRequest("POST", URL, JSON, json_bytes(body))
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if message.role != "assistant":
+        return {"role": message.role, "content": message.content}
+    said: dict[str, Any] = {"role": "assistant"}
+    if message.content or not message.calls:
+        said["content"] = message.content
+    if message.calls:
+        said["tool_calls"] = [_call(call) for call in message.calls]
+    return said
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _tool(offer: Offer) -> dict[str, Any]:
+    described = {"description": offer.description} if offer.description else {}
+    if offer.schema == FREE_TEXT:
+        return {"type": "custom", "custom": {"name": offer.name, **described}}
+    function = {"name": offer.name, **described, "parameters": offer.schema}
+    return {"type": "function", "function": function}

@@ -1,0 +1,173 @@
+"""How OpenAI's interfaces fail: status, headers and body of each failure, and the way back.
+
+Source: https://platform.openai.com/docs/guides/error-codes, and the errors as clients log them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.core.text import short
+from simkit.providers.body_reader import Record, json_bytes, json_text, record_of
+from simkit.providers.failing import (
+    MALFORMED,
+    ON_THE_WAY,
+    Words,
+    seconds_of,
+    seconds_text,
+    worded,
+)
+from simkit.providers.http import Headers, HttpResponse, header
+from simkit.providers.values import Asked, Said
+
+_REQUEST: Final = "invalid_request_error"
+
+OWN: Final[Mapping[str, Words]] = {
+    "rate_limit": Words(429, "requests", "Rate limit reached for {model}. Please try again later."),
+    # There is no 529 here: an overload is a 503.
+    "overloaded": Words(503, "server_error", "The engine is currently overloaded."),
+    "server_error": Words(
+        500, "server_error", "The server had an error while processing your request."
+    ),
+    "unavailable": Words(503, "server_error", "The server is temporarily unable to serve you."),
+    "authentication": Words(401, _REQUEST, "Incorrect API key provided."),
+    "permission": Words(403, _REQUEST, "You do not have access to model `{model}`."),
+    "not_found": Words(404, _REQUEST, "The model `{model}` does not exist."),
+    "invalid_request": Words(400, _REQUEST, ""),
+    "context_overflow": Words(
+        400, _REQUEST, "This model's maximum context length is exceeded. Please shorten the input."
+    ),
+    "content_filter": Words(
+        400, _REQUEST, "The response was filtered due to the prompt triggering a content policy."
+    ),
+    "quota_exceeded": Words(429, "insufficient_quota", "You exceeded your current quota."),
+}
+_CODES: Final[Mapping[str, str | None]] = {
+    "rate_limit": "rate_limit_exceeded",
+    "overloaded": "server_is_overloaded",
+    "server_error": None,
+    "unavailable": None,
+    "authentication": "invalid_api_key",
+    "permission": "model_not_found",
+    "not_found": "model_not_found",
+    "invalid_request": None,
+    "context_overflow": "context_length_exceeded",
+    "content_filter": "content_filter",
+    "quota_exceeded": "insufficient_quota",
+}
+_KINDS_BY_CODE: Final[Mapping[str, str]] = {
+    "bio_policy": "content_filter",
+    "content_filter": "content_filter",
+    "content_policy_violation": "content_filter",
+    "context_length_exceeded": "context_overflow",
+    "engine_overloaded": "overloaded",
+    "image_content_policy_violation": "content_filter",
+    "insufficient_quota": "quota_exceeded",
+    "invalid_api_key": "authentication",
+    "invalid_prompt": "content_filter",
+    "misalignment_policy_violation": "content_filter",
+    "rate_limit_exceeded": "rate_limit",
+    "server_is_overloaded": "overloaded",
+    "slow_down": "overloaded",
+}
+_KINDS_BY_STATUS: Final[Mapping[int, str]] = {
+    401: "authentication",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    429: "rate_limit",
+    500: "server_error",
+    502: "unavailable",
+    503: "unavailable",
+    504: "unavailable",
+    529: "overloaded",
+}
+
+
+def error_body(fails: Fails, asked: Asked, context_field: str) -> tuple[int, dict[str, JsonValue]]:
+    """Returns a failure's status and what OpenAI says of it."""
+    words = worded(fails, OWN, asked.model)
+    param = context_field if fails.kind == "context_overflow" else None
+    code = _CODES.get(fails.kind, fails.kind)
+    return words.status, {
+        "message": words.message,
+        "type": words.type,
+        "param": param,
+        "code": code,
+    }
+
+
+def refused(serial: str, fails: Fails, asked: Asked, context_field: str) -> HttpResponse:
+    """Renders a failure before there is a reply; ``context_field`` is where the context stands.
+
+    OpenAI's clients do not try again unless the script says when.
+    """
+    status, error = error_body(fails, asked, context_field)
+    retry = ("x-should-retry", "false")
+    if fails.retry_after is not None:
+        retry = ("retry-after", seconds_text(fails.retry_after))
+    headers = (("content-type", "application/json"), ("x-request-id", f"req_{serial}"), retry)
+    return HttpResponse(status, headers, (json_bytes({"error": error}),))
+
+
+def broken_reply(serial: str, fails: Fails, asked: Asked) -> Said | None:
+    """Returns what a model says that fails in this way; None for a failure without a reply.
+
+    Its words are the failure's message. A reply that is damaged on the way is still whole.
+    """
+    message, finish = Message("assistant", fails.message), ""
+    if fails.kind == "refusal":
+        message = Message("assistant", fails.message, data={"refusal": fails.message})
+        finish = "refusal"
+    elif fails.kind == "malformed_json":
+        message = _malformed(serial, asked)
+    elif fails.kind in ("empty_reply", "empty_choices"):
+        message = Message("assistant")
+    elif fails.kind == "length":
+        finish = "length"
+    elif fails.kind not in ON_THE_WAY:
+        return None
+    return Said(serial, message, Usage(0, 0), finish=finish)
+
+
+def _malformed(serial: str, asked: Asked) -> Message:
+    """Breaks the output where the request asks for one, else a call's arguments, else the text."""
+    functions = [offer.name for offer in asked.offers if offer.schema is not None]
+    if asked.output is not None or not functions or asked.choice == "none":
+        return Message("assistant", MALFORMED)
+    name = asked.choice if asked.choice in functions else functions[0]
+    return Message("assistant", calls=(ToolCall(f"call_{serial}", name, MALFORMED),))
+
+
+def fails_of(response: HttpResponse) -> Fails:
+    """Reads a response with an error status; its body may be anything."""
+    try:
+        body = record_of(response.body)
+    except WireInvalid:
+        text = short(response.body.decode("utf-8", "replace"), 200)
+        body = {"message": text or f"HTTP status {response.status}"}
+    # Compatible servers also say {"error": "…"}, {"message": "…"} and {"detail": "…"}.
+    after = _retry_after(response.headers)
+    return fails_in(body.get("error") or body, response.status, after)
+
+
+def fails_in(error: JsonValue, status: int, retry_after: float | None = None) -> Fails:
+    """Reads what an error body, or an error inside a stream, says."""
+    record: Record = error if isinstance(error, dict) else {"message": error}
+    message = record.get("message") or record.get("detail")
+    text = message if isinstance(message, str) else json_text(message or record)
+    for word in (record.get("code"), record.get("type")):
+        if isinstance(word, str) and word in _KINDS_BY_CODE:
+            return Fails(_KINDS_BY_CODE[word], status, text, retry_after)
+    default = "invalid_request" if 400 <= status < 500 else "server_error"
+    return Fails(_KINDS_BY_STATUS.get(status, default), status, text, retry_after)
+
+
+def _retry_after(headers: Headers) -> float | None:
+    milliseconds = seconds_of(header(headers, "retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    return seconds_of(header(headers, "retry-after"))

@@ -1,0 +1,205 @@
+"""Content parts and call arguments, as both of OpenAI's interfaces write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from simkit.core.messages import Citation, JsonValue, Message, ToolCall, Usage, as_json, spans_of
+from simkit.core.text import short
+from simkit.providers import attachments as extra
+from simkit.providers.beside import tokens_of
+from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under, unknown
+from simkit.providers.failing import malformed
+from simkit.providers.values import Asked, Heard, Said
+
+FREE_TEXT: Final[JsonValue] = {"type": "string"}
+"""The argument schema of a custom tool, which takes a text instead of an object."""
+
+
+def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
+    """Reads ``content``: a text, null or a list of parts, whose texts are joined by ``glue``."""
+    content = record.get("content")
+    if type(content) is str:
+        return content, {}
+    if content is None:
+        return "", {}
+    return parts_of(content, under(at, "content"), glue)
+
+
+def parts_of(value: JsonValue, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
+    """Reads a list of content parts; each that is no text is shown as a placeholder."""
+    texts, extras = list[str](), extra.Extras()
+    for number, item in enumerate(typed(value, list, at)):
+        place = f"{at}[{number}]"
+        part = typed(item, dict, place)
+        kind = need(part, "type", str, place)
+        read = _PARTS.get(kind)
+        if read is None:
+            raise unknown("part", kind, list(_PARTS), under(place, "type"))
+        texts.append(read(part, place, extras))
+    return glue.join(texts), extras
+
+
+def _text(part: Record, at: str, _: extra.Extras) -> str:
+    return need(part, "text", str, at)
+
+
+def _refusal(part: Record, at: str, extras: extra.Extras) -> str:
+    text = need(part, "refusal", str, at)
+    extras[extra.REFUSAL] = extras.get(extra.REFUSAL, "") + text
+    return text
+
+
+def _image(part: Record, at: str, extras: extra.Extras) -> str:
+    image = part.get("image_url")
+    if type(image) is dict:
+        place = under(at, "image_url")
+        found = _reference("image", need(image, "url", str, place))
+        detail = maybe(image, "detail", "", place)
+    else:
+        found = _reference("image", maybe(part, "image_url", "", at) or _file_id(part, at))
+        detail = maybe(part, "detail", "", at)
+    return _shown({**found, "detail": detail} if detail else found, extras)
+
+
+def _audio(part: Record, at: str, extras: extra.Extras) -> str:
+    audio, place = need(part, "input_audio", dict, at), under(at, "input_audio")
+    media_type = f"audio/{maybe(audio, 'format', 'wav', place)}"
+    return _shown(extra.inline("audio", need(audio, "data", str, place), media_type), extras)
+
+
+def _file(part: Record, at: str, extras: extra.Extras) -> str:
+    if part.get("file") is not None:
+        part, at = need(part, "file", dict, at), under(at, "file")
+    source = maybe(part, "file_data", "", at) or maybe(part, "file_url", "", at)
+    name = maybe(part, "filename", "", at)
+    return _shown(_reference("file", source or _file_id(part, at), name), extras)
+
+
+def _file_id(part: Record, at: str) -> str:
+    return need(part, "file_id", str, at)
+
+
+def _reference(kind: str, source: str, name: str = "") -> extra.Extras:
+    if not source.startswith("data:"):
+        return extra.linked(kind, source, name=name)
+    media_type, _, encoded = source.removeprefix("data:").partition(",")
+    return extra.inline(kind, encoded, media_type.partition(";")[0], name)
+
+
+def _shown(part: extra.Extras, extras: extra.Extras) -> str:
+    extra.added(extras, extra.PARTS, part)
+    return extra.placeholder(part)
+
+
+_PARTS: Final[Mapping[str, Callable[[Record, str, extra.Extras], str]]] = {
+    "text": _text,
+    "input_text": _text,
+    "output_text": _text,
+    "refusal": _refusal,
+    "image_url": _image,
+    "input_image": _image,
+    "computer_screenshot": _image,
+    "input_audio": _audio,
+    "file": _file,
+    "input_file": _file,
+}
+
+
+PART_KINDS: Final = frozenset(_PARTS)
+
+
+def kind_of_call(call: Record) -> str:
+    """Returns ``custom`` or ``function``; some servers send the other one too, empty."""
+    said = call.get("type")
+    if said in ("custom", "function") and call.get(said):
+        return str(said)
+    return "custom" if call.get("custom") and not call.get("function") else "function"
+
+
+def arguments_of(text: str) -> JsonValue:
+    """Returns a call's arguments: the object that the text is, else the text as it stands."""
+    stripped = text.strip()
+    if not stripped:
+        return {}
+    value = as_json(stripped)
+    return value if type(value) is dict else text
+
+
+def arguments_text(call: ToolCall) -> str:
+    """Returns the opposite of ``arguments_of``."""
+    return call.args if isinstance(call.args, str) else json_text(call.args)
+
+
+def refusal_in(message: Message) -> str | None:
+    """Returns the text in which an assistant's message refuses, or None.
+
+    A structured reply may itself have a field ``refusal``; its text tells.
+    """
+    data = message.data
+    if not isinstance(data, Mapping) or as_json(message.content) == data:
+        return None
+    refusal = data.get(extra.REFUSAL)
+    return refusal if isinstance(refusal, str) else None
+
+
+def is_custom(name: str, asked: Asked) -> bool:
+    """Whether a tool takes a text instead of an object."""
+    return any(offer.name == name and offer.schema == FREE_TEXT for offer in asked.offers)
+
+
+def checked(heard: Heard, asked: Asked) -> Heard:
+    """Returns what was heard, as a failure if arguments or an output are there but are no JSON."""
+    message = heard.message
+    for call in message.calls:
+        if isinstance(call.args, str) and not is_custom(call.name, asked):
+            error = malformed(f"arguments of {call.name!r}: {short(call.args, 60)}")
+            return msgspec.structs.replace(heard, error=error)
+    if asked.output is not None and message.content and not message.calls and not heard.finish:
+        try:
+            msgspec.json.decode(message.content)
+        except (msgspec.DecodeError, RecursionError):
+            error = malformed(f"output: {short(message.content, 60)}")
+            return msgspec.structs.replace(heard, error=error)
+    return heard
+
+
+def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValue]]:
+    """Returns citations as both interfaces write them, with the places in the text."""
+    return [
+        {"start_index": start, "end_index": end, "url": one.url, "title": one.title}
+        for start, end, found in spans_of(text, citations)
+        for one in found
+    ]
+
+
+def probabilities(said: Said, top: JsonValue) -> list[dict[str, JsonValue]]:
+    """Returns the tokens of a text as both interfaces write them, with ``top`` alternatives."""
+    found: list[dict[str, JsonValue]] = []
+    for token in tokens_of(said):
+        said_itself = _probability(token.text, token.logprob)
+        alike = sorted((*token.others, (token.text, token.logprob)), key=lambda one: -one[1])
+        listed = [_probability(*one) for one in alike[: top if isinstance(top, int) else 0]]
+        found.append({**said_itself, "top_logprobs": listed})
+    return found
+
+
+def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
+    return {"token": text, "logprob": logprob, "bytes": [*text.encode()]}
+
+
+def usage_of(usage: Record, at: str, sent: str, made: str) -> Usage:
+    """Reads what was counted; ``sent`` and ``made`` are an interface's words for both sides."""
+    read = maybe(usage, f"{sent}_tokens_details", dict[str, JsonValue](), at)
+    written = maybe(usage, f"{made}_tokens_details", dict[str, JsonValue](), at)
+    keys = f"{sent}_tokens", f"{made}_tokens"
+    sent_tokens, made_tokens = (maybe(usage, k, 0, at) if k in usage else None for k in keys)
+    return Usage(
+        sent_tokens, made_tokens,
+        maybe(read, "cached_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
+        maybe(read, "cache_write_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
+        maybe(written, "reasoning_tokens", 0, under(at, f"{made}_tokens_details")) or None,
+    )  # fmt: skip

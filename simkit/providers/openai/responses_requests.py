@@ -1,0 +1,74 @@
+"""OpenAI's Responses: the request that asks something, opposite of reading one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from simkit.core.messages import Message, ToolCall
+from simkit.providers.attachments import REASONING, parts_in
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.chains import INSTRUCTIONS
+from simkit.providers.http import HttpRequest
+from simkit.providers.openai.parts import FREE_TEXT, arguments_text
+from simkit.providers.values import JSON, OUTPUT_NAME, Asked, Offer
+
+URL: Final = "https://api.openai.com/v1/responses"
+
+
+def asking(asked: Asked) -> HttpRequest:
+    """Returns the request; what is read from it is what it was made of.
+
+    A reply's calls stand behind its text as items of their own: a message of calls alone behind one
+    that says something becomes part of it.
+    """
+    first, rest = asked.messages[:1], asked.messages
+    body: dict[str, Any] = {"model": asked.model}
+    if first and first[0].role == "system" and first[0].content:
+        body[INSTRUCTIONS], rest = first[0].content, asked.messages[1:]
+    body["input"] = [item for message in rest for item in _items(message)]
+    body.update(asked.settings)
+    if asked.offers:
+        body["tools"] = [_tool(offer) for offer in asked.offers]
+    if asked.choice in ("none", "required"):
+        body["tool_choice"] = asked.choice
+    elif asked.choice != "auto":
+        body["tool_choice"] = {"type": "function", "name": asked.choice}
+    if asked.output is not None:
+        form = {"type": "json_schema", "name": OUTPUT_NAME, "schema": asked.output}
+        text = asked.settings.get("text")
+        body["text"] = {**(text if isinstance(text, Mapping) else {}), "format": form}
+    if asked.is_streamed:
+        body["stream"] = True
+    return HttpRequest("POST", URL, JSON, json_bytes(body))
+
+
+def _items(message: Message) -> Iterator[Mapping[str, Any]]:
+    if message.role == "tool":
+        yield {
+            "type": "function_call_output", "call_id": message.call_id, "output": message.content,
+        }  # fmt: skip
+        return
+    if message.role == "assistant":
+        yield from parts_in(message, REASONING)
+    if message.content or not message.calls:
+        yield {"role": message.role, "content": message.content}
+    yield from map(_call, message.calls)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "function_call", "call_id": call.id, "name": call.name,
+        "arguments": arguments_text(call),
+    }  # fmt: skip
+
+
+def _tool(offer: Offer) -> dict[str, Any]:
+    described = {"description": offer.description} if offer.description else {}
+    if offer.schema == FREE_TEXT:
+        return {"type": "custom", "name": offer.name, **described}
+    # Unlike chat completions, Responses take a schema for a strict one unless told otherwise.
+    return {
+        "type": "function", "name": offer.name, **described, "parameters": offer.schema,
+        "strict": False,
+    }  # fmt: skip

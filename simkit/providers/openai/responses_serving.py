@@ -1,0 +1,317 @@
+"""Replies and failures of OpenAI's Responses, whole or as the full event stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+from simkit.core.messages import Fails, JsonValue, Message, Thinking, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.attachments import ITEMS, REASONING, parts_in
+from simkit.providers.beside import expect_asked, queries, shares, signature_of, with_raw
+from simkit.providers.body_reader import json_bytes
+from simkit.providers.chunks import pieces
+from simkit.providers.failing import comes_in_stream, damaged, unanswered
+from simkit.providers.http import HttpAnswer, HttpResponse
+from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
+from simkit.providers.openai.parts import (
+    arguments_text,
+    cited,
+    is_custom,
+    probabilities,
+    refusal_in,
+)
+from simkit.providers.values import Asked, Said
+
+_Item: TypeAlias = dict[str, Any]
+_REASONS: Final = {"length": "max_output_tokens"}
+_ARGUMENTS: Final = {
+    "function_call": ("response.function_call_arguments", "arguments"),
+    "custom_tool_call": ("response.custom_tool_call_input", "input"),
+}
+"""How the items that are calls stream their arguments: the events, and the field."""
+_SEARCH: Final = "web_search_call"
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_LOGPROBS: Final = "message.output_text.logprobs"
+_ECHOED: Final = {
+    "metadata": dict[str, JsonValue](),
+    "parallel_tool_calls": True,
+    "temperature": 1.0,
+    "top_p": 1.0,
+}
+"""Settings that a response repeats, with what they are where the request says nothing."""
+
+
+def served(said: Said, asked: Asked) -> HttpResponse:
+    """Renders an answer, as a body or as the full event stream."""
+    request_id = ("x-request-id", f"req_{said.serial}")
+    if asked.is_streamed:
+        chunks = tuple(_stream(said, asked))
+        return HttpResponse(200, (("content-type", sse.CONTENT_TYPE), request_id), chunks)
+    headers = (("content-type", "application/json"), request_id)
+    return HttpResponse(200, headers, (json_bytes(_whole(said, asked)),))
+
+
+def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+    """Renders a failure as OpenAI fails: an error, or a reply that is broken."""
+    if (nothing := unanswered(fails)) is not None:
+        return nothing
+    if (said := broken_reply(serial, fails, asked)) is not None:
+        return damaged(served(said, asked), fails.kind)
+    if asked.is_streamed and comes_in_stream(fails, OWN):
+        return _failed_in_stream(serial, fails, asked)
+    return refused(serial, fails, asked, "input")
+
+
+def _failed_in_stream(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+    said = Said(serial, Message("assistant"), Usage(0, 0))
+    error = error_body(fails, asked, "input")[1]
+    began = served(said, asked)
+    body = _response(said, asked, "failed", [], None)
+    body["error"] = {"code": error["code"] or "server_error", "message": error["message"]}
+    kind = "response.failed"
+    last = sse.frame({"type": kind, "sequence_number": 2, "response": body}, kind)
+    return HttpResponse(200, began.headers, (*began.chunks[:2], last))
+
+
+def _whole(said: Said, asked: Asked) -> _Item:
+    status = "incomplete" if _is_incomplete(said) else "completed"
+    return with_raw(_response(said, asked, status, _items(said, asked), said.usage), said)
+
+
+def _is_incomplete(said: Said) -> bool:
+    return said.finish not in ("", "refusal")
+
+
+def _response(
+    said: Said, asked: Asked, status: str, output: list[_Item], usage: Usage | None
+) -> _Item:
+    reason = _REASONS.get(said.finish, said.finish) if status == "incomplete" else ""
+    is_named = asked.choice not in ("auto", "none", "required")
+    return {
+        "id": f"resp_{said.serial}",
+        "object": "response",
+        "created_at": 0,
+        "status": status,
+        "error": None,
+        "incomplete_details": {"reason": reason} if reason else None,
+        "instructions": None,
+        "model": asked.model,
+        "output": output,
+        "previous_response_id": asked.previous or None,
+        "tool_choice": {"type": "function", "name": asked.choice} if is_named else asked.choice,
+        "tools": [],
+        **{key: asked.settings.get(key, usual) for key, usual in _ECHOED.items()},
+        "usage": None if usage is None else _usage(usage),
+    }
+
+
+def _usage(usage: Usage) -> _Item:
+    read, written = usage.input_tokens or 0, usage.output_tokens or 0
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0,
+            "cache_write_tokens": usage.cache_write_tokens or 0,
+        },
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": read + written,
+    }
+
+
+def _items(said: Said, asked: Asked) -> list[_Item]:
+    """Returns the output: reasoning, what hosted tools did, the text, the calls."""
+    message = said.message
+    found = [
+        item
+        for number, part in enumerate(parts_in(message, REASONING))
+        if (item := _reasoning(dict(part), f"rs_{said.serial}_{number}"))
+    ]
+    if said.beside.thinking is not None:
+        found.append(_thought(said.beside.thinking, said, asked, f"rs_{said.serial}_{len(found)}"))
+    found += [dict(part) for part in parts_in(message, ITEMS)]
+    found += _searches(said)
+    refusal = refusal_in(message)
+    if message.content or refusal:
+        part = _text_part(said, asked) if refusal is None else _refusal_part(refusal)
+        status = "incomplete" if _is_incomplete(said) else "completed"
+        found.append(_message_item(said, status, [part]))
+    found += [
+        _call_item(call, f"fc_{said.serial}_{number}", asked)
+        for number, call in enumerate(message.calls)
+    ]
+    return found
+
+
+def _reasoning(part: _Item, item_id: str) -> _Item:
+    """Returns a reasoning item; the text that chat completions have becomes a summary."""
+    if part.get("type") == "reasoning":
+        return {"id": item_id, "summary": [], **part}
+    if isinstance(text := part.get("text"), str):
+        summary = [{"type": "summary_text", "text": text}]
+        return {"id": item_id, "type": "reasoning", "summary": summary}
+    return {}
+
+
+def _thought(thinking: Thinking, said: Said, asked: Asked, item_id: str) -> _Item:
+    """Returns what is thought: its text is a summary, its signature the encrypted content."""
+    text = thinking.text
+    item: _Item = {
+        "id": item_id,
+        "type": "reasoning",
+        "summary": [] if text is None else [{"type": "summary_text", "text": text}],
+    }
+    if _ENCRYPTED in _included(asked):
+        item["encrypted_content"] = signature_of(thinking, said.serial)
+    return item
+
+
+def _included(asked: Asked) -> list[JsonValue]:
+    """Returns what a request wants in its response that is else left out."""
+    found = asked.settings.get("include")
+    return found if isinstance(found, list) else []
+
+
+def _searches(said: Said) -> list[_Item]:
+    return [
+        {
+            "id": f"ws_{said.serial}_{number}",
+            "type": "web_search_call",
+            "status": "completed",
+            "action": {
+                "type": "search",
+                "query": query,
+                "sources": [{"type": "url", "url": page.url} for page in pages],
+            },
+        }
+        for number, (query, pages) in enumerate(queries(said.beside.citations).items())
+    ]
+
+
+def _message_item(said: Said, status: str, content: list[_Item]) -> _Item:
+    return {
+        "id": f"msg_{said.serial}",
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": content,
+    }
+
+
+def _text_part(said: Said, asked: Asked) -> _Item:
+    text, logprobs = said.message.content, list[_Item]()
+    if expect_asked(said, _LOGPROBS in _included(asked), f"`include: [{_LOGPROBS}]`"):
+        logprobs = probabilities(said, asked.settings.get("top_logprobs"))
+    found = cited(text, said.beside.citations)
+    annotations = [{"type": "url_citation", **one} for one in found]
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
+
+
+def _refusal_part(text: str) -> _Item:
+    return {"type": "refusal", "refusal": text}
+
+
+def _call_item(call: ToolCall, item_id: str, asked: Asked) -> _Item:
+    kind, key = "function_call", "arguments"
+    if is_custom(call.name, asked):
+        kind, key = "custom_tool_call", "input"
+    return {
+        "id": item_id,
+        "type": kind,
+        "call_id": call.id,
+        "name": call.name,
+        key: arguments_text(call),
+        "status": "completed",
+    }
+
+
+class _Numbered:
+    """Events with their sequence numbers."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def frame(self, kind: str, **fields: JsonValue) -> bytes:
+        """Returns the next event."""
+        number, self._next = self._next, self._next + 1
+        return sse.frame({"type": kind, "sequence_number": number, **fields}, kind)
+
+
+def _stream(said: Said, asked: Asked) -> Iterator[bytes]:
+    numbered, whole = _Numbered(), _whole(said, asked)
+    begun: _Item = {**whole, "status": "in_progress", "output": [], "usage": None}
+    begun["incomplete_details"] = None
+    yield numbered.frame("response.created", response=begun)
+    yield numbered.frame("response.in_progress", response=begun)
+    for index, item in enumerate(whole["output"]):
+        yield from _streamed_item(numbered, index, item, said)
+    yield numbered.frame(f"response.{whole['status']}", response=whole)
+
+
+def _streamed_item(numbered: _Numbered, index: int, item: _Item, said: Said) -> Iterator[bytes]:
+    kind = item["type"]
+    opened = item
+    if kind == "message":
+        opened = {**item, "status": "in_progress", "content": []}
+    elif kind == "reasoning":
+        opened = {**item, "summary": []}
+    elif kind == _SEARCH:
+        opened = {**item, "status": "in_progress"}
+    elif kind in _ARGUMENTS:
+        opened = {**item, "status": "in_progress", _ARGUMENTS[kind][1]: ""}
+    yield numbered.frame("response.output_item.added", output_index=index, item=opened)
+    where = {"item_id": item.get("id", ""), "output_index": index}
+    if kind == "message":
+        for place, part in enumerate(item["content"]):
+            yield from _streamed_part(numbered, {**where, "content_index": place}, part, said)
+    elif kind == "reasoning":
+        yield from _streamed_summary(numbered, where, item["summary"], said)
+    elif kind == _SEARCH:
+        for stage in ("in_progress", "searching", "completed"):
+            yield numbered.frame(f"response.{_SEARCH}.{stage}", **where)
+    elif kind in _ARGUMENTS:
+        event, key = _ARGUMENTS[kind]
+        for piece in pieces(item[key], said.chunks):
+            yield numbered.frame(f"{event}.delta", **where, delta=piece)
+        # Custom tools' events do not name the tool.
+        name = {"name": item["name"]} if kind == "function_call" else {}
+        yield numbered.frame(f"{event}.done", **where, **name, **{key: item[key]})
+    yield numbered.frame("response.output_item.done", output_index=index, item=item)
+
+
+def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, said: Said) -> Iterator[bytes]:
+    key = "refusal" if part["type"] == "refusal" else "text"
+    event, is_text = f"response.{part['type']}", key == "text"
+    tokens, found = part.get("logprobs") or [], part.get("annotations") or []
+    empty = {**part, key: "", **({"annotations": [], "logprobs": []} if is_text else {})}
+    yield numbered.frame("response.content_part.added", **where, part=empty)
+    cut = pieces(part[key], said.chunks)
+    probable = shares(tokens, [token["token"] for token in tokens], cut)
+    for piece, share in zip(cut, probable, strict=True):
+        logprobs: _Item = {"logprobs": share} if is_text else {}
+        yield numbered.frame(f"{event}.delta", **where, delta=piece, **logprobs)
+    for number, one in enumerate(found):
+        yield numbered.frame(
+            f"{event}.annotation.added", **where, annotation_index=number, annotation=one
+        )
+    logprobs = {"logprobs": tokens} if is_text else {}
+    yield numbered.frame(f"{event}.done", **where, **{key: part[key]}, **logprobs)
+    yield numbered.frame("response.content_part.done", **where, part=part)
+
+
+def _streamed_summary(
+    numbered: _Numbered, where: _Item, summary: JsonValue, said: Said
+) -> Iterator[bytes]:
+    """Yields the parts of a summary; one that the script made of something else has none."""
+    parts = summary if isinstance(summary, list) else []
+    for number, part in enumerate(parts):
+        text = part.get("text") if isinstance(part, dict) else None
+        if not isinstance(text, str):
+            continue
+        at, event = {**where, "summary_index": number}, "response.reasoning_summary"
+        yield numbered.frame(f"{event}_part.added", **at, part={**part, "text": ""})
+        for piece in pieces(text, said.chunks):
+            yield numbered.frame(f"{event}_text.delta", **at, delta=piece)
+        yield numbered.frame(f"{event}_text.done", **at, text=text)
+        yield numbered.frame(f"{event}_part.done", **at, part=part)

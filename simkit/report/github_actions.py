@@ -1,0 +1,132 @@
+"""What a workflow of GitHub Actions is told: annotations, and the summary of its step.
+
+Both are without secrets, as everything is that outlives a run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from simkit.core.errors import TraceError
+from simkit.core.output import clean, command
+from simkit.core.redact import Redactor
+from simkit.report.diff_lines import Sides
+from simkit.report.diffs import Compared, diff_markdown
+from simkit.report.github import result_annotations
+from simkit.report.last_run import FOLDER
+from simkit.report.markdown import results_markdown
+from simkit.report.results import Result
+from simkit.trace.diff import trace_diff
+from simkit.trace.store import read_trace
+from simkit.trace.views import View, view_of
+
+BYTES_MAX: Final = 1_000_000
+"""What a step's summary may hold: at 1 MiB GitHub refuses all of it."""
+
+
+def is_workflow(environment: Mapping[str, str]) -> bool:
+    """Whether a workflow of GitHub Actions runs this."""
+    return environment.get("GITHUB_ACTIONS") == "true"
+
+
+def workflow_commands(results: Sequence[Result], environment: Mapping[str, str]) -> list[str]:
+    """Returns the lines that GitHub reads as annotations."""
+    folder = _folder(environment.get("GITHUB_WORKSPACE", ""))
+    redactor = Redactor(environment)
+    return [command(line, redactor) for line in result_annotations(results, folder, redactor.text)]
+
+
+def add_summary(results: Sequence[Result], environment: Mapping[str, str], base: str) -> str:
+    """Adds the results to the summary of the step, if there is one; returns why it could not be.
+
+    With ``base``, a folder of traces, contexts are shown that changed since those were made;
+    raises TraceError if it holds none.
+    """
+    file = environment.get("GITHUB_STEP_SUMMARY", "")
+    if not file:
+        return ""
+    text = results_markdown(results)
+    if base:
+        text += "\n" + diff_markdown(list(compared(results, base)), Sides("base", "now")) + "\n"
+    content = _fitting(clean(text, Redactor(environment)), file)
+    try:
+        with open(file, "ab") as summary:
+            summary.write(content)
+    except OSError as problem:
+        return f"the summary is not written: {problem.filename}: {problem.strerror}"
+    return ""
+
+
+def compared(results: Sequence[Result], base: str) -> Iterator[Compared]:
+    """Yields each scenario's kept trace beside the one of the same name in a folder of traces.
+
+    Raises TraceError if the folder holds none.
+    """
+    folder = traces_in(base)
+    for result in results:
+        if result.trace:
+            before = folder / Path(result.trace).name
+            yield _compared(result, str(before) if before.is_file() else "")
+
+
+def _compared(result: Result, one: str) -> Compared:
+    sources = (one, result.trace)
+    diff, error = None, ""
+    try:
+        if one:
+            diff = trace_diff(_view(one), _view(result.trace))
+    except TraceError as problem:
+        error = str(problem)
+    return Compared(result.id, sources, diff, error, result.file, result.line)
+
+
+def _view(file: str) -> View:
+    events = read_trace(file).events
+    try:
+        return view_of(events)
+    # A view trusts its trace. What is not as it was written may go wrong anywhere in it.
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+        raise TraceError(f"{file}: the trace is damaged") from None
+
+
+def traces_in(base: str) -> Path:
+    """Returns where the traces of ``base`` are, which may be `.simkit`, or hold it.
+
+    Raises TraceError if there are none.
+    """
+    for folder in (Path(base), Path(base) / "traces", Path(base) / FOLDER / "traces"):
+        if any(folder.glob("*.jsonl")):
+            if folder.resolve() == Path(FOLDER, "traces").resolve():
+                raise TraceError(
+                    f"{base}: this run would write its own traces there\n"
+                    "  Copy the folder before, and name the copy."
+                )
+            return folder
+    raise TraceError(f"{base}: there is no trace in this folder, no file `*.jsonl`")
+
+
+def _folder(workspace: str) -> str:
+    """Returns the working directory as seen from the repository; empty if it is outside."""
+    if not workspace:
+        return ""
+    try:
+        folder = os.path.relpath(Path.cwd(), Path(workspace).resolve())
+    except ValueError:
+        return ""
+    return "" if folder == "." or folder.startswith("..") else Path(folder).as_posix()
+
+
+def _fitting(text: str, file: str) -> bytes:
+    """Returns what of a text still fits into the summary."""
+    content = text.encode("utf-8", "backslashreplace")
+    there = Path(file).stat().st_size if Path(file).is_file() else 0
+    room = BYTES_MAX - there
+    if len(content) <= room:
+        return content
+    if room <= 0:
+        return b""
+    kept = content[:room].decode("utf-8", "ignore").rpartition("\n")[0]
+    return f"{kept}\n\n… the rest is more than the summary of a step can hold\n".encode()

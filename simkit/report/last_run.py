@@ -1,0 +1,199 @@
+"""``.simkit/``: the traces of the last run and what came of it, redacted, written atomically.
+
+::
+
+    .simkit/.gitignore       keeps the folder out of version control
+    .simkit/last.json        {version, scenarios: [{id, outcome, digest, trace}], failed: [id]}
+    .simkit/traces/*.jsonl   one trace a scenario, of the run that finished last
+    .simkit/runs/run-*/      the traces of a run that is not over
+
+A run writes into a folder of its own, and puts it in the place of the last one's when it is over,
+so that any number of runs may go on at once. While it goes on it holds its folder's lock; a folder
+whose lock nobody holds was left behind, and the next run that ends removes it.
+
+``failed`` names what failed when it last ran, also in runs before the last one: whoever repairs one
+of three scenarios and runs only that one still has two to come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import get_ident
+from typing import Final
+
+import msgspec
+
+from simkit.core.locks import Lock, exclusive
+from simkit.core.output import current_redactor
+from simkit.core.redact import Redactor
+
+FOLDER: Final = ".simkit"
+SLUG_MAX: Final = 80
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What came of one scenario of the last run."""
+
+    id: str
+    outcome: str
+    digest: str = ""
+    trace: str = ""
+    """The file of its trace."""
+
+
+class Last(msgspec.Struct, frozen=True):
+    """``last.json``."""
+
+    version: int
+    scenarios: tuple[Entry, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+class Ledger:
+    """Writes and reads ``.simkit/``; every method may raise OSError."""
+
+    def __init__(
+        self, environment: Mapping[str, str], folder: str | Path = FOLDER, run: str = ""
+    ) -> None:
+        """``run`` is what `begin` of another process returned: this one writes for it."""
+        self._folder = Path(folder)
+        self._redactor = Redactor(environment)
+        self._run = run
+        self._lock: Lock | None = None
+
+    def begin(self) -> str:
+        """Return the name of this run, for the processes that write for it."""
+        if not self._run:
+            self._make()
+            runs = self._folder / "runs"
+            runs.mkdir(exist_ok=True)
+            with exclusive(runs):
+                # Whoever sweeps holds the same lock: the folder is never there without its own.
+                self._run = Path(tempfile.mkdtemp(prefix="run-", dir=runs)).name
+                self._lock = Lock(runs / self._run)
+                self._lock.acquire(waits=True)
+        return self._run
+
+    def keep(self, identity: str, lines: Iterable[bytes]) -> str:
+        """Store a trace, redacted, and return the file that it is once the run is over."""
+        name = f"{slug(self.safe(identity))}.jsonl"
+        file = self._folder / "runs" / self.begin() / name
+        redacted = self._redactor.line
+        _write(file, b"".join(redacted(line) + b"\n" for line in lines))
+        return str(self._folder / "traces" / name)
+
+    def safe(self, identity: str) -> str:
+        """Return a scenario's id as it is written: a name may hold a secret, too."""
+        return current_redactor().text(self._redactor.text(identity))
+
+    def close(self, entries: Sequence[Entry], failing: Sequence[str]) -> None:
+        """Record a run as the last one; it may go on, and be recorded again."""
+        self.begin()
+        with self.held():
+            said = [msgspec.structs.replace(entry, id=self.safe(entry.id)) for entry in entries]
+            ran = {entry.id for entry in said}
+            before = [identity for identity in self.failed() or () if identity not in ran]
+            failed = tuple(dict.fromkeys([*before, *map(self.safe, failing)]))
+            self._publish({Path(entry.trace).name for entry in entries if entry.trace})
+            encoded = msgspec.json.format(
+                msgspec.json.encode(Last(1, tuple(said), failed)), indent=1
+            )
+            _write(self._folder / "last.json", encoded + b"\n")
+            self._sweep()
+
+    def end(self) -> None:
+        """Forget the run's own folder; what was recorded of it stays."""
+        if self._lock is not None:
+            shutil.rmtree(self._folder / "runs" / self._run, ignore_errors=True)
+            self._lock.release()
+            self._lock, self._run = None, ""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no other run take the last one's place meanwhile."""
+        with exclusive(self._folder):
+            yield
+
+    def failed(self) -> tuple[str, ...] | None:
+        """Return what failed when it last ran; None if nothing was ever recorded."""
+        last = self.last()
+        return None if last is None else last.failed
+
+    def last(self) -> Last | None:
+        """Return what came of the last run; None if nothing was ever recorded."""
+        try:
+            content = (self._folder / "last.json").read_bytes()
+            return msgspec.json.decode(content, type=Last)
+        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
+            return None
+
+    def _publish(self, names: set[str]) -> None:
+        """Put the run's traces in the place of the last one's."""
+        own, traces = self._folder / "runs" / self._run, self._folder / "traces"
+        fresh = own.with_name(f"{own.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        for name in sorted(names):
+            if (own / name).exists():
+                _link(own / name, fresh / name)
+        old = own.with_name(f"{own.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        if traces.exists():
+            os.rename(traces, old)
+        os.rename(fresh, traces)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Remove what runs left behind whose processes are gone."""
+        runs = self._folder / "runs"
+        with exclusive(runs):
+            for left in runs.iterdir():
+                if left.name == self._run or not left.is_dir():
+                    continue
+                with suppress(OSError), Lock(left) as lock:
+                    if lock.acquire(waits=False):
+                        shutil.rmtree(left, ignore_errors=True)
+
+    def _make(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        ignore = self._folder / ".gitignore"
+        if not ignore.exists():
+            _write(ignore, b"*\n")
+
+
+def _link(file: Path, name: Path) -> None:
+    """Give a file a second name; where that cannot be, a copy."""
+    try:
+        os.link(file, name)
+    except OSError:
+        shutil.copyfile(file, name)
+
+
+def failure_text(problem: OSError) -> str:
+    """Return what could not be done with which file, as far as the system says it."""
+    why = problem.strerror or str(problem) or type(problem).__name__
+    return f"{problem.filename}: {why}" if problem.filename else why
+
+
+def slug(identity: str) -> str:
+    """Returns a file name for a scenario: readable, and different for different scenarios."""
+    words = re.sub(r"\.scenario\.yaml", "", identity)
+    plain = re.sub(r"[^a-zA-Z0-9]+", "-", words).strip("-").lower()[:SLUG_MAX].rstrip("-")
+    return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Writes a file so that a reader sees all of it or what was there before."""
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)

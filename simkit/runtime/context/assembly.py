@@ -1,0 +1,312 @@
+"""Recipes at work: an agent's sections, in order, become the parts of one context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from simkit.core.messages import Message
+from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.references import Template
+from simkit.language.references import compile as compile_references
+from simkit.runtime.context import rendering
+from simkit.runtime.context.history import Slice
+from simkit.runtime.context.rendering import Root
+from simkit.runtime.context.section_text import NOTHING, Said, Say, SectionTexts
+from simkit.runtime.context.tokens import Counter
+from simkit.spec.pipeline import recipe as r
+from simkit.trace.events import Made, Part, Piece, Shown, Unshown
+
+
+class Sources(Protocol):
+    """Where history comes from."""
+
+    def history(self, place: int, omit: str) -> Slice | None:
+        """What the recipe's history section at ``place`` shows; None if nothing travels."""
+
+    def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
+        """What a summarising agent made of what the window left out."""
+
+    def current(self) -> tuple[Message, int]:
+        """The message that the run answers, and its number in the log (0 if it is a query)."""
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """What one entry of a recipe puts into a context."""
+
+    part: Part | None
+    tokens: int = 0
+    left_out: Sequence[Unshown] = ()
+
+
+class Assembled(msgspec.Struct, frozen=True, gc=False):
+    """What a recipe makes of the root."""
+
+    parts: list[Part]
+    tokens: int
+    left_out: tuple[Unshown, ...]
+
+
+NO_PART = Put(None)
+
+
+class Section:
+    """One compiled section: it says its text, given the root."""
+
+    __slots__ = ("_is_bare", "after", "format", "item", "name", "role", "text", "title", "when")
+
+    def __init__(self, item: r.Item, text: Say, default_role: str) -> None:
+        options = item.options
+        self.item, self.name, self.text = item, item.name, text
+        shown_as = options.as_ in ("text", "json")
+        self.role = options.role or ("user" if shown_as else default_role)
+        self.title = _template(options.title)
+        self.after = _template(options.after)
+        self.format = _template(options.format)
+        self._is_bare = self.title is None and self.after is None and self.format is None
+        self.when: Matcher | None = (
+            compile_matcher(options.when) if "when" in options.model_fields_set else None
+        )
+
+    def says(self, root: Root) -> Said:
+        """The section's whole text; empty if it makes nothing here."""
+        if self.when is not None and not self.when.holds(root):
+            return NOTHING
+        said = self.text(root)
+        if not said.text or self._is_bare:
+            return said
+        content = said.text
+        if self.format is not None:
+            content = rendering.text_form(self.format.resolve(root))
+        return Said(self.framed(content, root), said.left_out)
+
+    def framed(self, content: str, root: Root) -> str:
+        """Puts the section's title above a content, and its closing words below."""
+        if self.title is not None:
+            content = f"{rendering.text_form(self.title.resolve(root))}\n{content}"
+        if self.after is not None:
+            content = f"{content}\n{rendering.text_form(self.after.resolve(root))}"
+        return content
+
+
+def _template(text: str | None) -> Template | None:
+    return compile_references(text) if text is not None else None
+
+
+class Assembly:
+    """One agent's compiled recipe."""
+
+    __slots__ = ("_count", "_current", "_entries", "histories")
+
+    def __init__(
+        self,
+        instructions: str,
+        recipe: r.Recipe,
+        count: Counter,
+        function: Callable[[str], Callable[..., Any]],
+        scopes: Mapping[str, str] = {},
+    ) -> None:
+        """``scopes`` has the scope of each channel that is declared."""
+        self._count = count
+        self.histories: list[tuple[str, r.History]] = []
+        self._current: list[Section] = []
+        texts = SectionTexts(instructions, count, function, scopes)
+        self._entries: list[_Entry] = []
+        for entry in recipe:
+            if isinstance(entry, tuple):
+                self._entries.append(
+                    _Shared([self._single(item, texts, True) for item in entry], count)
+                )
+            else:
+                self._entries.append(self._single(entry, texts))
+
+    def _single(self, item: r.Item, texts: SectionTexts, shares: bool = False) -> _Single:
+        if item.kind == "history":
+            self.histories.append((item.name, item.history or r.History()))
+            return _HistoryEntry(
+                len(self.histories) - 1, self._section(item, texts), item, self._count, shares
+            )
+        section = self._section(item, texts)
+        if item.kind == "current_message":
+            return _CurrentEntry(section, self._count)
+        return _TextEntry(section, self._count, item.kind == "instructions")
+
+    def _section(self, item: r.Item, texts: SectionTexts) -> Section:
+        section = Section(item, texts.of(item), _DEFAULT_ROLES.get(item.kind, "system"))
+        if item.kind == "current_message":
+            self._current.append(section)
+        return section
+
+    def build(self, root: Root, sources: Sources) -> Assembled:
+        """Returns the context's parts, its tokens, and what its sections left out."""
+        parts: list[Part] = []
+        left_out: list[Unshown] = []
+        tokens = 0
+        omits = ""
+        for section in self._current:
+            if section.says(root).text:
+                message, number = sources.current()
+                omits = message.id if number else ""
+                break
+        for entry in self._entries:
+            put = entry.make(root, sources, omits)
+            left_out += put.left_out
+            if put.part is not None:
+                parts.append(put.part)
+                tokens += put.tokens
+        return Assembled(parts, tokens, tuple(left_out))
+
+
+_DEFAULT_ROLES = {"current_message": "user", "input": "user", "task": "user"}
+
+
+class _Entry(Protocol):
+    section: Section
+
+    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+        """Returns the part, if it makes one, and what it left out."""
+
+
+class _TextEntry:
+    __slots__ = ("_count", "_last", "_speaker", "section")
+
+    def __init__(self, section: Section, count: Counter, is_instructions: bool) -> None:
+        self.section, self._count, self._speaker = section, count, is_instructions
+        self._last: tuple[str, str | None, Made] | None = None
+
+    def make(self, root: Root, _sources: Sources, _omits: str) -> Put:
+        said = self.section.says(root)
+        text, left_out = said.text, said.left_out
+        if not text:
+            return Put(None, 0, left_out)
+        agent = root["agent"] if self._speaker else None
+        last = self._last
+        if last is not None and last[0] == text and last[1] == agent:
+            return Put(last[2], last[2].tokens, left_out)
+        tokens = self._count(text)
+        name = self.section.name
+        message = Message(self.section.role, text, agent=agent, section=name)
+        made = Made(name, message, tokens)
+        self._last = (text, agent, made)
+        return Put(made, tokens, left_out)
+
+
+class _CurrentEntry:
+    __slots__ = ("_count", "section")
+
+    def __init__(self, section: Section, count: Counter) -> None:
+        self.section, self._count = section, count
+
+    def make(self, root: Root, sources: Sources, _omits: str) -> Put:
+        text = self.section.says(root).text
+        if not text:
+            return NO_PART
+        message, number = sources.current()
+        shown = Message(
+            self.section.role, text, message.id, turn=message.turn, data=message.data,
+            section=self.section.name,
+        )  # fmt: skip
+        tokens = self._count(text)
+        return Put(Made(self.section.name, shown, tokens, (), number), tokens)
+
+
+class _Shared:
+    """One message that several sections share; each keeps its own piece."""
+
+    __slots__ = ("_count", "_entries", "section")
+
+    def __init__(self, entries: list[_Single], count: Counter) -> None:
+        self._entries, self._count = entries, count
+        self.section = entries[0].section
+
+    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+        pieces: list[Piece] = []
+        shown: list[Shown] = []
+        left_out: list[Unshown] = []
+        number, identity, turn, agent = 0, "", 0, None
+        for entry in self._entries:
+            put = entry.make(root, sources, omits)
+            part = put.part
+            left_out += put.left_out
+            if part is None:
+                continue
+            if isinstance(part, Shown):
+                shown.append(part)
+                if part.rendered is None:
+                    continue
+                message = part.rendered
+            else:
+                message = part.message
+                agent = agent or message.agent
+                if part.of or entry.section.item.kind == "current_message":
+                    number, identity, turn = part.of, message.id, message.turn
+            pieces.append(Piece(entry.section.name, message.content, put.tokens))
+        if not pieces:
+            return Put(None, 0, left_out)
+        content = "\n\n".join(piece.content for piece in pieces)
+        name, role = pieces[0].section, self.section.role
+        message = Message(role, content, identity, agent=agent, turn=turn, section=name)
+        tokens = self._count(content)
+        made = Made(name, message, tokens, tuple(pieces), number, tuple(shown))
+        return Put(made, tokens, left_out)
+
+
+class _HistoryEntry:
+    __slots__ = ("_count", "_options", "_place", "_shares", "section")
+
+    def __init__(
+        self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
+    ) -> None:
+        """``shares``: it is a piece of a message, hence text."""
+        self._place, self.section, self._count = place, section, count
+        self._options, self._shares = item.history or r.History(), shares
+
+    def make(self, root: Root, sources: Sources, omits: str) -> Put:
+        if self.section.when is not None and not self.section.when.holds(root):
+            return NO_PART
+        found = sources.history(self._place, omits)
+        if found is None:
+            return NO_PART
+        shown, tokens = found.shown, found.tokens
+        summary, summary_tokens = None, 0
+        if self._options.summary is not None:
+            summary = sources.summarised(self._options.summary, self._place, found)
+            if summary is not None:
+                summary_tokens = self._count(summary.content)
+                tokens += summary_tokens
+        rendered, rendered_tokens = self._rendered(found, summary, root)
+        if rendered is not None:
+            tokens = rendered_tokens
+        part = shown
+        if summary is not None or rendered is not None:
+            part = type(shown)(
+                shown.section, shown.stream, shown.lo, shown.kept, shown.cuts, shown.tail,
+                shown.tail_cuts, shown.restarts, summary, summary_tokens, rendered,
+                rendered_tokens,
+            )  # fmt: skip
+        return Put(part, tokens)
+
+    def _rendered(
+        self, found: Slice, summary: Message | None, root: Root
+    ) -> tuple[Message | None, int]:
+        options = self._options
+        around = options.title is not None or options.after is not None
+        if options.as_ not in ("text", "json") and not around and not self._shares:
+            return None, 0
+        messages = found.messages()
+        if summary is not None:
+            messages.insert(0, summary)
+        if not messages:
+            return None, 0
+        if options.as_ == "json":
+            content = rendering.json_text(messages)
+        else:
+            content = rendering.conversation_text(messages)
+        content = self.section.framed(content, root)
+        message = Message(self.section.role, content, section=self.section.name)
+        return message, self._count(content)
+
+
+_Single: TypeAlias = _TextEntry | _CurrentEntry | _HistoryEntry

@@ -1,0 +1,307 @@
+"""The history section: one append-only log, filtered once, shown as ranges.
+
+A stream is what one recipe's filters leave of a session's log (or of a channel). Turns that are
+over are filtered once and never looked at again; only the current turn is filtered anew for each
+context. So all contexts of a session together cost what the log holds, not its square.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from simkit.core.errors import FunctionFailed
+from simkit.core.messages import Message
+from simkit.runtime.context.filters import FilterFunction, filter_named, of_older
+from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.spec.pipeline.recipe import Filter, FilterSpec, History, Span, Window
+from simkit.trace.events import Cut, Shown
+
+Entries: TypeAlias = list[tuple[Message, int]]
+"""Messages with their tokens."""
+Named: TypeAlias = tuple[str, FilterFunction]
+Sizes: TypeAlias = Mapping[str, tuple[int, int]]
+"""A logged message's id to its number and its tokens."""
+
+
+class Stream:
+    """The settled part of one filtered history."""
+
+    __slots__ = ("anchor", "cuts", "id", "kept", "messages", "restarts", "rounds", "seen", "sums")
+
+    def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
+        self.id = identity
+        self.anchor = anchor
+        """The list it was read from, kept so that its identity stays its own."""
+        self.messages: list[Message] = []
+        self.sums: list[int] = [0]
+        self.rounds: list[int] = []
+        """Places of user messages."""
+        self.seen = 0
+        """How far the source was read."""
+        self.kept: list[int] = []
+        self.cuts: list[Cut] = []
+        """With ``kept``: what is settled, but no event has told yet."""
+        self.restarts = restarts
+        """An older stream of this name has been told, and is to be forgotten."""
+
+    def told(self) -> None:
+        """Notes that an event has told all that is settled."""
+        if self.kept or self.cuts:
+            self.kept, self.cuts = [], []
+        self.restarts = False
+
+    def extend(self, entries: Entries) -> None:
+        """Takes the next settled messages."""
+        messages, sums = self.messages, self.sums
+        total = sums[-1]
+        for message, tokens in entries:
+            if message.role == "user":
+                self.rounds.append(len(messages))
+            total += tokens
+            messages.append(message)
+            sums.append(total)
+
+
+class Slice(msgspec.Struct, frozen=True, gc=False):
+    """What a history section shows in one context."""
+
+    shown: Shown
+    tokens: int
+    stream: Stream
+    tail: Entries
+
+    def message(self, place: int) -> Message:
+        """The message at a place of settled + tail."""
+        settled = self.stream.messages
+        return settled[place] if place < len(settled) else self.tail[place - len(settled)][0]
+
+    def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
+        """The messages from place ``lo`` (default: where the window starts) to ``hi``."""
+        start = self.shown.lo if lo is None else lo
+        settled = self.stream.messages
+        tail = [message for message, _ in self.tail[max(0, start - len(settled)) :]]
+        everything = [*settled[start:], *tail]
+        return everything if hi is None else everything[: hi - start]
+
+
+class HistoryReader:
+    """Reads histories for one history section of one recipe."""
+
+    __slots__ = ("_count", "_filters", "_later", "_section", "_summarises", "_window")
+
+    def __init__(
+        self,
+        section: str,
+        options: History,
+        before: Sequence[Filter],
+        count: Counter,
+        function: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``before`` are filters that travel with a handoff's contract; they come first."""
+        self._filters: list[Named] = []
+        self._later: list[tuple[_OfAll, list[Named]]] = []
+        following = self._filters
+        for spec in [*before, *options.filters]:
+            of_all: _OfAll | None = None
+            if isinstance(spec, str) and ":" in spec:
+                of_all = _UsersFilter(spec, function(spec))
+            elif isinstance(spec, FilterSpec) and spec.older_than is not None:
+                of_all = _AgeFilter(spec.older_than, of_older(spec.older_than))
+            if of_all is None:
+                following.append(filter_named(spec))
+            else:
+                following = []
+                self._later.append((of_all, following))
+        self._section, self._window, self._count = section, options.window, count
+        self._summarises = options.summary is not None
+
+    def read(
+        self,
+        stream: Stream,
+        source: Sequence[Message],
+        settled: int,
+        omit: str,
+        committed: Container[str],
+        sizes: Sizes,
+    ) -> Slice:
+        """Returns what is shown of ``source``; its first ``settled`` messages will not change.
+
+        ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
+        ids of the conversation's messages; ``sizes`` has every logged message's number and tokens.
+        """
+        seen = stream.seen
+        if not self._later and seen < settled:
+            kept, cuts = stream.kept, stream.cuts
+            stream.extend(self._taken(source[seen:settled], committed, sizes, kept, cuts))
+            stream.seen = seen = settled
+        fresh: Sequence[Message] = source[seen:] if seen < len(source) else ()
+        if omit:
+            fresh = [message for message in fresh if message.id != omit]
+        numbers: list[int] = []
+        tail_cuts: list[Cut] = []
+        tail = self._taken(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
+        for of_all, filters in self._later:
+            if isinstance(of_all, _UsersFilter):
+                tail = _filtered_by_user(of_all, tail, tail_cuts, self._count)
+            else:
+                place = _newest(of_all.span, Stream("", None), tail)
+                older = self._filtered(
+                    of_all.filters, tail[:place], committed, sizes, [], tail_cuts
+                )
+                tail = [*older, *tail[place:]]
+            numbers = []
+            tail = self._filtered(filters, tail, committed, sizes, numbers, tail_cuts)
+        lo = self._start(stream, tail)
+        size = len(stream.messages)
+        after = tail if lo <= size else tail[lo - size :]
+        tokens = stream.sums[-1] - stream.sums[lo] if lo <= size else 0
+        if after:
+            tokens += sum([size for _, size in after])
+        shown = Shown(
+            self._section, stream.id, lo, tuple(stream.kept), tuple(stream.cuts), tuple(numbers),
+            tuple(tail_cuts), stream.restarts,
+        )  # fmt: skip
+        return Slice(shown, tokens, stream, tail)
+
+    def _taken(
+        self,
+        messages: Sequence[Message],
+        committed: Container[str],
+        sizes: Sizes,
+        kept: list[int],
+        cuts: list[Cut],
+    ) -> Entries:
+        """Filters logged messages: returns those that are kept, with their sizes."""
+        entries = [(message, sizes[message.id][1]) for message in messages]
+        return self._filtered(self._filters, entries, committed, sizes, kept, cuts)
+
+    def _filtered(
+        self,
+        filters: Sequence[Named],
+        candidates: Entries,
+        committed: Container[str],
+        sizes: Sizes,
+        kept: list[int],
+        cuts: list[Cut],
+    ) -> Entries:
+        """Returns what filters leave; notes the numbers of what is kept, and what is cut."""
+        if not filters:
+            kept += [sizes[message.id][0] for message, _ in candidates]
+            return candidates
+        entries: Entries = []
+        for message, tokens in candidates:
+            number, edited_by = sizes[message.id][0], ""
+            for name, function in filters:
+                after = function(message, committed)
+                if after is message:
+                    continue
+                if after is None:
+                    cuts.append(Cut(number, name))
+                    break
+                message, edited_by = after, name
+                size = tokens_of(after, self._count)
+                becomes = after if after.calls else None
+                cuts.append(Cut(number, name, "tool_calls", tokens - size, becomes))
+                tokens = size
+            else:
+                if edited_by and not message.content and not message.calls:
+                    cuts.append(Cut(number, edited_by))
+                    continue
+                kept.append(number)
+                entries.append((message, tokens))
+        return entries
+
+    def _start(self, stream: Stream, tail: Entries) -> int:
+        """The place in settled + tail at which the window begins."""
+        if self._window is None:
+            return len(stream.messages) + len(tail) if self._summarises else 0
+        return _newest(self._window, stream, tail)
+
+
+class _UsersFilter(NamedTuple):
+    """A function of the user's, which gets the whole history."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+class _AgeFilter(NamedTuple):
+    """What is done to what stands before the newest part; how far that goes changes each turn."""
+
+    span: Span
+    filters: list[Named]
+
+
+_OfAll: TypeAlias = _UsersFilter | _AgeFilter
+
+
+def _newest(span: Span | Window, stream: Stream, tail: Entries) -> int:
+    """The place in settled + tail at which the newest part begins."""
+    size = len(stream.messages) + len(tail)
+    lo = 0
+    if span.messages:
+        lo = max(lo, size - span.messages)
+    if span.rounds:
+        lo = max(lo, _round_start(stream, tail, span.rounds))
+    if span.tokens:
+        lo = max(lo, _token_start(stream, tail, span.tokens))
+    return lo
+
+
+def _round_start(stream: Stream, tail: Entries, rounds: int) -> int:
+    size = len(stream.messages)
+    in_tail = [size + place for place, (message, _) in enumerate(tail) if message.role == "user"]
+    if rounds <= len(in_tail):
+        return in_tail[-rounds]
+    missing = rounds - len(in_tail)
+    return stream.rounds[-missing] if missing <= len(stream.rounds) else 0
+
+
+def _token_start(stream: Stream, tail: Entries, budget: int) -> int:
+    size = len(stream.messages)
+    used = 0
+    for place in range(len(tail) - 1, -1, -1):
+        used += tail[place][1]
+        if used > budget:
+            return size + place + 1
+    return bisect_left(stream.sums, stream.sums[-1] + used - budget)
+
+
+def _filtered_by_user(
+    users: _UsersFilter, tail: Entries, cuts: list[Cut], count: Counter
+) -> Entries:
+    """Applies the user's filter: a function of the list of messages that returns those to keep."""
+    name, function = users
+    given = [message for message, _ in tail]
+    returned = _kept_by_user(function(list(given)), name, given)
+    after: Entries = []
+    for message, tokens in tail:
+        kept = returned.get(message.id)
+        number = message.number
+        if kept is None:
+            cuts.append(Cut(number, name))
+        elif kept == message:
+            after.append((message, tokens))
+        else:
+            size = tokens_of(kept, count)
+            cuts.append(Cut(number, name, "content", tokens - size, kept))
+            after.append((kept, size))
+    return after
+
+
+def _kept_by_user(returned: Any, name: str, given: Sequence[Message]) -> dict[str, Message]:
+    """Returns a user filter's messages by id; raises FunctionFailed if it is no filter."""
+    kept = list(returned) if isinstance(returned, Iterable) else [returned]
+    ids = {message.id for message in given}
+    for one in kept:
+        if not isinstance(one, Message) or one.id not in ids:
+            what = f"message {one.id!r}" if isinstance(one, Message) else type(one).__name__
+            raise FunctionFailed(
+                f"`{name}` is a history filter, so it must return some of the messages that it "
+                f"is given, as they are or edited; it returned {what}"
+            )
+    return {message.id: message for message in kept}

@@ -1,0 +1,298 @@
+"""Recall at work: which items of which channels a section shows, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from heapq import merge
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from simkit.runtime.context.items import Index, Item, Spans, score_for
+from simkit.runtime.context.ranges import Ranges, clipped, common, ranges_of, size, without
+from simkit.runtime.context.rendering import Root, moment, text_form
+from simkit.runtime.context.tokens import Counter
+from simkit.spec.pipeline.recipe import Recall
+from simkit.trace.events import LeftOut
+from simkit.trace.reducers import Appended
+
+DAY: Final = timedelta(days=1)
+_INDEXES_MAX: Final = 16
+"""How many lists a section keeps sorted: one for each channel of each session that takes part."""
+
+Ranked: TypeAlias = tuple[float, int, int]
+"""What items are ordered by: time or score, the channel's place in ``from``, the item's place;
+times and places are negative where the newest come first."""
+
+
+class Found(NamedTuple):
+    """What one call shows of the channels' items."""
+
+    items: Sequence[tuple[str, int, Mapping[str, Any]]]
+    """Channel, place in it, and the item, in the order in which they were chosen."""
+    left_out: Sequence[LeftOut]
+
+
+class Recaller:
+    """One compiled ``recall``: chooses items by scope, age, tags, score and budget."""
+
+    def __init__(
+        self,
+        section: str,
+        options: Recall,
+        channels: Sequence[str],
+        scopes: Mapping[str, str],
+        count: Counter,
+    ) -> None:
+        """``scopes`` has each channel's scope; one that is not declared lives for a session."""
+        self._section, self._options, self._count = section, options, count
+        self._by_score = options.top is not None or options.order == "score"
+        self._channels = {
+            name: options.scopes is None or scopes.get(name, "session") in options.scopes
+            for name in channels
+        }
+        self._indexes: dict[tuple[str, int], Index] = {}
+
+    def found(self, root: Root, time_ranges: Any) -> Found:
+        """Returns what a call shows; ``time_ranges`` are the option's, with references resolved."""
+        options = self._options
+        spans = _Spans(options.since_days, time_ranges, root["now"])
+        query = _query(root)
+        pools: list[_Pool] = []
+        for channel, is_in_scope in self._channels.items():
+            items = _items_of(root["state"].get(channel))
+            pool = _Pool(channel, len(pools), *self._indexed(channel, items))
+            pools.append(pool)
+            if is_in_scope:
+                pool.ask(options, spans, query)
+            else:
+                pool.keep("scopes", ())
+        items = self._chosen(pools)
+        left_out = [
+            LeftOut(self._section, pool.channel, by, tuple(places))
+            for pool in pools
+            for by, places in pool.refused
+        ]
+        return Found(items, left_out)
+
+    def _indexed(self, channel: str, items: Sequence[Any]) -> tuple[Index, int, int]:
+        """Returns the channel's index, and where in it the items begin and end."""
+        known = items if isinstance(items, Appended) else None
+        start = 0 if known is None else known.start
+        key = channel, id(items) if known is None else known.family
+        index = self._indexes.pop(key, None)
+        if index is None or index.base > start:
+            index = Index(items, start, self._options.tags, self._options.threshold, self._by_score)
+        self._indexes[key] = index
+        if len(self._indexes) > _INDEXES_MAX:
+            del self._indexes[next(iter(self._indexes))]
+        end = start + len(items)
+        for place in range(index.end, end):
+            index.add(items[place - start])
+        return index, start, end
+
+    def _chosen(self, pools: Sequence[_Pool]) -> Sequence[tuple[str, int, Mapping[str, Any]]]:
+        """Walks the items in order until the most are found or the budget is used up."""
+        options = self._options
+        order = options.order or ("score" if options.top is not None else "newest_first")
+        walk: Iterator[Ranked]
+        if options.top is not None:
+            best = islice(_walked(pools, "score"), options.top)
+            walk = iter(sorted(pools[n].ranked(order, abs(place)) for _, n, place in best))
+        else:
+            walk = _walked(pools, order)
+        most = options.max if options.top is None else options.top
+        if most is not None and sum(size(pool.open) for pool in pools) > most:
+            taken = list(islice(walk, most))
+            _keep(pools, "max", taken)
+            walk = iter(taken)
+        shown = list(self._within_budget(pools, walk))
+        _keep(pools, "tokens", shown)
+        return [pools[n].shown(abs(place)) for _, n, place in shown]
+
+    def _within_budget(self, pools: Sequence[_Pool], walk: Iterator[Ranked]) -> Iterator[Ranked]:
+        left = self._options.tokens
+        for ranked in walk:
+            if left is not None:
+                item = pools[ranked[1]].item(abs(ranked[2]))
+                if item.size < 0:
+                    item.size = self._count(text_form(item.fields.get("text", item.fields)))
+                left -= item.size
+                if left < 0:
+                    return
+            yield ranked
+
+
+def _keep(pools: Sequence[_Pool], by: str, kept: Iterable[Ranked]) -> None:
+    places: list[list[int]] = [[] for _ in pools]
+    for _, number, place in kept:
+        places[number].append(abs(place))
+    for pool, mine in zip(pools, places, strict=True):
+        pool.keep(by, ranges_of(mine))
+
+
+def _walked(pools: Sequence[_Pool], order: str) -> Iterator[Ranked]:
+    return merge(*(pool.walked(order) for pool in pools))
+
+
+class _Pool:
+    """The items of one channel that one call may show."""
+
+    __slots__ = ("_end", "_index", "_number", "_passing", "_scores", "_spans", "_start", "channel",
+                 "open", "refused")  # fmt: skip
+
+    def __init__(self, channel: str, number: int, index: Index, start: int, end: int) -> None:
+        """The channel's items are those of its index from ``start`` to before ``end``."""
+        self.channel, self._number, self._index = channel, number, index
+        self._start, self._end = start, end
+        self.open: Ranges = [(start, end)] if start < end else []
+        """The places of those that nothing speaks against."""
+        self.refused: list[tuple[str, list[tuple[int, int]]]] = []
+        """Reasons and places in the channel."""
+        self._spans: Spans | None = None
+        self._scores: dict[int, float] = {}
+        self._passing: list[int] = []
+
+    def keep(self, by: str, kept: Ranges) -> None:
+        """Leaves all others out, for the reason ``by``."""
+        refused = without(self.open, kept)
+        if refused:
+            start = self._start
+            self.refused.append((by, [(lo - start, hi - start) for lo, hi in refused]))
+            self.open = kept
+
+    def ask(self, options: Recall, spans: _Spans, query: str) -> None:
+        """Holds the items against everything but the most and the budget."""
+        index = self._index
+        self._spans = spans.all
+        # What is too old goes first: told as one range, whatever its tags are.
+        if spans.since is not None:
+            self.keep("since_days", common(self.open, index.times.within(spans.since)))
+        if spans.ranges is not None:
+            self.keep("time_ranges", common(self.open, index.times.within(spans.ranges)))
+        if options.tags is not None:
+            self.keep("tags", without(self.open, index.untagged.ranges))
+        failing: list[int] = []
+        for place in index.judged:
+            if not clipped(self.open, place, place + 1):
+                continue
+            score = score_for(index[place].fields["score"], query)
+            self._scores[place] = score or 0.0
+            is_below = score is None or score < (options.threshold or 0.0)
+            (failing if options.threshold is not None and is_below else self._passing).append(place)
+        if options.threshold is not None:
+            passing = without(without(self.open, index.below.ranges), ranges_of(failing))
+            self.keep("threshold", passing)
+
+    def walked(self, order: str) -> Iterator[Ranked]:
+        """Yields what is open, in order, looking no further than it is asked to."""
+        if not self.open:
+            return iter(())
+        places: Iterable[int]
+        fit, spans = self._index.fit, self._spans
+        if order == "newest_first":
+            places = fit.newest_first(spans)
+        elif order == "oldest_first":
+            places = fit.oldest_first(spans)
+        elif spans is None:
+            places = (place for _, place in self._index.ranked)
+        else:
+            places = sorted(fit.oldest_first(spans), key=lambda one: self.ranked(order, one))
+        fixed = (self.ranked(order, p) for p in places if self._start <= p < self._end)
+        return merge(fixed, sorted(self.ranked(order, place) for place in self._passing))
+
+    def ranked(self, order: str, place: int) -> Ranked:
+        """Returns what an item is ordered by."""
+        item = self._index[place]
+        if order == "newest_first":
+            return -item.at, self._number, -place
+        if order == "oldest_first":
+            return item.at, self._number, place
+        return -self._scores.get(place, item.score or 0.0), self._number, place
+
+    def item(self, place: int) -> Item:
+        """Returns the item at a place of the index."""
+        return self._index[place]
+
+    def shown(self, place: int) -> tuple[str, int, Mapping[str, Any]]:
+        """Returns channel, place in it, and item."""
+        return self.channel, place - self._start, self._index[place].fields
+
+
+class _Spans:
+    """The times that a call asks for: None is any time, also none."""
+
+    __slots__ = ("all", "ranges", "since")
+
+    def __init__(self, since_days: int | None, time_ranges: Any, now: str) -> None:
+        self.since: Spans | None = None
+        self.ranges: Spans | None = None
+        if since_days is not None:
+            at = datetime.fromisoformat(now)
+            self.since = [(_days_before(at, since_days), at.timestamp())]
+        if isinstance(time_ranges, Mapping):
+            time_ranges = [time_ranges]
+        if time_ranges:
+            self.ranges = _joined(_span(one) for one in time_ranges)
+        self.all = self.since if self.ranges is None else self.ranges
+        if self.since is not None and self.ranges is not None:
+            ((first, last),) = self.since
+            both = [(max(first, lo), min(last, hi)) for lo, hi in self.ranges]
+            self.all = [(lo, hi) for lo, hi in both if lo <= hi]
+
+
+def _joined(spans: Iterable[tuple[float, float]]) -> Spans:
+    joined: list[tuple[float, float]] = []
+    for first, last in sorted(span for span in spans if span[0] <= span[1]):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _days_before(at: datetime, days: float) -> float:
+    """Returns a moment some days before another; before the first year, the beginning of time."""
+    try:
+        return (at - days * DAY).timestamp()
+    except OverflowError:
+        return float("-inf")
+
+
+def _span(written: Any) -> tuple[float, float]:
+    start, end = _bound(written, "from", "start"), _bound(written, "to", "end")
+    first, last = moment(start), moment(end)
+    if last is not None and _is_date(end):
+        # The last day of all has no day after it.
+        last = last.replace(hour=23, minute=59, second=59, microsecond=999_999)
+    return (
+        float("-inf") if first is None else first.timestamp(),
+        float("inf") if last is None else last.timestamp(),
+    )
+
+
+def _bound(span: Any, *keys: str) -> Any:
+    if not isinstance(span, Mapping):
+        return None
+    return next((span[key] for key in keys if span.get(key) is not None), None)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _items_of(value: Any) -> Sequence[Any]:
+    if isinstance(value, (list, tuple, Appended)):
+        return value
+    return () if value is None else (value,)
+
+
+def _query(root: Root) -> str:
+    handoff = root.get("handoff")
+    if handoff is not None and handoff.get("query"):
+        return str(handoff["query"])
+    return text_form(root["user"])

@@ -1,0 +1,216 @@
+"""What each built-in section says, as text: pure functions of the root and the options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.messages import ABSENT, JsonValue, Message
+from simkit.language.paths import Part, follow, lookup, parse
+from simkit.language.yaml import path_text
+from simkit.spec.pipeline.recipe import HandoffSection, PreviousAgents
+from simkit.trace.store import canonical
+
+Root = Mapping[str, Any]
+"""What references and ``when`` see: state, run, handoff, user, agent, input, task, upstream, and
+``now``, the virtual time in ISO 8601."""
+
+MEMORIES_HEADING: Final = "# Relevant Long-Term Memories"
+PREVIOUS_HEADING: Final = "# Context from Previous Agents"
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_text(value: Any, indent: int = 0) -> str:
+    """Returns a value as JSON text, in the order of its keys."""
+    encoded = _encode(plain(value))
+    return (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+
+
+def fenced(value: Any) -> str:
+    """Returns a value as an indented block of JSON, as reference system 3 shows its context."""
+    return f"```json\n{json_text(value, indent=2)}\n```"
+
+
+def plain(value: Any) -> JsonValue:
+    """Returns a value with messages as ``{role, content}``."""
+    if isinstance(value, Message):
+        return {"role": value.role, "content": value.content}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [plain(item) for item in value]
+    return canonical(value)
+
+
+def text_form(value: Any) -> str:
+    """Returns a text as it is, a message's content, and anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Message):
+        return value.content
+    return json_text(value)
+
+
+class Loss(NamedTuple):
+    """Something that was cut out of a value before it was shown."""
+
+    path: str
+    by: str
+    """The option that cut it."""
+    items: int = 0
+    """How many items of the list at the path."""
+    characters: int = 0
+    """How many characters of the text at the path."""
+
+
+def shortened(
+    value: Any, preview: Mapping[str, int] | None, shown: Iterable[str] | None = None
+) -> tuple[Any, list[Loss]]:
+    """Returns a value in which the text at each path is cut to its number of characters.
+
+    What was cut is told where it is at one of the paths ``shown``; without them, everywhere.
+    """
+    losses: list[Loss] = []
+    for path, most in (preview or {}).items():
+        parts = _parts(value, path)
+        found = follow(value, parts)
+        if found is ABSENT or found is None:
+            continue
+        text = text_form(found)
+        value = _with(value, parts, text[:most])
+        if len(text) > most and (shown is None or any(_meets(path, one) for one in shown)):
+            losses.append(Loss(path, "preview", characters=len(text) - most))
+    return value, losses
+
+
+def _parts(value: Any, path: str) -> Sequence[Part]:
+    return (path,) if isinstance(value, Mapping) and path in value else parse(path)
+
+
+def joined(head: str, path: str) -> str:
+    """Returns a path that goes on where another ends."""
+    return head + path if path.startswith("[") else f"{head}.{path}"
+
+
+def _meets(path: str, other: str) -> bool:
+    """Says whether one of two paths leads through the other."""
+    return all(a == b for a, b in zip(_read(path), _read(other), strict=False))
+
+
+def _read(path: str) -> Sequence[Part]:
+    try:
+        return parse(path)
+    except ReferenceInvalid:
+        return (path,)
+
+
+def _with(value: Any, parts: Sequence[Part], new: str) -> Any:
+    """Returns a copy of the value in which ``new`` stands at a path that is there."""
+    if isinstance(value, Message):
+        value = plain(value)
+    head, *rest = parts
+    inner = _with(value[head], rest, new) if rest else new
+    if isinstance(head, str):
+        return {**value, head: inner}
+    changed = list(value)
+    changed[head] = inner
+    return changed
+
+
+def handoff_text(root: Root, options: HandoffSection) -> tuple[str, list[Loss]]:
+    """The payload as JSON, or the fields that are there, one a line; and what previews cut."""
+    handoff = root.get("handoff")
+    if handoff is None:
+        return "", []
+    paths = ("payload",) if options.fields is None else options.fields.values()
+    shown, losses = shortened(handoff, options.preview, paths)
+    if options.fields is None:
+        payload = shown.get("payload")
+        return ("", []) if payload is None else (json_text(payload), losses)
+    lines = []
+    for label, path in options.fields.items():
+        found = lookup(shown, path)
+        if found is not ABSENT and found is not None:
+            lines.append(f"- {label}: {text_form(found)}")
+    return "\n".join(lines), losses
+
+
+def previous_agents_text(root: Root, options: PreviousAgents) -> tuple[str, list[Loss]]:
+    """The other agents' summaries and tool results, in the form of reference system 1."""
+    outputs = root["state"].get(options.from_ or "agent_outputs")
+    if not isinstance(outputs, Mapping):
+        return "", []
+    others = [name for name in outputs if name != root["agent"]]
+    outputs, losses = shortened(outputs, options.preview, others)
+    parts = []
+    for name in others:
+        output = outputs[name]
+        summary = _summary(output)
+        if options.truncate is not None and len(summary) > options.truncate:
+            cut = len(summary) - options.truncate
+            losses.append(Loss(path_text((name,)), "truncate", characters=cut))
+        parts.append(f"## {name}:\n{summary[: options.truncate]}")
+        results = output.get("tool_results") if isinstance(output, Mapping) else None
+        if options.structured_data and results:
+            parts.append(f"**Structured Data:**\n```json\n{json_text(results)}\n```")
+    return ("\n".join([PREVIOUS_HEADING, *parts]), losses) if parts else ("", [])
+
+
+def _summary(output: Any) -> str:
+    if isinstance(output, Mapping):
+        for key in ("reply", "content", "output"):
+            if output.get(key) is not None:
+                return text_form(output[key])
+    return text_form(output)
+
+
+@lru_cache(maxsize=4096)
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def moment(value: Any) -> datetime | None:
+    """Returns an ISO 8601 text as a time in UTC if it names no zone; None if it is none."""
+    return _moment(value) if isinstance(value, str) else None
+
+
+def note_line(item: Mapping[str, Any]) -> str:
+    """``[2026-01-04] (nutrition): Prefers metric units``, the form of reference system 1."""
+    at = moment(item.get("at"))
+    day = f"[{at.date().isoformat()}] " if at else ""
+    agent = f"({item['agent']}): " if item.get("agent") else ""
+    return f"{day}{agent}{text_form(item.get('text', item))}"
+
+
+def item_line(item: Mapping[str, Any]) -> str:
+    """``- text``."""
+    return f"- {text_form(item.get('text', item))}"
+
+
+def grouped(lines: Sequence[tuple[str, str]], channels: Sequence[str]) -> list[str]:
+    """Returns the lines of each channel below its name; the lines alone if there is one channel."""
+    if len(channels) == 1:
+        return [line for _, line in lines]
+    found: list[str] = []
+    for channel in channels:
+        mine = [line for of, line in lines if of == channel]
+        found += [f"{channel}:", *mine] if mine else []
+    return found
+
+
+_SPEAKERS: Final = {"user": "User", "assistant": "AI", "tool": "Tool", "system": "System"}
+
+
+def conversation_text(messages: Sequence[Message]) -> str:
+    """``User: …`` and ``AI: …``, a line a message: the form of reference system 4."""
+    return "\n".join(f"{_SPEAKERS[m.role]}: {m.content}" for m in messages)

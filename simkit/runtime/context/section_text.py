@@ -1,0 +1,208 @@
+"""What each section of a recipe says of the root, and what it read and does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.core.messages import ABSENT
+from simkit.language.paths import lookup
+from simkit.language.references import compile as compile_references
+from simkit.runtime.context import rendering
+from simkit.runtime.context.recall import Found, Recaller
+from simkit.runtime.context.rendering import Loss, Root
+from simkit.runtime.context.tokens import Counter
+from simkit.runtime.context.truncation import fitted
+from simkit.spec.pipeline import recipe as r
+from simkit.spec.pipeline.names import IMPLIED_CHANNELS
+from simkit.trace.events import Shortened, Unshown
+from simkit.trace.store import copied
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """A section's text, empty if it makes nothing here, and what it read and does not show."""
+
+    text: str
+    left_out: Sequence[Unshown] = ()
+
+
+Say: TypeAlias = Callable[[Root], Said]
+"""What says a section's text, given the root."""
+
+NOTHING: Final = Said("")
+HISTORY: Final = Said("history")
+"""A history is shown, not said."""
+
+
+class SectionTexts:
+    """Finds the function that says a section's text."""
+
+    def __init__(
+        self,
+        instructions: str,
+        count: Counter,
+        function: Callable[[str], Callable[..., Any]],
+        scopes: Mapping[str, str],
+    ) -> None:
+        self._instructions, self._count, self._function = instructions, count, function
+        self._scopes = scopes
+
+    def of(self, item: r.Item) -> Say:
+        """Returns root → text for one section."""
+        match item.options:
+            case r.Instructions():
+                return self._instructed()
+            case r.History():
+                return lambda _root: HISTORY
+            case r.CurrentMessage():
+                return lambda root: Said(_current(root))
+            case r.Input() as given:
+                return lambda root: _previewed(root["input"], given, item.name, rendering.text_form)
+            case r.Task():
+                return lambda root: Said(rendering.text_form(root.get("task") or ""))
+            case r.Upstream() as upstream:
+                return lambda root: _previewed(root.get("upstream"), upstream, item.name, _json_of)
+            case r.PreviousAgents() as agents:
+                return _told_of(item, lambda root: rendering.previous_agents_text(root, agents))
+            case r.Shared() as shared:
+                return self._shared(shared, item.name)
+            case r.HandoffSection() as handoff:
+                return _handed_over(handoff, item)
+            case r.Notes() as notes:
+                return self._recalled(notes, item, "", rendering.note_line)
+            case r.Memories() as memories:
+                best = memories.model_copy(update={"order": memories.order or "score"})
+                return self._recalled(best, item, rendering.MEMORIES_HEADING, rendering.item_line)
+            case r.Recall() as recall:
+                return self._recalled(recall, item, "", rendering.item_line)
+            case r.Custom() as custom:
+                return self._custom(custom)
+        raise TypeError(f"no section is a {type(item.options).__name__}")
+
+    def _instructed(self) -> Say:
+        text = compile_references(self._instructions)
+        if text.is_constant:
+            constant = Said(str(text.resolve({})))
+            return lambda _root: constant
+        return lambda root: Said(rendering.text_form(text.resolve(root)))
+
+    def _recalled(
+        self,
+        options: r.Recall,
+        item: r.Item,
+        heading: str,
+        line: Callable[[Mapping[str, Any]], str],
+    ) -> Say:
+        ranges = compile_references(options.time_ranges)
+        channels = options.from_ or (IMPLIED_CHANNELS[item.kind],)
+        recaller = Recaller(item.name, options, channels, self._scopes, self._count)
+
+        def recalled(root: Root) -> Said:
+            found = recaller.found(root, ranges.resolve(root))
+            lines, left_out = _lines(found, options.preview, item.name, line)
+            grouped = rendering.grouped(lines, channels)
+            if not grouped:
+                return Said("", left_out)
+            return Said("\n".join([heading, *grouped] if heading else grouped), left_out)
+
+        return recalled
+
+    def _shared(self, options: r.Shared, section: str) -> Say:
+        fenced = options.as_ == "json"
+        most, count = options.tokens, self._count
+
+        def form(value: Any) -> str:
+            return rendering.fenced(value) if fenced else _json_of(value)
+
+        def shared(root: Root) -> Said:
+            channel, paths = options.from_, options.fields and options.fields.values()
+            value, losses = rendering.shortened(root["state"].get(channel), options.preview, paths)
+            if options.fields is not None:
+                value = _fields_of(value, options.fields)
+            if most is not None and not _is_empty(value):
+                value, cut = fitted(rendering.plain(value), lambda one: count(form(one)) <= most)
+                losses = [*losses, *cut]
+            left_out = _shortened(losses, section, channel)
+            return Said("" if value is ABSENT or _is_empty(value) else form(value), left_out)
+
+        return shared
+
+    def _custom(self, options: r.Custom) -> Say:
+        function = self._function(options.function)
+
+        def custom(root: Root) -> Said:
+            made = function({key: copied(value) for key, value in root.items()})
+            return NOTHING if made is None else Said(rendering.text_form(made))
+
+        return custom
+
+
+def _current(root: Root) -> str:
+    handoff = root.get("handoff")
+    if handoff is not None and handoff["query"] is not None:
+        return str(handoff["query"])
+    return rendering.text_form(root["user"])
+
+
+def _previewed(value: Any, options: r.Section, section: str, form: Callable[[Any], str]) -> Said:
+    shown, losses = rendering.shortened(value, options.preview)
+    return NOTHING if shown is None else Said(form(shown), _shortened(losses, section))
+
+
+def _told_of(item: r.Item, text: Callable[[Root], tuple[str, Sequence[Loss]]]) -> Say:
+    channel = getattr(item.options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
+
+    def told(root: Root) -> Said:
+        content, losses = text(root)
+        return Said(content, _shortened(losses, item.name, channel))
+
+    return told
+
+
+def _handed_over(options: r.HandoffSection, item: r.Item) -> Say:
+    if options.format is not None:
+        # The format speaks for the handoff, also where it carries no payload.
+        return lambda root: NOTHING if root.get("handoff") is None else Said("handoff")
+    return _told_of(item, lambda root: rendering.handoff_text(root, options))
+
+
+def _lines(
+    found: Found,
+    preview: Mapping[str, int] | None,
+    section: str,
+    line: Callable[[Mapping[str, Any]], str],
+) -> tuple[list[tuple[str, str]], list[Unshown]]:
+    """Returns channel and line of every item chosen, and what of the channels is not shown."""
+    left_out: list[Unshown] = list(found.left_out)
+    lines = []
+    for channel, place, fields in found.items:
+        shown, losses = rendering.shortened(fields, preview)
+        lines.append((channel, line(shown)))
+        inside = [loss._replace(path=rendering.joined(f"[{place}]", loss.path)) for loss in losses]
+        left_out += _shortened(inside, section, channel)
+    return lines, left_out
+
+
+def _shortened(losses: Sequence[Loss], section: str, channel: str = "") -> list[Shortened]:
+    return [
+        Shortened(section, loss.by, channel, loss.path, loss.items, loss.characters)
+        for loss in losses
+    ]
+
+
+def _fields_of(value: Any, fields: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the fields that are there, by their labels."""
+    found = {label: lookup(value, path) for label, path in fields.items()}
+    return {label: one for label, one in found.items() if one is not ABSENT}
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, (Mapping, Sequence)) and not len(value))
+
+
+def _json_of(value: Any) -> str:
+    if _is_empty(value):
+        return ""
+    return value if isinstance(value, str) else rendering.json_text(value)

@@ -1,0 +1,81 @@
+"""Token counters: a pure function of a text, named in the pipeline and in the trace."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from simkit.core.errors import Unsupported
+from simkit.core.messages import Message
+from simkit.spec.pipeline.model import BUILT_IN_COUNTER
+
+Counter = Callable[[str], int]
+
+_BPE: Final = ("o200k_base", "cl100k_base")
+"""OpenAI's vocabularies, counted exactly by the package bpe-openai."""
+_LENGTH_MAX: Final = 1_000_000
+"""The length in characters that bpe-openai refuses."""
+
+
+def chars_over_four(text: str) -> int:
+    """Counts a token for every four characters begun."""
+    return (len(text) + 3) >> 2
+
+
+def counter_named(name: str) -> Counter:
+    """Returns the counter; raises Unsupported if it is unknown or its extra is not installed."""
+    if name == BUILT_IN_COUNTER:
+        return chars_over_four
+    if name not in _BPE:
+        known = ", ".join((BUILT_IN_COUNTER, *_BPE))
+        raise Unsupported(f"unknown token counter `{name}`. Known: {known}.")
+    return _exact(name)
+
+
+@lru_cache(maxsize=len(_BPE))
+def _exact(name: str) -> Counter:
+    """Loads a vocabulary, once: it takes a tenth of a second."""
+    try:
+        package = importlib.import_module("bpe_openai")
+    except ImportError:
+        raise Unsupported(
+            f"token counter `{name}` needs the extra `tokens`: pip install 'agent-simkit[tokens]'"
+        ) from None
+    with warnings.catch_warnings():
+        # It reads its data with a function that Python 3.11 and 3.12 call deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        tokens_in: Callable[[str], list[int]] = package.get_encoding(name).encode_ordinary
+
+    def count(text: str) -> int:
+        if len(text) >= _LENGTH_MAX:
+            raise Unsupported(
+                f"token counter `{name}` counts texts of less than {_LENGTH_MAX:,} characters, "
+                f"this one has {len(text):,}. Count with `{BUILT_IN_COUNTER}`."
+            )
+        # Words such as `<|endoftext|>` in a message are text, as a provider reads them.
+        return len(tokens_in(text))
+
+    return count
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def texts_of(message: Message) -> Iterator[str]:
+    """Yields every text of a message that costs tokens: content, call names and arguments."""
+    yield message.content
+    for call in message.calls:
+        yield call.name
+        yield _encode(call.args).decode()
+
+
+def tokens_of(message: Message, count: Counter) -> int:
+    """Returns a message's size in tokens."""
+    if not message.calls:
+        return count(message.content)
+    return sum(count(text) for text in texts_of(message))

@@ -1,0 +1,178 @@
+"""A run passes control: it asks, its contract judges, and the target takes over or comes back."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from simkit.core.errors import HandoffInvalid
+from simkit.core.messages import HANDOFF_PREFIX, Handoff, Message, ToolCall, Usage
+from simkit.runtime.branch import Branch
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.scheduler import Steps, TimedOut, within
+from simkit.runtime.turn import Start, Turn
+from simkit.trace import events as e
+from simkit.trace.store import canonical
+
+HandoffEvent = TypeVar("HandoffEvent", e.HandoffRequested, e.HandoffRejected, e.HandoffMade)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TurnStopped(Exception):
+    """A contract's ``stop`` ended the turn, without an error."""
+
+
+class Source(Protocol):
+    """The run that passes control."""
+
+    turn: Turn
+    given: Start
+    id: str
+    depth: int
+    branch: Branch | None
+
+    @property
+    def name(self) -> str:
+        """Under what it runs."""
+
+    def root_now(self) -> dict[str, Any]:
+        """What references see when the run passes control."""
+
+    def where(self) -> tuple[int, str, int, str, str]:
+        """What every event of the run begins with."""
+
+    def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
+        """Logs what the run says."""
+
+    def hear(self, asked: ToolCall, text: str, data: Any = None) -> None:
+        """Logs the answer to one of its calls."""
+
+    def replied(self, call: str, message: Message, kind: str, usage: Usage | None) -> None:
+        """Says what the model answered."""
+
+
+def _refusal(compiled: CompiledPipeline, request: Request) -> str:
+    """Says that an agent's model passes control to nobody, whatever contracts there are."""
+    if compiled.agents[request.source].hands_over:
+        return ""
+    return f"{request.source!r} says `handoffs: []`: its model passes control to nobody"
+
+
+class Passing:
+    """The handoffs of one run."""
+
+    __slots__ = ("_retried", "_source")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._retried: set[tuple[str, str]] = set()
+        """Target and type of the handoffs that were refused and may not be so again."""
+
+    def hand_off(self, reply: Handoff, call: str, usage: Usage | None = None) -> Steps:
+        """Passes control if nothing speaks against it; else the run is told.
+
+        Returns the handoff that ends the run; None where the run goes on.
+        """
+        source, turn = self._source, self._source.turn
+        turn.handoffs += 1
+        turn.limit("handoffs_per_turn", turn.handoffs)
+        turn.numbers.handoffs += 1
+        turn.numbers.calls += 1
+        request = requested(
+            turn.compiled, f"h{turn.numbers.handoffs}", source.name, reply, source.depth + 1
+        )
+        asked = ToolCall(
+            f"call{turn.numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _arguments(request)
+        )
+        message = source.say(reply.text, (asked,))
+        if call:
+            source.replied(call, message, "handoff", usage)
+        turn.sink.emit(told_of(source, e.HandoffRequested, request, call_id=asked.id))
+        reason = _refusal(turn.compiled, request) or reason_against(turn.compiled, request)
+        if reason:
+            turn.sink.emit(told_of(source, e.HandoffRejected, request, reason=reason))
+            self._rejected(request, asked, reason)
+            return None
+        make(source, request)
+        if request.mode == "delegate":
+            yield from self._delegate(request, asked)
+            return None
+        source.hear(asked, f"Transferred to {request.target}.")
+        return request
+
+    def _rejected(self, request: Request, asked: ToolCall, reason: str) -> None:
+        policy = request.contract.on_invalid if request.contract is not None else "reject"
+        self._source.hear(asked, f"Handoff to {request.target} rejected: {reason}")
+        if policy == "stop":
+            raise TurnStopped(reason)
+        if policy == "retry":
+            if (request.target, request.type) in self._retried:
+                raise HandoffInvalid(
+                    f"the handoff from {request.source!r} to {request.target!r} "
+                    f"was refused again: {reason}"
+                )
+            self._retried.add((request.target, request.type))
+
+    def _delegate(self, request: Request, asked: ToolCall) -> Steps:
+        source = self._source
+        start = Start(request.target, request, request.depth, source.branch, goal=source.given.goal)
+        steps = source.turn.chain(source.turn, start)
+        timeout = request.contract.timeout_ms if request.contract is not None else None
+        if timeout is None:
+            last = yield from steps
+        else:
+            try:
+                last = yield from bounded(source.turn, steps, timeout)
+            except TimedOut:
+                source.hear(asked, f"Handoff to {request.target} timed out after {timeout} ms")
+                return
+        output = last.output
+        text = output if isinstance(output, str) else _encode(canonical(output)).decode()
+        source.hear(asked, text, None if text is output else output)
+
+
+def make(source: Source, request: Request) -> None:
+    """Record that a handoff is made, and write what its contract says, before its target starts.
+
+    The writes are the source's update: its model asked for the handoff.
+    """
+    turn = source.turn
+    turn.sink.emit(told_of(source, e.HandoffMade, request, depth=request.depth))
+    writes = turn.compiled.writes_of(request.contract)
+    if writes is None:
+        return
+    update = writes.resolve({**source.root_now(), "handoff": request.facts()})
+    turn.write(update, "handoff", source.name, source.id, source.branch, request.id)
+
+
+def told_of(
+    source: Source, kind: type[HandoffEvent], request: Request, **more: Any
+) -> HandoffEvent:
+    """Returns what is told of a handoff that a run asks for."""
+    return kind(
+        *source.where(), handoff=request.id, from_agent=request.source,
+        to_agent=request.target, type=request.type, mode=request.mode, query=request.query,
+        payload=canonical(request.payload), **more,
+    )  # fmt: skip
+
+
+def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+    """Runs a turn's work for at most so long; raises TimedOut when it takes longer."""
+
+    def closes() -> None:
+        turn.closing = "timed_out"
+
+    try:
+        result = yield from within(steps, turn.clock, timeout_ms, closes)
+    except TimedOut:
+        turn.closing = "cancelled"
+        raise
+    return result
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    given = {"type": request.type, "query": request.query, "payload": request.payload}
+    return {key: canonical(value) for key, value in given.items() if value is not None}

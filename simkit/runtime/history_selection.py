@@ -1,0 +1,203 @@
+"""Where one run's history comes from: the session's log or a channel, filtered and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from simkit.core.errors import ModelError, ScriptBroken
+from simkit.core.messages import Fails, Message, Text, thinking_said
+from simkit.runtime.branch import Branch
+from simkit.runtime.context.history import Slice
+from simkit.runtime.context.tokens import tokens_of
+from simkit.runtime.conversation import Summary, continues
+from simkit.runtime.handoffs import Request
+from simkit.runtime.ports import ModelRequest
+from simkit.runtime.turn import Turn
+from simkit.trace import events as e
+
+
+class Reading:
+    """One run's reading of what was said before it."""
+
+    __slots__ = ("_agent", "_branch", "_handoff", "_log", "_omit", "_read", "_run", "_slices",
+                 "_state", "_turn", "latency_ms")  # fmt: skip
+
+    def __init__(
+        self,
+        turn: Turn,
+        agent: str,
+        run: str,
+        handoff: Request | None,
+        state: Mapping[str, Any],
+        branch: Branch | None,
+        log: Sequence[Message],
+    ) -> None:
+        """``branch`` is the parallel branch that the run is in; ``log`` what was said before it."""
+        self._turn, self._agent, self._run, self._handoff = turn, agent, run, handoff
+        self._state, self._branch, self._log = state, branch, log
+        self._slices: dict[str, Slice] = {}
+        self._omit = ""
+        self._read: tuple[Sequence[Message], int] = ((), 0)
+        """What the last history reads, and where what is not settled begins there."""
+        self.latency_ms = 0
+        """Virtual time that summaries took."""
+
+    def current(self) -> tuple[Message, int]:
+        """The message that the run answers, and its number (0 where it is a handoff's query)."""
+        handoff = self._handoff
+        if handoff is not None and handoff.query is not None:
+            return Message("user", handoff.query, turn=self._turn.number), 0
+        return self._turn.user, self._turn.user.number
+
+    def history(self, place: int, omit: str) -> Slice | None:
+        """What the recipe's history section shows; None if nothing of it travels."""
+        contract = self._handoff.contract if self._handoff is not None else None
+        reader = self._turn.compiled.reader(self._agent, place, contract)
+        if reader is None:
+            return None
+        self._omit = omit
+        section, options = self._turn.compiled.agents[self._agent].assembly.histories[place]
+        conversation = self._turn.conversation
+        channel = options.from_ or self._turn.compiled.pipeline.conversation
+        source: Any
+        anchor: Any
+        if channel == "log":
+            source, anchor = self._log, conversation.log
+        else:
+            source = self._state.get(channel, conversation.values.get(channel))
+            source = anchor = () if source is None else source
+            if self._branch is not None and channel not in self._branch.replaced:
+                # What the branch added itself is of this turn; before that, it is the session's,
+                # unless a sibling has replaced that.
+                now = conversation.values.get(channel)
+                anchor = now if continues(self._branch.began.get(channel), now) else anchor
+        travels = contract is not None and contract.history != "all"
+        owner = self._agent
+        if travels and self._handoff is not None:
+            owner = f"{self._agent}#{self._handoff.source}#{self._handoff.type}"
+        stream = conversation.stream((owner, section), anchor)
+        settled = min(conversation.starts.get(channel, 0), len(source))
+        # A channel that keeps only its last items has moved to the left since the turn began.
+        while settled and source[settled - 1].turn >= conversation.began:
+            settled -= 1
+        found = reader.read(
+            stream, source, settled, omit, self._turn.state.committed, conversation.sizes
+        )
+        self._slices[section], self._read = found, (source, settled)
+        return found
+
+    def told(self) -> None:
+        """Notes that the context has been told, and with it what its histories settled."""
+        for slice_ in self._slices.values():
+            slice_.stream.told()
+
+    def history_of(self, part: e.Shown) -> list[Message]:
+        """The logged messages that a part shows."""
+        return self._slices[part.section].messages()
+
+    def summarised(self, agent: str, place: int, slice_: Slice) -> Message | None:
+        """What the summarising agent made of what the window leaves out; None if nothing is.
+
+        The summary rolls: its agent reads the last one and what has been left out since, so that
+        a long conversation is summarised in linear time.
+        """
+        lo = slice_.shown.lo
+        conversation = self._turn.conversation
+        last = conversation.summaries.get(slice_.shown.stream)
+        fresh = _not_covered(slice_, lo, last)
+        if not fresh:
+            return last.message if last is not None and lo else None
+        text = self._ask_for_summary(agent, last.message if last else None, fresh)
+        message = Message("system", text, agent=agent, section=slice_.shown.section)
+        covers = max([last.number if last is not None else 0, *(one.number for one in fresh)])
+        unshown = [conversation.sizes[self._omit][0]] if self._omit else []
+        behind = [*unshown, *(one.number for one in slice_.messages()), *self._not_seen(last)]
+        missed = tuple(number for number in behind if number < covers)
+        conversation.summaries[slice_.shown.stream] = Summary(message, covers, frozenset(missed))
+        turn = self._turn
+        turn.sink.emit(
+            e.HistorySummarised(
+                turn.clock.now(), turn.session, turn.number, agent, self._run,
+                slice_.shown.stream, text, covers, missed,
+            )
+        )  # fmt: skip
+        return message
+
+    def _not_seen(self, last: Summary | None) -> list[int]:
+        """What was said since the user's last message and only later runs see.
+
+        Parallel branches say it: their numbers do not tell whether a run has seen their messages.
+        """
+        conversation = self._turn.conversation
+        source, settled = self._read
+        seen = {message.id for message in source[settled:]}
+        return [
+            message.number
+            for message in conversation.log[conversation.starts.get("log", 0) :]
+            if message.id not in seen and not (last is not None and last.covers(message.number))
+        ]
+
+    def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
+        turn = self._turn
+        ready = turn.compiled.agents[agent]
+        shown = [Message("system", ready.instructions, agent=agent, section="instructions")]
+        if last is not None:
+            shown.append(replace(last, section="summary"))
+        shown += [replace(message, section="history") for message in fresh]
+        parts: list[e.Part] = []
+        total = 0
+        for message in shown:
+            size = tokens_of(message, turn.compiled.count)
+            total += size
+            parts.append(e.Made(message.section, message, size, (), message.number))
+        turn.numbers.model_calls += 1
+        call = f"c{turn.numbers.model_calls}"
+        where = (turn.clock.now(), turn.session, turn.number, agent, self._run)
+        turn.sink.emit(e.ContextBuilt(*where, call, tuple(parts), tokens=total))
+        turn.sink.emit(e.ModelCalled(*where, call))
+        request = ModelRequest(
+            agent, turn.number, self._run, call, (), None,
+            lambda: shown, lambda: _by_section(shown), str, session=turn.session,
+        )  # fmt: skip
+        answer = turn.model.answer(request)
+        self.latency_ms += answer.latency_ms
+        if answer.fault:
+            turn.sink.emit(e.FaultInjected(*where, answer.fault))
+        if isinstance(answer.reply, Fails):
+            failed = answer.reply
+            turn.sink.emit(e.ModelFailed(*where, call, failed.kind, failed.status, failed.message))
+            raise ModelError(failed.message, failed.kind, failed.status)
+        if not isinstance(answer.reply, Text):
+            raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
+        said = turn.conversation.add(
+            "assistant", answer.reply.text, agent=agent, run=self._run, branch=self._branch
+        )
+        turn.sink.emit(
+            e.ModelReplied(*where, call, said.number, "text", answer.usage, thinking_said(answer))
+        )
+        return answer.reply.text
+
+
+def _not_covered(slice_: Slice, hi: int, last: Summary | None) -> list[Message]:
+    """Returns what stands before a place and is in no summary yet.
+
+    What the last summary missed may stand before what it covers.
+    """
+    found = []
+    for place in range(hi - 1, -1, -1):
+        message = slice_.message(place)
+        if last is None or not last.covers(message.number):
+            found.append(message)
+        elif message.number < min(last.missed, default=message.number + 1):
+            break
+    return found[::-1]
+
+
+def _by_section(messages: list[Message]) -> dict[str, list[Message]]:
+    found: dict[str, list[Message]] = {}
+    for message in messages:
+        found.setdefault(message.section, []).append(message)
+    return found

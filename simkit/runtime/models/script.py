@@ -1,0 +1,395 @@
+"""Scripted models and tools: reply lines, served in order, checked before they are served."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import (
+    FunctionFailed,
+    OutputInvalid,
+    ReplyMissing,
+    ScriptBroken,
+    ScriptMisfit,
+    ToolMissing,
+)
+from simkit.core.gc_pause import collected_meanwhile
+from simkit.core.messages import (
+    Answer,
+    Calls,
+    Computes,
+    Handoff,
+    JsonValue,
+    Message,
+    Structured,
+    Text,
+)
+from simkit.core.text import counted, short
+from simkit.language.json_schema import place_text, schema_errors
+from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.paths import as_text, follow
+from simkit.language.yaml import SourcePath, near, path_text
+from simkit.runtime.ports import ModelRequest, ToolReply
+from simkit.spec.scenario.replies import ReplyLine, ToolAnswers, line_of, lines_of
+from simkit.trace.events import UnusedLines, UnusedResults
+from simkit.trace.store import canonical
+
+WAITING_MAX: Final = 3
+"""Lines of which an error says why their `when` does not hold."""
+WHY_MAX: Final = 80
+"""Characters of what such a `when` wanted, and of what it found."""
+ARGUMENTS_MAX: Final = 200
+"""Characters of a call's arguments that an error shows."""
+
+
+class _Line:
+    __slots__ = ("answer", "is_used", "place", "when")
+
+    def __init__(self, place: int, line: ReplyLine) -> None:
+        self.place, self.answer, self.is_used = place, line.answer(), False
+        self.when: Matcher | None = (
+            compile_matcher(line.when) if "when" in line.model_fields_set else None
+        )
+
+
+def agents_in(
+    turns: Iterable[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
+) -> Iterator[str]:
+    """Yields the agents that reply lines are for, or hand over to."""
+    for turn in turns:
+        for agent, lines in turn.items():
+            yield agent
+            yield from (one.handoff.to for one in lines_of(lines) if one.handoff is not None)
+
+
+class ScriptedModel:
+    """Answers from the scenario's reply lines; a line belongs to one agent and one turn."""
+
+    def __init__(
+        self,
+        turns: Sequence[Mapping[str, ReplyLine | tuple[ReplyLine, ...]]],
+        tool_args: Mapping[str, JsonValue],
+        schemas: Mapping[str, JsonValue],
+        function: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        """``tool_args`` are the tools' argument schemas, by name."""
+        self._turns, self._tool_args, self._schemas = turns, tool_args, schemas
+        self._function = function
+        self._place = 0
+        self._lines: dict[str, list[_Line]] = {}
+        self._calls: dict[str, int] = {}
+
+    def begin_turn(self, place: int) -> None:
+        """Takes the lines of a turn; what the last turn left is gone."""
+        self._place = place
+        self._lines = {
+            agent: [_Line(number, line) for number, line in enumerate(lines_of(lines))]
+            for agent, lines in self._turns[place].items()
+        }
+        self._calls = {}
+
+    def begin_group(self, agents: Sequence[str]) -> None:
+        """Refuses lines without ``when`` for an agent that runs twice at once."""
+        for agent in dict.fromkeys(agents):
+            times = list(agents).count(agent)
+            if times > 1 and any(line.when is None for line in self._lines.get(agent, ())):
+                raise ScriptMisfit(
+                    f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
+                    f"so each of its lines under turns[{self._place}].replies.{agent} "
+                    "needs a `when` that says which run it answers.",
+                    ("turns", self._place, "replies", agent),
+                )
+
+    def answer(self, request: ModelRequest) -> Answer:
+        """Serves the first unused line whose ``when`` holds for the context."""
+        agent = request.agent
+        number = self._calls[agent] = self._calls.get(agent, 0) + 1
+        lines = self._lines.get(agent, [])
+        root: dict[str, Any] | None = None
+        for line in lines:
+            if line.is_used:
+                continue
+            if line.when is not None:
+                root = root if root is not None else _root_of(request)
+                if not line.when.holds(root):
+                    continue
+            line.is_used = True
+            return self._checked(line, request)
+        raise ReplyMissing(self._missing(request, number, lines))
+
+    def unused(self) -> tuple[UnusedLines, ...]:
+        """Returns the lines of the turn that were not served."""
+        left = []
+        for agent, lines in self._lines.items():
+            places = tuple(line.place for line in lines if not line.is_used)
+            if places:
+                left.append(UnusedLines(agent, places, self._calls.get(agent, 0)))
+        return tuple(left)
+
+    def _missing(self, request: ModelRequest, number: int, lines: Sequence[_Line]) -> str:
+        agent, place = request.agent, self._place
+        where = path_text(("turns", place, "replies", agent))
+        waiting = [line for line in lines if not line.is_used]
+        if waiting:
+            which = ", ".join(f"[{line.place}]" for line in waiting)
+            root = _root_of(request)
+            return (
+                f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+                f"but none of its unused lines {which} has a `when` that holds for the context.\n"
+                f"{_why_not(waiting[:WAITING_MAX], root)}"
+                f"Change a `when` under {where}, or add a line without one."
+            )
+        if not lines:
+            others = ", ".join(name for name in self._lines if name != agent)
+            hint = f" (the turn has replies for {others})" if others else ""
+            meant = near(agent, [name for name in self._lines if name not in self._calls])
+            hint += f": is `{meant}` meant for it?" if meant else ""
+            return (
+                f"agent {agent!r} made a model call in turn {place + 1}, "
+                f"but the scenario has no reply for it{hint}{'' if meant else '.'}\n"
+                f"Add one under {where}, or expect another agent to run."
+            )
+        has = counted(len(lines), "reply", "replies")
+        return (
+            f"agent {agent!r} made model call #{number} in turn {place + 1}, "
+            f"but the scenario has {has} for it.\n"
+            f"Add one under {where}, or expect the turn to stop earlier."
+        )
+
+    def _checked(self, line: _Line, request: ModelRequest) -> Answer:
+        answer = line.answer
+        where = ("turns", self._place, "replies", request.agent, line.place)
+        if isinstance(answer.reply, Computes):
+            answer = self._computed(answer, answer.reply, request, where)
+        reply = answer.reply
+        if isinstance(reply, Calls):
+            self._check_calls(reply, request, where)
+        elif isinstance(reply, (Text, Structured)) and request.output is not None:
+            self._check_output(reply, request, where)
+        if isinstance(reply, Handoff) or not answer.beside.is_nothing:
+            answer = msgspec.structs.replace(answer, line=line.place)
+        return answer
+
+    def _computed(
+        self, answer: Answer, reply: Computes, request: ModelRequest, where: SourcePath
+    ) -> Answer:
+        """Asks the user's function for the line; it gets the messages as ``{role, content}``."""
+        messages = [{"role": m.role, "content": m.content} for m in request.messages()]
+        try:
+            with collected_meanwhile():
+                made = self._function(reply.function)(messages)
+        except FunctionFailed as problem:
+            raise ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
+        line = line_of(made)
+        if line is None:
+            raise ScriptBroken(
+                f"{path_text(where)}: `{reply.function}` returned a {type(made).__name__}, "
+                "which is no reply line. Return a text, or a mapping such as {'json': …}.",
+                where,
+            )
+        made_answer = line.answer()
+        return Answer(
+            made_answer.reply, made_answer.usage or answer.usage,
+            made_answer.latency_ms or answer.latency_ms, made_answer.chunks or answer.chunks,
+            beside=made_answer.beside,
+        )  # fmt: skip
+
+    def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
+        for call in reply.calls:
+            if call.tool not in request.tools:
+                offered = ", ".join(request.tools) or "none"
+                nearest = near(call.tool, request.tools)
+                hint = f" Did you mean `{nearest}`?" if nearest else ""
+                raise ScriptMisfit(
+                    f"{path_text(where)} calls tool {call.tool!r}, which agent "
+                    f"{request.agent!r} is not offered.{hint} Offered: {offered}.",
+                    where,
+                )
+            schema = request.args.get(call.tool) or self._tool_args.get(call.tool)
+            if schema is None:
+                continue
+            for path, text in schema_errors(schema, call.args, self._schemas):
+                raise ScriptMisfit(
+                    f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
+                    f"schema refuses: {_located(path, text)}. "
+                    f"{_advice(call.args, path, text, call.tool in request.args)}",
+                    where,
+                )
+
+    def _check_output(
+        self, reply: Text | Structured, request: ModelRequest, where: SourcePath
+    ) -> None:
+        if isinstance(reply, Structured):
+            value = reply.value
+        else:
+            try:
+                value = request.read(reply.text)
+            except OutputInvalid:
+                value = reply.text
+        for path, text in schema_errors(request.output, value, self._schemas):
+            raise ScriptMisfit(
+                f"{path_text(where)} does not satisfy the output schema of agent "
+                f"{request.agent!r}: {_located(path, text)}. "
+                "Correct the line, or the agent's `output`; to send nonsense on purpose write "
+                "`error: malformed_json`.",
+                where,
+            )
+
+
+def _located(path: SourcePath, text: str) -> str:
+    """An error of a schema, behind its place in the value unless it is about all of it."""
+    return f"{place_text(path)}: {text}" if path else text
+
+
+def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
+    """What to do about arguments that a schema refuses, which code has sent or a file declares."""
+    found = follow(args, path)
+    if isinstance(found, (dict, list)) and text.endswith("is not of type 'string'"):
+        quoted = msgspec.json.encode(found).decode().replace("'", "''")
+        return f"The tool takes the JSON as a text; write it as a text: '{quoted}'."
+    if is_sent:
+        return "Correct the line: the schema is what the pipeline sends with the tool."
+    return "Correct the line, or the tool's `args`."
+
+
+def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
+    """Returns what each line's ``when`` wanted and found, a line of text each."""
+    told = ""
+    for line in lines:
+        miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
+        if miss is not None:
+            where = f"at {path_text(miss.path)}: " if miss.path else ""
+            told += f"  [{line.place}] {where}wanted {short(miss.wanted, WHY_MAX)}, "
+            told += f"found {short(miss.found, WHY_MAX)}\n"
+    return told
+
+
+def _root_of(request: ModelRequest) -> dict[str, Any]:
+    """What a reply line's ``when`` matches: the context, section by section and as a whole."""
+    sections: Mapping[str, Sequence[Message]] = request.sections()
+    return {
+        **sections,
+        "sections": [name for name, messages in sections.items() if messages],
+        "messages": request.messages(),
+        "tools": list(request.tools),
+        "agent": request.agent,
+        "turn": request.turn,
+    }
+
+
+class ScriptedTools:
+    """Answers tool calls from the scenario; a tool that is not named there runs for real."""
+
+    def __init__(
+        self,
+        turns: Sequence[Mapping[str, ToolAnswers]],
+        shared: Mapping[str, ToolAnswers],
+        functions: Mapping[str, str],
+        run: Callable[[str, Mapping[str, Any]], Any],
+    ) -> None:
+        """``functions`` are the tools' real functions; ``run`` calls one by its name."""
+        self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
+        self._place = 0
+        self._used: dict[str, set[int]] = {}
+        self._calls: dict[str, int] = {}
+
+    def begin_turn(self, place: int) -> None:
+        """Takes the results of a turn."""
+        self._place, self._used, self._calls = place, {}, {}
+
+    def unused(self) -> tuple[UnusedResults, ...]:
+        """Returns the turn's own results that no call had; those of all turns may wait."""
+        found = []
+        for tool, scripted in self._turns[self._place].items():
+            if scripted.may_wait:
+                continue
+            used = self._used.get(tool, ())
+            left = tuple(place for place in range(len(scripted.answers)) if place not in used)
+            if left:
+                calls = self._calls.get(tool, 0)
+                found.append(UnusedResults(tool, left, calls, scripted.successive))
+        return tuple(found)
+
+    def scripts(self, tool: str) -> bool:
+        """Says whether the scenario answers a tool in this turn."""
+        return self._answers(tool) is not None
+
+    def _answers(self, tool: str) -> ToolAnswers | None:
+        own = self._turns[self._place].get(tool)
+        return own if own is not None else self._shared.get(tool)
+
+    def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
+        """Returns the scripted answer, or what the real function returns."""
+        scripted = self._answers(tool)
+        if scripted is not None:
+            return self._scripted(agent, tool, args, scripted)
+        function = self._functions.get(tool)
+        if function is None:
+            raise ToolMissing(
+                f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}, "
+                "which has neither a result in the scenario nor a function in the pipeline.\n"
+                f"{_called_with(args)}"
+                f"Add one under turns[{self._place}].tool_results.{tool}, "
+                f"or an entrypoint under tools.{tool}.function.{self._known()}"
+            )
+        try:
+            return ToolReply(self._run(function, args))
+        except FunctionFailed as problem:
+            cause = problem.__cause__
+            return ToolReply(error=f"{type(cause).__name__}: {cause}")
+
+    def _place_of(self, tool: str, place: int) -> tuple[str | int, ...]:
+        if tool not in self._turns[self._place]:
+            return ()
+        return ("turns", self._place, "tool_results", tool, place)
+
+    def _known(self) -> str:
+        """A line with the tools that something answers in this turn; empty if there are none."""
+        results = dict.fromkeys((*self._turns[self._place], *self._shared))
+        lines = [
+            f"There are {what} for: {', '.join(names)}."
+            for what, names in (("results", results), ("functions", self._functions))
+            if names
+        ]
+        return f"\n{' '.join(lines)}" if lines else ""
+
+    def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
+        used = self._used.setdefault(tool, set())
+        self._calls[tool] = self._calls.get(tool, 0) + 1
+        for place, answer in enumerate(scripted.answers):
+            if scripted.successive and place in used:
+                continue
+            if answer.when is not None and not compile_matcher(answer.when).holds(args):
+                continue
+            used.add(place)
+            at = self._place_of(tool, place) if scripted.successive else None
+            return ToolReply(answer.returns, answer.error, answer.latency_ms, at)
+        if scripted.successive and len(used) == len(scripted.answers):
+            count = counted(len(scripted.answers), "result")
+            what = f" again, but the scenario has {count} for it"
+        else:
+            what = ", but no result's `when` holds for its arguments"
+        raise ToolMissing(
+            f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}{what}.\n"
+            f"{_called_with(args)}"
+            f"Add one under turns[{self._place}].tool_results.{tool}."
+        )
+
+
+def _called_with(args: JsonValue) -> str:
+    """Returns a line that says with which arguments a tool was called; of long ones the head."""
+    said = short(as_text(canonical(args)), ARGUMENTS_MAX) if args else ""
+    return f"It was called with {said}.\n" if said else "It was called without arguments.\n"
+
+
+def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
+    """Calls a tool's function with its arguments by name, or as one mapping if it takes one."""
+    try:
+        inspect.signature(function).bind(**args)
+    except (TypeError, ValueError):
+        # Some built-in functions have no signature: ValueError.
+        return function(dict(args))
+    return function(**args)

@@ -1,0 +1,113 @@
+"""One turn: what it opens, the user's message, its work; and how one that waits comes back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from simkit.core.errors import ModelError, PipelineError, ScriptMisfit
+from simkit.runtime.clock import VirtualClock
+from simkit.runtime.conversation import Conversation, Numbers
+from simkit.runtime.handoff_execution import TurnStopped
+from simkit.runtime.journal import recovered
+from simkit.runtime.ports import Store, UserTurn
+from simkit.runtime.scheduler import Scheduler
+from simkit.runtime.sessions import Sessions
+from simkit.runtime.turn import Turn
+from simkit.trace import events as e
+
+
+class Suspended(msgspec.Struct, frozen=True):
+    """A turn that waits for the user."""
+
+    turn: Turn
+    scheduler: Scheduler
+
+
+class Unheard:
+    """A sink that nobody listens to."""
+
+    def emit(self, event: e.AnyEvent) -> None:
+        """Forgets the event."""
+
+
+def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
+    """Opens what belongs to one turn: where histories settle, replies, tool results."""
+    conversation, doors = turn.conversation, sessions.doors
+    if resumes:
+        # What has been said since the user's message goes on: nothing of it is settled.
+        conversation.turn = turn.number
+    else:
+        conversation.begin_turn(
+            turn.number, {name: conversation.values.get(name) for name in doors.spoken}
+        )
+    doors.model.begin_turn(turn.number - 1)
+    doors.tools.begin_turn(turn.number - 1)
+
+
+def hear(turn: Turn, said: UserTurn) -> None:
+    """Takes the user's message into log and conversation."""
+    turn.user = turn.conversation.add("user", said.text, data=said.value)
+    turn.input = said.text if said.value is None else said.value
+    turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
+
+
+def work(
+    sessions: Sessions, turn: Turn, scheduler: Scheduler, said: UserTurn
+) -> e.ErrorFacts | None:
+    """Runs a turn until it is over or waits for the user; returns the error that ended it."""
+    try:
+        if not said.resumes:
+            scheduler.run(sessions.doors.flow.steps(turn))
+            return None
+        scheduler.resume(said.value)
+        if scheduler.asked is not None and scheduler.asked.turn != turn.number:
+            # Another branch has waited for its own answer since an earlier turn.
+            turn.ask_again(scheduler.asked)
+    except TurnStopped:
+        return None
+    except PipelineError as problem:
+        turn.reply = None
+        status = problem.status if isinstance(problem, ModelError) else 0
+        return e.ErrorFacts(problem.type, str(problem), status=status)
+    return None
+
+
+def revived(
+    sessions: Sessions, conversation: Conversation, store: Store, start: str, said: UserTurn
+) -> Suspended:
+    """Brings a turn that waits for the user back to life in a new process.
+
+    The turn runs once more from its start, unheard, on what the store held then: replies and
+    tool results are those of its own turn, so it comes to the same question. ``said`` is what the
+    user said in it.
+    """
+    session = conversation.name
+    saved = sessions.saved[session]
+    then = Sessions(sessions.doors, Unheard(), VirtualClock(start), Numbers())
+    then.restore(recovered(store, before_turn=saved.began))
+    began = then.conversation(session, said.project)
+    turn = then.turn(saved.began, began)
+    scheduler = then.scheduler(turn)
+    open_turn(then, turn)
+    hear(turn, said)
+    work(then, turn, scheduler, said)
+    for number, answer in saved.answers:
+        # Other sessions may have had turns since.
+        later = recovered(store, before_turn=number)
+        then.count_on(later)
+        then.state.values(session).update(later.view.states[session])
+        turn.begin_again(number)
+        open_turn(then, turn, resumes=True)
+        work(then, turn, scheduler, UserTurn("", answer, resumes=True))
+    then.clock.advance_to(sessions.clock.now())
+    conversation.began, conversation.starts = began.began, began.starts
+    conversation.beside = began.beside
+    turn.move(conversation, sessions.state, sessions.sink)
+    if scheduler.asked is None:
+        raise ScriptMisfit(
+            f"the turn that waits in session {session!r} does not come to its question again "
+            "in a new process: what ran before it must not depend on anything but the turn."
+        )
+    # What waits goes by the clock with which it was brought back.
+    sessions.follow(then.clock)
+    return Suspended(turn, scheduler)

@@ -1,0 +1,1 @@
+"""One scenario's run: the conversation, its processes, `simulate()` and `Simulation`."""

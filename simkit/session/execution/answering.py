@@ -1,0 +1,34 @@
+"""Who answers the models of a declared pipeline: its cassette, or their real providers."""
+
+from __future__ import annotations
+
+from simkit.capture.cassettes.traffic import Traffic
+from simkit.capture.http.providers import ProviderClients
+from simkit.core.errors import ProviderUnreached, ScriptBroken
+from simkit.providers.http import HttpAnswer
+from simkit.runtime.models.recorded import Outgoing
+
+
+class Answering:
+    """Answers a scenario's model calls from its cassette, and sends what is really to be sent."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic, self._clients = traffic, ProviderClients()
+
+    def answer(self, call: Outgoing) -> HttpAnswer:
+        """Returns the answer; raises CassetteMissed, and ScriptBroken where nothing can be sent."""
+        traffic = self._traffic
+        exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
+        if exchange.answer is not None:
+            return exchange.answer
+        traffic.wait_for(exchange)
+        try:
+            sent = self._clients.send(call.request)
+        except ProviderUnreached as problem:
+            raise ScriptBroken(str(problem), ("cassette",)) from problem
+        traffic.came(exchange, sent.answer, sent.request)
+        return sent.answer
+
+    def close(self) -> None:
+        """Lets go of connections to providers."""
+        self._clients.close()

@@ -1,0 +1,58 @@
+"""The runs that a scenario's is held against: without its restarts, and one session alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from simkit.runtime.compiled import compiled
+from simkit.session.execution.running import Execution
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.model import Turn
+from simkit.trace.store import Trace
+
+
+def unbroken(prepared: Prepared) -> Trace:
+    """Returns what comes of a scenario without its restarts."""
+    return _apart(prepared, [_here(turn) for turn in prepared.scenario.turns])
+
+
+def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
+    """Returns what comes of one session of a scenario, its turns begun when they began there.
+
+    ``starts`` are the virtual times at which the scenario's turns began.
+    """
+    turns = prepared.scenario.turns
+    places = [place for place, turn in enumerate(turns) if turn.session == session]
+    places = [place for place in places if place < len(starts)]
+    return _apart(
+        prepared, [_here(turns[place]) for place in places], [starts[place] for place in places],
+        given_project=turns[0].project, numbers=[place + 1 for place in places],
+    )  # fmt: skip
+
+
+def _here(turn: Turn) -> Turn:
+    return turn.model_copy(update={"restart": False})
+
+
+def _apart(
+    prepared: Prepared,
+    turns: Sequence[Turn],
+    starts: Sequence[int] = (),
+    given_project: str | None = None,
+    numbers: Sequence[int] = (),
+) -> Trace:
+    """Runs turns so that what modules keep of another run has no influence on them."""
+    pipeline, is_apart = prepared.pipeline, False
+    if isinstance(pipeline, App):
+        apart = msgspec.structs.replace(pipeline, is_apart=True)
+        prepared = msgspec.structs.replace(prepared, pipeline=apart)
+    else:
+        is_apart = compiled(pipeline).functions.were_called
+    with Execution(
+        prepared, is_apart=is_apart, given_project=given_project, numbers=numbers
+    ) as execution:
+        execution.follow(turns, starts)
+        return execution.finish()

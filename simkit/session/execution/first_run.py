@@ -1,0 +1,207 @@
+"""The first run of an app: what its models were asked and said, and what its tools returned."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final
+
+import msgspec
+
+from simkit.adapters.response_parsing import Call
+from simkit.adapters.toolbox import toolbox_at_work
+from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.cassettes import Cassette, Keying, Player
+from simkit.capture.cassettes.encodings import decoded
+from simkit.capture.cassettes.tool_calls import foreign_type
+from simkit.capture.http.request_router import Decision, Forward
+from simkit.capture.http.stream_observers import Listener
+from simkit.core.errors import PipelineError, SimkitError
+from simkit.core.messages import JsonValue
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
+from simkit.providers.values import Asked, Heard
+from simkit.session.execution.processes import Here, Task
+from simkit.spec.scenario.files import Prepared
+from simkit.trace.store import Trace
+
+UNMARKED: Final = "unmarked"
+"""The agent of calls of which the code does not say whose they are."""
+
+
+class Spoken(msgspec.Struct):
+    """One model call."""
+
+    turn: int
+    """From 0."""
+    agent: str
+    asked: Asked
+    heard: Heard | None = None
+    """None while it is not answered."""
+
+
+class Used(msgspec.Struct, frozen=True):
+    """One call of a tool's function."""
+
+    turn: int
+    tool: str
+    result: JsonValue = None
+    error: str = ""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a first run shows."""
+
+    spoken: tuple[Spoken, ...]
+    used: tuple[Used, ...]
+    functions: Mapping[str, str]
+    """Tool to its function, where something can stand in for it."""
+
+
+def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> Seen:
+    """Runs an app once: for real, or answered from a cassette; raises SimkitError if it fails."""
+    with ExitStack() as stack:
+        witness = _ProbeAnswerer(cassette, keying)
+        process = Here(Task(prepared, traffic=witness), Trace())
+        stack.callback(process.close)
+        for place, turn in enumerate(prepared.scenario.turns):
+            witness.turn = place
+            error = process.take(turn, 0)
+            if error is not None:
+                raise SimkitError(f"the app failed in turn {place + 1}: {error.message}")
+    spoken = tuple(one for one in witness.spoken if one.heard is not None)
+    return Seen(spoken, tuple(witness.used), witness.functions)
+
+
+class _ProbeAnswerer:
+    """Lets model calls through, or answers them from a cassette, and keeps what is said."""
+
+    def __init__(self, cassette: Cassette | None, keying: Keying) -> None:
+        self.is_live = cassette is None
+        self._player = Player(_of_nobody(cassette), keying) if cassette is not None else None
+        self.turn = 0
+        self.spoken: list[Spoken] = []
+        self.used: list[Used] = []
+        self.functions: dict[str, str] = {}
+        self._known: set[str] = set()
+        """Tools that were looked for."""
+
+    def decide(
+        self, call: Call, recorder: TraceRecorder, told: Callable[[HttpAnswer], None]
+    ) -> Decision:
+        """Answers a model call, or lets it through."""
+        spoken = Spoken(self.turn, call.run.agent, call.asked)
+        self.spoken.append(spoken)
+        for offer in call.asked.offers:
+            self._stand_in(offer.name)
+
+        def ended(answer: HttpAnswer) -> None:
+            if isinstance(answer, HttpResponse):
+                chunks = decoded(answer.chunks, header(answer.headers, "content-encoding"))
+                plain = msgspec.structs.replace(answer, chunks=chunks)
+                spoken.heard = call.protocol.heard(plain, call.asked)
+            told(answer)
+
+        if self._player is None:
+            return Forward(Listener(ended, lambda response: True))
+        response = self._player.take(UNMARKED, self.turn + 1, call.request, recorder.session)
+        ended(response)
+        return response
+
+    def decide_other(
+        self, request: HttpRequest, agent: str, recorder: TraceRecorder
+    ) -> Decision | None:
+        """Lets it through, or answers it from the cassette."""
+        if self._player is None:
+            return Forward(None)
+        try:
+            return self._player.take(UNMARKED, self.turn + 1, request, recorder.session)
+        except PipelineError:
+            return None
+
+    def records(self, tool: str) -> bool:
+        """Whether a tool's function is observed."""
+        return tool in self._known
+
+    def carried_out(
+        self,
+        tool: str,
+        args: JsonValue,
+        agent: str,
+        recorder: TraceRecorder,
+        real: Callable[[], Any],
+    ) -> Any:
+        """Returns the real result, and keeps it."""
+        before, turn = len(self.spoken), self.turn
+        try:
+            result = real()
+        except Exception as problem:
+            self._keep(before, Used(turn, tool, error=_told(problem)))
+            raise
+        if inspect.isawaitable(result):
+            return self._awaited(before, turn, tool, result)
+        self._keep(before, Used(turn, tool, result))
+        return result
+
+    def unplayed(self) -> list[str]:
+        """Nothing has to be used up."""
+        return []
+
+    def drifted(self) -> list[str]:
+        """Nothing is compared."""
+        return []
+
+    def _stand_in(self, tool: str) -> None:
+        """Observes the function of a tool, if the app has one of its name."""
+        toolbox = toolbox_at_work()
+        if tool in self._known or toolbox is None:
+            return
+        self._known.add(tool)
+        found = _functions_named(tool, Path.cwd())
+        if len(found) == 1:
+            (self.functions[tool],) = found
+            toolbox.add(tool, found[self.functions[tool]])
+
+    async def _awaited(self, before: int, turn: int, tool: str, result: Any) -> Any:
+        try:
+            value = await result
+        except Exception as problem:
+            self._keep(before, Used(turn, tool, error=_told(problem)))
+            raise
+        self._keep(before, Used(turn, tool, value))
+        return value
+
+    def _keep(self, before: int, used: Used) -> None:
+        """Keeps a call, but where a model was asked inside it, or nothing can return the same."""
+        if len(self.spoken) > before or foreign_type(used.result):
+            self.functions.pop(used.tool, None)
+        self.used.append(used)
+
+
+def _told(problem: Exception) -> str:
+    return str(problem) or type(problem).__name__
+
+
+def _of_nobody(cassette: Cassette) -> Cassette:
+    """Returns a cassette that answers whoever asks: names of agents are to be found yet."""
+    items = (
+        msgspec.structs.replace(item, agent="", turn=0, session="", scenario="")
+        for item in cassette.interactions
+    )
+    return msgspec.structs.replace(cassette, interactions=tuple(items))
+
+
+def _functions_named(tool: str, folder: Path) -> dict[str, Any]:
+    """Returns the functions of a name in the app's own modules, by ``module:function``."""
+    found = {}
+    for module in list(sys.modules.values()):
+        function = vars(module).get(tool)
+        if not isinstance(function, FunctionType) or function.__qualname__ != tool:
+            continue
+        file = Path(function.__code__.co_filename)
+        if file.is_relative_to(folder) and "site-packages" not in file.parts:
+            found[f"{function.__module__}:{tool}"] = function
+    return found

@@ -1,0 +1,223 @@
+"""This process, which takes the turns of a run: a driver, and the script that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from simkit.adapters.driver import CodeDriver, Script
+from simkit.adapters.model_interceptor import Answerer
+from simkit.adapters.program import ProgramDriver
+from simkit.core.messages import JsonValue
+from simkit.runtime.compiled import compiled
+from simkit.runtime.functions import function_named
+from simkit.runtime.kernel import NativeDriver
+from simkit.runtime.models.faults import FaultPlan, FaultyModel
+from simkit.runtime.models.recorded import Provider, RecordedModel
+from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
+from simkit.runtime.ports import Driver, Sink, Store, TurnModel, UserTurn
+from simkit.runtime.speakers import speakers_of
+from simkit.runtime.sqlite_store import SqliteStore
+from simkit.runtime.stores import MemoryStore
+from simkit.spec.pipeline.model import Limits, Pipeline
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.faults import Fault
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.model import Scenario, Turn
+from simkit.spec.scenario.replies import Lines, ToolAnswers
+from simkit.trace.events import ErrorFacts
+from simkit.trace.store import canonical, copied
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a process must know before it takes its first turn."""
+
+    prepared: Prepared
+    """The scenario, of which its turns are not read."""
+    file: str = ""
+    """The store's file, if there is one."""
+    before: tuple[Turn, ...] = ()
+    """The turns that other processes took."""
+    given_project: str | None = None
+    """The project that has what is given to one; else the first turn's."""
+    traffic: Answerer | None = None
+    """Recorded or real traffic, for a pipeline that is code."""
+    provider: Provider | None = None
+    """Who answers the models of a declared pipeline, where no reply line does."""
+
+
+class Process(Protocol):
+    """What takes turns."""
+
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
+        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """Ends the run."""
+
+    def close(self) -> None:
+        """Lets go of all that it holds."""
+
+
+class Here:
+    """This process: a driver, and the script that answers it."""
+
+    def __init__(self, task: Task, sink: Sink) -> None:
+        self._replies: list[Mapping[str, Lines]] = []
+        self._results: list[Mapping[str, ToolAnswers]] = []
+        self._faults: list[Sequence[Fault]] = []
+        for turn in task.before:
+            self._add(turn)
+        self._store = _store_of(task)
+        self._driver = self._driver_of(task)
+        self._driver.start(sink)
+
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
+        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        self._add(turn)
+        return self._driver.take(user_turn(turn, not_before, turns_before))
+
+    def restart(self) -> None:
+        """Builds a pipeline that is code anew; raises ScriptBroken where nothing would be left."""
+        assert isinstance(self._driver, (CodeDriver, ProgramDriver))
+        self._driver.restart()
+
+    def check_rules(self) -> None:
+        """Raises ScriptBroken for a rule that speaks of what a pipeline that is code has not."""
+        if isinstance(self._driver, CodeDriver):
+            self._driver.check_rules()
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """Ends the run."""
+        self._driver.finish(error)
+
+    def close(self) -> None:
+        """Lets go of all that it holds."""
+        self._driver.close()
+        if self._store is not None:
+            self._store.close()
+
+    def _add(self, turn: Turn) -> None:
+        self._replies.append(turn.replies)
+        self._results.append(turn.tool_results)
+        self._faults.append(turn.faults)
+
+    def _driver_of(self, task: Task) -> Driver:
+        pipeline = task.prepared.pipeline
+        if isinstance(pipeline, App):
+            return self._plain(task, pipeline)
+        return self._native(task, pipeline)
+
+    def _plain(self, task: Task, app: App) -> Driver:
+        scenario = task.prepared.scenario
+        shared_results, given = shared_of(task.prepared)
+        script = Script(
+            task.prepared.item.name, scenario.seed, scenario.start,
+            ScriptedModel(self._replies, {}, {}, function_named),
+            # A tool without a result runs for real, where the pipeline itself calls it.
+            ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
+            self._has_lines,
+            lambda: agents_in(self._replies),
+            limits_of(Limits(), scenario), self._plan(scenario), given,
+            stubs=lambda place: self._results[place], logs=scenario.claims_logs,
+            given_project=task.given_project,
+        )  # fmt: skip
+        return (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
+
+    def _has_lines(self, place: int, agent: str) -> bool:
+        return agent in self._replies[place]
+
+    def _plan(self, scenario: Scenario) -> FaultPlan:
+        return FaultPlan(self._faults, scenario.faults, scenario.seed)
+
+    def _native(self, task: Task, pipeline: Pipeline) -> Driver:
+        scenario = task.prepared.scenario
+        shared_results, given = shared_of(task.prepared)
+        ready = compiled(pipeline)
+        functions = ready.functions
+        # Their lists grow with every turn.
+        model: TurnModel = ScriptedModel(
+            self._replies, ready.tool_args, ready.schemas, functions.named
+        )
+        if task.provider is not None:
+            model = RecordedModel(model, self._has_lines, speakers_of(ready), task.provider)
+        return NativeDriver(
+            ready,
+            scenario=task.prepared.item.name,
+            seed=scenario.seed,
+            start=scenario.start,
+            given=given,
+            model=FaultyModel(model, self._plan(scenario)),
+            tools=ScriptedTools(
+                self._results,
+                shared_results,
+                {name: t.function for name, t in pipeline.tools.items() if t.function},
+                lambda name, args: copied(call_with(functions.named(name), copied(args))),
+            ),
+            limits=limits_of(pipeline.limits, scenario),
+            store=self._store,
+            before=[user_turn(turn) for turn in task.before],
+            given_project=task.given_project,
+        )
+
+
+def is_code(prepared: Prepared) -> bool:
+    """Whether a scenario's pipeline is code, not a file of ours."""
+    return isinstance(prepared.pipeline, App)
+
+
+def kept_in(prepared: Prepared) -> str | None:
+    """Returns the kind of store that a pipeline names; code keeps its own."""
+    return None if isinstance(prepared.pipeline, App) else prepared.pipeline.store
+
+
+def _store_of(task: Task) -> Store | None:
+    if task.file:
+        return SqliteStore(Path(task.file))
+    return MemoryStore() if kept_in(task.prepared) else None
+
+
+def limits_of(limits: Limits, scenario: Scenario) -> Limits:
+    """Returns a pipeline's limits with those that the scenario changes."""
+    changed = {k: v for k, v in scenario.limits.model_dump().items() if v is not None}
+    return limits.model_copy(update=changed) if changed else limits
+
+
+def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str, Any]]:
+    """Tool results and given state, with those of the files under ``use`` beneath."""
+    results: dict[str, ToolAnswers] = {}
+    given: dict[str, Any] = {}
+    for shared in prepared.shared:
+        results.update(shared.tool_results)
+        given.update(shared.given.state)
+    return results, canonical({**given, **prepared.scenario.given.state})
+
+
+def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:
+    """Returns what a scenario's turn begins with."""
+    user = turn.user
+    text, value = "", None
+    resumes = "resume" in turn.model_fields_set
+    if resumes:
+        value = canonical(turn.resume)
+    elif user is not None and user.text is not None:
+        text = user.text
+    elif user is not None:
+        value = canonical(user.json_)
+        text = value if isinstance(value, str) else _json(value)
+    return UserTurn(
+        text, value, resumes, turn.session, turn.project, not_before, turns_before
+    )  # fmt: skip
+
+
+def _json(value: JsonValue) -> str:
+    return _ENCODE(value).decode()

@@ -1,0 +1,169 @@
+"""The cassette of a scenario: where it is, and how it answers or records."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.capture.cassettes import Keying, absent, load
+from simkit.capture.cassettes.traffic import Mode, Terms, Traffic
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.text import counted
+from simkit.spec.scenario.apps import App, CassetteOptions
+from simkit.spec.scenario.files import Prepared
+
+FOLDER: Final = "cassettes"
+ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
+_TOPS: Final = (".git", "pyproject.toml")
+"""What stands in a project's own folder, above which nothing of it is looked for."""
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """How a run treats real traffic."""
+
+    mode: Mode = "none"
+    now: str = ""
+    """When it is recorded, ISO 8601."""
+    keeps_failed: bool = False
+    """The cassette is written although the scenario failed."""
+    leaves_project: bool = False
+    """The cassette may be written outside the scenario's project."""
+
+
+REPLAY: Final = Recording()
+
+
+def cassette_path(prepared: Prepared) -> Path | None:
+    """Returns the file of a scenario's cassette: beside it, or in a folder ``cassettes``.
+
+    The nearest folder above the scenario counts, up to the project's own. Where no file exists, it
+    is where one is written.
+    """
+    options = prepared.scenario.cassette
+    if options is None:
+        return None
+    here = Path(prepared.document.file).parent
+    name = Path(options.file)
+    if not name.name.endswith(ENDINGS):
+        name = name.with_name(f"{name.name}.yaml")
+    if (here / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
+        return here / name
+    folders = [folder / FOLDER for folder in _above(here)]
+    found = [folder for folder in folders if folder.is_dir()]
+    return next((f / name for f in found if (f / name).exists()), (found or folders)[0] / name)
+
+
+def _above(here: Path) -> Iterator[Path]:
+    """Yields a folder and those above it, named as seen from the working directory."""
+    root = Path.cwd()
+    for folder in (here.resolve(), *here.resolve().parents):
+        yield folder.relative_to(root) if folder.is_relative_to(root) else folder
+        if any((folder / top).exists() for top in _TOPS):
+            return
+
+
+def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
+    """Returns what answers a scenario from its cassette; None where it has none.
+
+    Raises CassetteInvalid for a file that cannot be read, SourceError for options that are none.
+    """
+    path = cassette_path(prepared)
+    if path is None:
+        return None
+    scenario, document = prepared.scenario, prepared.document
+    options = scenario.cassette
+    assert isinstance(options, CassetteOptions)
+    redactor = prepared.redactor(os.environ)
+    try:
+        keying = Keying(redactor, scenario.record.volatile, scenario.record.capture)
+    except ReferenceInvalid as problem:
+        raise document.error(("record",), str(problem)) from None
+    if scenario.record.tools and not isinstance(prepared.pipeline, App):
+        raise document.error(
+            ("record", "tools"), "tools of a declared pipeline are not recorded: they are answered",
+            advice="`tool_results` say what they return; else their functions are called.",
+            key=True,
+        )  # fmt: skip
+    for number, tool in enumerate(scenario.record.tools):
+        if tool not in scenario.app.tools:
+            raise document.error(
+                ("record", "tools", number), f"nobody knows which function carries out `{tool}`",
+                word=tool, known=tuple(scenario.app.tools),
+                advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
+            )  # fmt: skip
+    if recording.mode not in ("none", "verify") and not recording.leaves_project:
+        _hold_inside(path, prepared)
+    cassette = load(path) if os.path.lexists(path) else absent(path)
+    if not cassette.is_there and recording.mode in ("none", "verify"):
+        at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
+        raise document.error(
+            at, f"there is no cassette `{path.name}`",
+            advice=f"Record it: {record_command(prepared.item.id, 'once')}",
+        )  # fmt: skip
+    item = prepared.item
+    terms = Terms(
+        scenario=item.name, policy=options.policy, mode=recording.mode,
+        now=recording.now, tools=frozenset(scenario.record.tools),
+        cassette=_in_project(path, prepared),
+        again=record_command(f"{_in_project(Path(item.file), prepared)}::{item.name}"),
+    )  # fmt: skip
+    return Traffic(cassette, keying, terms)
+
+
+def _hold_inside(path: Path, prepared: Prepared) -> None:
+    """Raise SourceError for a cassette that would be written outside the project.
+
+    A scenario may be somebody else's, and so may be the file that it names. Links are followed.
+    """
+    here = Path(prepared.document.file).resolve().parent
+    top = _top(here)
+    root = top or (Path.cwd() if here.is_relative_to(Path.cwd()) else here)
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root):
+        raise prepared.document.error(
+            ("cassette",), f"`{path}` would be written outside the project, which is `{root}`",
+            advice="Name a file inside, or say `simkit record --outside`.",
+        )  # fmt: skip
+
+
+def record_command(name: str, mode: str = "all") -> str:
+    """Returns the command that records a scenario's cassette again, quoted for the shell."""
+    return f"simkit record {shlex.quote(name)} --mode {mode}"
+
+
+def _in_project(file: Path, prepared: Prepared) -> str:
+    """Returns how a trace names a file: as seen from its project's top, else from its scenario.
+
+    A trace is the same wherever the project lies, and from wherever it is run.
+    """
+    here = Path(prepared.document.file).resolve().parent
+    return Path(os.path.relpath(file.resolve(), _top(here) or here)).as_posix()
+
+
+def _top(here: Path) -> Path | None:
+    """Returns the project's own folder; None where nothing shows which it is."""
+    folders = (here, *here.parents)
+    return next((one for one in folders if any((one / top).exists() for top in _TOPS)), None)
+
+
+def what_was_recorded(traffic: Traffic, path: Path, written: int | None) -> str:
+    """Says what became of the traffic; ``written`` is None where the scenario failed."""
+    if traffic.mode in ("none", "verify"):
+        return ""
+    if traffic.mode == "once" and not traffic.is_live:
+        return f"nothing was recorded: {path} answered; --mode all records it anew"
+    if written is None:
+        return "nothing was written, since the scenario failed; --keep-failed writes even then"
+    lost = traffic.unanswered()
+    never = f"{counted(len(lost), 'request')} had no answer, or only the beginning of one"
+    listed = "".join(f"\n  {line}" for line in dict.fromkeys(lost))
+    if not written:
+        why = f"{never}:{listed}" if lost else "nothing was sent"
+        return f"nothing was recorded: {why}"
+    done = f"recorded: {counted(written, 'interaction')} in {path}"
+    return f"{done}; {never}:{listed}" if lost else done

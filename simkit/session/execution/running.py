@@ -1,0 +1,186 @@
+"""The run of one scenario, whose turns are taken one by one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from simkit.adapters.traffic import GatedTraffic
+from simkit.core.errors import LimitExceeded, ScriptMisfit
+from simkit.session.execution.answering import Answering
+from simkit.session.execution.processes import Here, Process, Task, is_code, kept_in
+from simkit.session.execution.recorded import REPLAY, Recording, traffic_of
+from simkit.session.execution.subprocess_worker import NewProcess
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.model import Turn
+from simkit.trace.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
+from simkit.trace.store import Trace
+
+
+class Execution:
+    """The run of one scenario, over restarts too; it may be left at any turn.
+
+    What it does raises ScriptBroken, FunctionMissing, ProcessFailed or StoreInvalid; after that it
+    can only be closed. As a context manager it is closed at its end.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        is_durable: bool = False,
+        is_apart: bool = False,
+        given_project: str | None = None,
+        recording: Recording = REPLAY,
+        numbers: Sequence[int] = (),
+    ) -> None:
+        """``prepared`` says everything but the turns. A run must be durable to be restarted.
+
+        One that is apart has a process of its own, on which what modules keep of other runs has no
+        influence. ``given_project`` has what is given to a project; else it is the first turn's.
+        ``numbers`` are those of its turns in the scenario, where they are not all of them.
+        """
+        self.trace = Trace()
+        """What has happened so far."""
+        self.turns: list[Turn] = []
+        """What was taken so far."""
+        self.error: ErrorFacts | None = None
+        """The error with which the last turn ended, or that allows no other."""
+        self.is_over = False
+        """Whether it takes no other turn, whatever is claimed."""
+        self.misfits: tuple[Misfit, ...] = ()
+        """What the scenario says and the pipeline does not do."""
+        self._numbers = numbers
+        self.is_durable = is_durable or kept_in(prepared) == "sqlite"
+        self.traffic = traffic_of(prepared, recording)
+        """The scenario's cassette at work, if it has one."""
+        if self.traffic is not None:
+            self.traffic.turns = numbers
+        held, self._last = ExitStack(), ExitStack()
+        # Whoever leads a conversation may forget it.
+        self._leave = weakref.finalize(self, held.close)
+        file = ""
+        if self.is_durable:
+            folder = held.enter_context(TemporaryDirectory(prefix="simkit-"))
+            file = str(Path(folder) / "store.sqlite")
+        held.enter_context(self._last)
+        self._task = Task(prepared, file, (), given_project, *self._doors(prepared, held))
+        process = NewProcess if is_apart else Here
+        self._process: Process = process(self._task, self.trace)
+        self._last.callback(self._process.close)
+
+    def _doors(
+        self, prepared: Prepared, held: ExitStack
+    ) -> tuple[GatedTraffic | None, Answering | None]:
+        """Returns who answers beside the script: of code at its gate, else models themselves."""
+        if self.traffic is None:
+            return None, None
+        if is_code(prepared):
+            return GatedTraffic(self.traffic), None
+        answering = Answering(self.traffic)
+        held.callback(answering.close)
+        return None, answering
+
+    def __enter__(self) -> Execution:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def follow(self, turns: Sequence[Turn], starts: Sequence[int] = ()) -> None:
+        """Takes those of a scenario's turns that were not taken, up to an error that none claims.
+
+        ``starts`` are virtual times before which its turns do not begin.
+        """
+        for place in range(len(self.turns), len(turns)):
+            if self.stops(turns):
+                break
+            self.take(turns[place], starts[place] if starts else 0)
+
+    def stops(self, turns: Sequence[Turn]) -> bool:
+        """Whether a scenario of these turns goes no further than what was taken."""
+        if self.is_over or self.error is None:
+            return self.is_over
+        return not turns[len(self.turns) - 1].expect.has("error")
+
+    def take(self, turn: Turn, not_before: int = 0) -> None:
+        """Takes one turn, in a new process where it says so.
+
+        A pipeline that is code is built anew in this process: its module's state is gone too.
+        """
+        try:
+            self._begin_anew(turn)
+            before = self._numbers[len(self.turns)] - 1 if self._numbers else None
+            self.error = self._process.take(turn, not_before, before)
+            self.turns.append(turn)
+        except LimitExceeded as problem:
+            self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
+        except ScriptMisfit as problem:
+            self._misfit(problem)
+            self.turns.append(turn)
+            self.error, self.is_over = ErrorFacts(type(problem).__name__, problem.what), True
+            self._end_turn(self.error)
+
+    def _begin_anew(self, turn: Turn) -> None:
+        if turn.restart and isinstance(self._process, Here) and is_code(self._task.prepared):
+            self._process.restart()
+        elif turn.restart:
+            self._last.close()
+            task = msgspec.structs.replace(self._task, before=tuple(self.turns))
+            self._process = NewProcess(task, self.trace)
+            self._last.callback(self._process.close)
+
+    def _misfit(self, problem: ScriptMisfit) -> None:
+        self.misfits = (*self.misfits, Misfit(problem.what, problem.path))
+
+    def _end_turn(self, error: ErrorFacts) -> None:
+        """Ends the turn in which something did not fit; a driver that was stopped does not."""
+        for event in reversed(self.trace.events):
+            if isinstance(event, TurnFinished):
+                return
+            if isinstance(event, TurnStarted):
+                last = self.trace.events[-1]
+                self.trace.emit(TurnFinished(last.at, event.session, event.turn, error=error))
+                return
+
+    def check_rules(self) -> None:
+        """Notes the rules that speak of what is not there.
+
+        What keeps a run from reaching it goes before that, but for a reply that is missing: those
+        of an agent whose node is misspelt are.
+        """
+        is_whole = self.error is None or self.error.type == "ReplyMissing"
+        if is_whole and isinstance(self._process, Here):
+            try:
+                self._process.check_rules()
+            except ScriptMisfit as problem:
+                self._misfit(problem)
+
+    def finish(self) -> Trace:
+        """Ends the run; returns everything that happened in it."""
+        self._process.finish(self.error)
+        left = self._left_of_recording()
+        if self.misfits or left:
+            ended = self.trace.events.pop()
+            assert isinstance(ended, RunFinished)
+            self.trace.emit(msgspec.structs.replace(ended, misfits=self.misfits, **left))
+        self.is_over = True
+        self.close()
+        return self.trace
+
+    def _left_of_recording(self) -> dict[str, tuple[str, ...]]:
+        """Returns what a declared pipeline's cassette had for nothing, or for something else."""
+        if self._task.provider is None or self.traffic is None or self.error is not None:
+            return {}
+        return {
+            "unplayed": tuple(self.traffic.unplayed()), "drifted": tuple(self.traffic.drifted()),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Lets go of everything but the trace."""
+        self._leave()

@@ -1,0 +1,113 @@
+"""A scenario for `simkit serve`: its script, whose calls are whose, and what is not used of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from simkit.adapters.driver import Script
+from simkit.adapters.served import ServedRun
+from simkit.adapters.traffic import GatedTraffic
+from simkit.runtime.functions import function_named
+from simkit.runtime.models.faults import FaultPlan
+from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in
+from simkit.runtime.ports import Sink
+from simkit.session.execution.processes import limits_of, shared_of, user_turn
+from simkit.session.execution.recorded import REPLAY, traffic_of
+from simkit.spec.pipeline.model import Limits, Pipeline
+from simkit.spec.scenario.apps import AgentRule, App, AppOptions
+from simkit.spec.scenario.files import Prepared
+
+_REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
+
+
+def served(prepared: Prepared, sink: Sink) -> ServedRun:
+    """Returns a scenario's run as a program that simkit does not run will ask for it.
+
+    Raises SourceError for what waits for the reply of an earlier turn.
+    """
+    scenario, subject = prepared.scenario, prepared.pipeline
+    for place in prepared.waiting:
+        raise prepared.document.error(
+            ("turns", place) if place >= 0 else ("expect",),
+            "a served program takes its turns by itself: what waits for an earlier reply is "
+            "not filled in", advice="Write the reply out instead of `${turns[…].reply}`.",
+        )  # fmt: skip
+    limits = limits_of(Limits() if isinstance(subject, App) else subject.limits, scenario)
+    app = subject if isinstance(subject, App) else _as_app(subject, prepared)
+    replies = [turn.replies for turn in scenario.turns]
+    shared, given = shared_of(prepared)
+    script = Script(
+        prepared.item.name, scenario.seed, scenario.start,
+        ScriptedModel(replies, {}, {}, function_named),
+        # Most served programs carry their tools out themselves; some ask what is scripted.
+        ScriptedTools(
+            [turn.tool_results for turn in scenario.turns], shared, {}, lambda name, args: None
+        ),
+        lambda place, agent: agent in replies[place], lambda: agents_in(replies),
+        limits, FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
+        given,
+    )  # fmt: skip
+    turns = [user_turn(turn) for turn in scenario.turns]
+    ends = () if isinstance(subject, App) else _ending_on_tools(subject)
+    traffic = traffic_of(prepared, REPLAY)
+    others = GatedTraffic(traffic) if traffic is not None else None
+    return ServedRun(app, script, turns, sink, others, ends)
+
+
+def silent_turns(prepared: Prepared) -> list[bool]:
+    """Returns of each turn whether no model call is scripted for it."""
+    has_cassette = prepared.scenario.cassette is not None
+    return [not turn.replies and not has_cassette for turn in prepared.scenario.turns]
+
+
+def variables_of(prepared: Prepared) -> Mapping[str, str]:
+    """Returns the environment variables that the scenario itself gives the program."""
+    return prepared.pipeline.options.env if isinstance(prepared.pipeline, App) else {}
+
+
+def unused_of(prepared: Prepared) -> Iterator[str]:
+    """Yields what a scenario says that means nothing to a served program, a line for each."""
+    turns = prepared.scenario.turns
+    shared, _ = shared_of(prepared)
+    tools = dict.fromkeys((*shared, *(tool for turn in turns for tool in turn.tool_results)))
+    if tools:
+        yield (
+            f"`tool_results` ({', '.join(tools)}) are used where the program asks for them, with "
+            "POST /simkit/tool. Else it carries its tools out itself; what they return is seen in "
+            "its next request, and claimed under `tool_calls`."
+        )
+    options = prepared.pipeline.options if isinstance(prepared.pipeline, App) else AppOptions()
+    said = [key for key in ("setup", "call", "fresh", "tools") if key in options.model_fields_set]
+    if said:
+        yield f"`app` ({', '.join(said)}) is not used: simkit does not run the program"
+    for number, turn in enumerate(turns, 1):
+        if turn.restart:
+            yield f"`restart` of turn {number} is not used: simkit does not run the program"
+
+
+def _ending_on_tools(pipeline: Pipeline) -> tuple[str, ...]:
+    return tuple(
+        name for name in pipeline.agents if pipeline.of_agent(name, "returns") == "tool_output"
+    )
+
+
+def _as_app(pipeline: Pipeline, prepared: Prepared) -> App:
+    """Returns a declared pipeline as one that is code: a call is whose instructions it holds."""
+    texts = {
+        name: [part.strip() for part in _REFERENCE.split(agent.instructions) if part.strip()]
+        for name, agent in pipeline.agents.items()
+    }
+    rules = {name: _rule(name, texts) for name, parts in texts.items() if parts}
+    return App(pipeline.pipeline, "", prepared.document.file, AppOptions(), rules)
+
+
+def _rule(name: str, texts: Mapping[str, list[str]]) -> AgentRule:
+    """Returns what holds of an agent's calls: its instructions, and no longer ones of another."""
+    own = texts[name]
+    matchers: list[dict[str, Any]] = [{"$contains": part} for part in own]
+    for other, parts in texts.items():
+        if other != name and parts != own and all(any(p in q for q in parts) for p in own):
+            matchers.append({"$not": {"$all": [{"$contains": part} for part in parts]}})
+    return AgentRule.model_validate({"system": {"$all": matchers}})

@@ -1,0 +1,266 @@
+"""A new process that takes the turns of a run: what ``restart: true`` starts."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from simkit.core.errors import (
+    CassetteMissed,
+    FunctionMissing,
+    LimitExceeded,
+    ProcessFailed,
+    ScriptBroken,
+    ScriptMisfit,
+    SourceError,
+)
+from simkit.core.text import counted
+from simkit.providers.http import HttpAnswer
+from simkit.runtime.models.recorded import Outgoing
+from simkit.runtime.ports import Sink
+from simkit.session.execution.left_alone import Busy, end_with
+from simkit.session.execution.processes import Here, Task
+from simkit.spec.scenario.model import Turn
+from simkit.trace.events import AnyEvent, ErrorFacts
+from simkit.trace.store import Trace
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class _Answer(msgspec.Struct, frozen=True, gc=False):
+    """The line that a new process writes for everything it is asked: what came of it.
+
+    Before that it may ask itself for what a model answers, and be told, as often as it needs.
+    """
+
+    events: tuple[AnyEvent, ...] = ()
+    error: ErrorFacts | None = None
+    """The error with which a turn ended."""
+    limit: str = ""
+    """The limit that allows no further turn."""
+    allowed: int = 0
+    broken: str = ""
+    """Why the script cannot be served."""
+    path: tuple[str | int, ...] = ()
+    is_misfit: bool = False
+    """It is the pipeline that does not do what the script says."""
+    missing: str = ""
+    """The function that is not there."""
+    asks: Outgoing | None = None
+    """A model call, which the process that has the cassette answers."""
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
+
+class _Starts:
+    """The new processes that this one has started, and how long it took until they were ready."""
+
+    def __init__(self) -> None:
+        self.restarts, self.alone, self.seconds = 0, 0, 0.0
+
+    def note(self, process: NewProcess, seconds: float) -> None:
+        """Count a process, which goes on with a run or is the first of one held against others."""
+        self.restarts += process.is_restart
+        self.alone += not process.is_restart
+        self.seconds += seconds
+
+
+_starts: Final = _Starts()
+NOTED_S: Final = 1.0
+"""From when on it is said what the starts of a scenario's processes took."""
+
+
+@contextmanager
+def noting_starts() -> Iterator[Callable[[], str]]:
+    """Yield what says which processes were started meanwhile, if that took long."""
+    restarts, alone, seconds = _starts.restarts, _starts.alone, _starts.seconds
+
+    def note() -> str:
+        took = _starts.seconds - seconds
+        if took < NOTED_S:
+            return ""
+        again, apart = _starts.restarts - restarts, _starts.alone - alone
+        said = [counted(again, "restart")] if again else []
+        said += [counted(apart, "session run alone", "sessions run alone")] if apart else []
+        each = "a new process" if again + apart == 1 else "each a new process"
+        return f"{' and '.join(said)}, {each}: {took:.1f} s"
+
+    yield note
+
+
+class NewProcess:
+    """A new process, which is given the scenario and the store's file, and asked turn by turn."""
+
+    def __init__(self, task: Task, sink: Sink) -> None:
+        self._sink, self._first, self._provider = sink, len(task.before), task.provider
+        self.is_restart = bool(task.before)
+        began = time.perf_counter()
+        with ExitStack() as held:
+            # In a file it holds up nobody, however much it is.
+            self._said = held.enter_context(TemporaryFile())
+            self._held = held.pop_all()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "simkit.session.execution"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
+        )
+        try:
+            there = _Elsewhere() if task.provider is not None else None
+            self._ask(msgspec.structs.replace(task, provider=there))
+        except BaseException:
+            self.close()
+            raise
+        _starts.note(self, time.perf_counter() - began)
+
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
+        """Takes a turn; returns the error with which it ended; raises LimitExceeded."""
+        return self._ask(("take", turn, not_before, turns_before))
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """Ends the run."""
+        self._ask(("finish", error))
+
+    def close(self) -> None:
+        """Ends the process, which has nothing to do by now."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+        self._process.wait()
+        self._held.close()
+
+    def _ask(self, what: object) -> ErrorFacts | None:
+        """Hands something over, emits what came of it, and raises what it raised there."""
+        try:
+            answer = self._answer(pickle.dumps(what))
+            while answer.asks is not None:
+                answer = self._answer(pickle.dumps(self._answered(answer.asks)))
+        except BaseException:
+            self._process.kill()
+            raise
+        for event in answer.events:
+            self._sink.emit(event)
+        if answer.limit:
+            raise LimitExceeded(answer.limit, answer.allowed)
+        if answer.missing:
+            raise FunctionMissing(answer.broken, answer.missing)
+        if answer.broken:
+            problem = ScriptMisfit if answer.is_misfit else ScriptBroken
+            raise problem(answer.broken, answer.path)
+        return answer.error
+
+    def _answered(self, call: Outgoing) -> HttpAnswer | CassetteMissed:
+        """Answers a model call of the process, or says why none is recorded."""
+        assert self._provider is not None
+        try:
+            return self._provider.answer(call)
+        except CassetteMissed as miss:
+            return CassetteMissed(str(miss))
+
+    def _answer(self, what: bytes) -> _Answer:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(what)
+            stdin.flush()
+            return _ANSWER.decode(stdout.readline())
+        except (OSError, msgspec.MsgspecError):
+            with suppress(OSError):
+                stdin.close()
+            code = self._process.wait()
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise ProcessFailed(
+                f"the process that was to go on with turn {self._first + 1} ended with code "
+                f"{code}{': ' if said else ''}{''.join(said)}",
+                ("turns", self._first, "restart"),
+            ) from None
+
+
+class _Elsewhere:
+    """Who answers in the new process: the one that started it, which has the cassette."""
+
+    def __init__(self, asked: BinaryIO | None = None, out: BinaryIO | None = None) -> None:
+        self._asked, self._out = asked, out
+
+    def answer(self, call: Outgoing) -> HttpAnswer:
+        """Returns the answer; raises CassetteMissed where none is recorded."""
+        _write(self._out, _Answer(asks=call))
+        assert self._asked is not None
+        answer: HttpAnswer | CassetteMissed = pickle.load(self._asked)
+        if isinstance(answer, CassetteMissed):
+            raise answer
+        return answer
+
+
+def serve() -> None:
+    """Answers the process that started this one, until it asks no more."""
+    # What user code prints must not stand among the answers, nor may it read what is asked.
+    asked, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    trace, busy = Trace(), Busy()
+    end_with(asked.fileno(), busy)
+    busy.now = True
+    task: Task = pickle.load(asked)
+    if task.provider is not None:
+        task = msgspec.structs.replace(task, provider=_Elsewhere(asked, out))
+    place = ("turns", len(task.before), "restart")
+    here: list[Here] = []
+    answer = _came_of(lambda: here.append(Here(task, trace)), trace, place)
+    busy.now = False  # Whoever reads the last answer goes away.
+    _write(out, answer)
+    while here:
+        try:
+            name, *given = pickle.load(asked)
+        except EOFError:
+            break
+        busy.now = True
+        answer = _came_of(partial(getattr(here[0], name), *given), trace, place)
+        busy.now = False
+        _write(out, answer)
+    for one in here:
+        one.close()
+    out.close()
+
+
+def _came_of(
+    work: Callable[[], ErrorFacts | None], trace: Trace, place: tuple[str | int, ...]
+) -> _Answer:
+    """Does what is asked, and takes the events out of the trace."""
+    answer = _Answer()
+    try:
+        answer = _Answer(error=work())
+    except LimitExceeded as problem:
+        answer = _Answer(limit=problem.limit, allowed=problem.allowed)
+    except FunctionMissing as problem:
+        answer = _Answer(broken=problem.what, missing=problem.name)
+    except ScriptBroken as problem:
+        is_misfit = isinstance(problem, ScriptMisfit)
+        answer = _Answer(broken=problem.what, path=problem.path, is_misfit=is_misfit)
+    except SourceError as problem:
+        answer = _Answer(broken=str(problem), path=place)
+    events = tuple(trace.events)
+    trace.events.clear()
+    return msgspec.structs.replace(answer, events=events)
+
+
+def _write(out: Any, answer: _Answer) -> None:
+    out.write(_ENCODE(answer) + b"\n")
+    out.flush()

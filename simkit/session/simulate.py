@@ -1,0 +1,328 @@
+"""simulate(): the whole of simkit on one screen; and the same, turn by turn."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+
+import msgspec
+
+from simkit.capture.cassettes.traffic import Traffic
+from simkit.checks.comparative_runs import reached_by_others, resumed_differs, session_differs
+from simkit.checks.findings import CLAIM, Finding, Hit
+from simkit.checks.judge import Judgement, judge_seen
+from simkit.checks.lints import Watch, all_lints
+from simkit.core.errors import (
+    CallUnattributed,
+    FunctionMissing,
+    PatternTooSlow,
+    ProcessFailed,
+    ScriptBroken,
+    SimkitError,
+    SourceError,
+)
+from simkit.core.gc_pause import gc_paused
+from simkit.core.messages import ABSENT
+from simkit.language.paths import follow
+from simkit.language.yaml import Document, SourcePath
+from simkit.runtime.functions import function_named
+from simkit.session.execution import Execution, alone, unbroken
+from simkit.session.execution.recorded import (
+    REPLAY,
+    Recording,
+    cassette_path,
+    what_was_recorded,
+)
+from simkit.spec.pipeline.waivers import is_off
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Prepared
+from simkit.trace.events import RunFinished
+from simkit.trace.store import Trace
+from simkit.trace.views import View, said_in, view_of
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a scenario: everything that happened, and what did not hold."""
+
+    trace: Trace
+    judgement: Judgement
+
+    @property
+    def passed(self) -> bool:
+        """Whether every claim and lint held."""
+        return self.judgement.passed
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What came of a scenario whose traffic was recorded."""
+
+    outcome: Outcome
+    """What ``verify`` found is among its findings."""
+    note: str = ""
+    """What became of the traffic."""
+
+
+def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
+    """Runs a scenario and judges it; ``seed`` replaces the scenario's own.
+
+    Raises SourceError where the script cannot be served as it is written.
+    """
+    if seed is not None:
+        prepared = prepared.with_seed(seed)
+    with gc_paused(), Conversation(prepared) as conversation:
+        conversation.follow(prepared)
+        return conversation.finish()
+
+
+def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
+    """Runs a scenario without judging it; ``seed`` and errors are those of `simulate`."""
+    if seed is not None:
+        prepared = prepared.with_seed(seed)
+    with Conversation(prepared) as conversation:
+        conversation.follow(prepared)
+        return conversation.end()
+
+
+def record(prepared: Prepared, recording: Recording) -> Recorded:
+    """Runs a scenario with real traffic, and writes its cassette if it passed.
+
+    Raises SourceError as `simulate` does, and CassetteInvalid for a cassette that cannot be read
+    or must not be written.
+    """
+    path = cassette_path(prepared)
+    with Conversation(prepared, recording) as conversation:
+        traffic = conversation.traffic
+        if traffic is None or path is None:
+            conversation.follow(prepared)
+            note = "nothing was recorded: the scenario names no `cassette`"
+            return Recorded(conversation.finish(), note)
+        try:
+            conversation.follow(prepared)
+            outcome = _with_differences(conversation.finish(), prepared, traffic)
+        except SimkitError:
+            if recording.keeps_failed:
+                traffic.save(path)
+            raise
+        written = traffic.save(path) if outcome.passed or recording.keeps_failed else None
+        return Recorded(outcome, what_was_recorded(traffic, path, written))
+
+
+def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) -> Outcome:
+    """Returns what came of a scenario; where traffic is not what was recorded is a finding."""
+    where = prepared.document.position(("cassette",))
+    found = []
+    for text in traffic.differences:
+        what, *lines = text.split("\n")
+        told = tuple(line.removeprefix("  ") for line in lines)
+        found.append(Finding(CLAIM, "E", what, where, ("cassette",), context=told))
+    judgement = msgspec.structs.replace(
+        outcome.judgement, findings=(*outcome.judgement.findings, *found)
+    )
+    return Outcome(outcome.trace, judgement)
+
+
+class Conversation:
+    """A scenario's conversation that is taken turn by turn, and may be looked at after each.
+
+    Every turn is run once. Who leads it says more by following a scenario that has more turns, or
+    more claims. What cannot be served raises SourceError; after that it can only be closed.
+    """
+
+    def __init__(self, prepared: Prepared, recording: Recording = REPLAY) -> None:
+        self._prepared, self._recording = prepared, recording
+        self._begin(is_durable=any(turn.restart for turn in prepared.scenario.turns))
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def follow(self, prepared: Prepared) -> None:
+        """Takes the turns that a scenario has and that were not taken, up to an unclaimed error.
+
+        What was taken must be what the scenario says. A first restart in a conversation that kept
+        nothing begins it anew: then it is taken from its first turn, and keeps a store.
+        """
+        turns = prepared.scenario.turns
+        coming = turns[len(self._execution.turns) :]
+        self._prepared = prepared
+        if not self._execution.is_durable and any(turn.restart for turn in coming):
+            self.close()
+            self._begin(is_durable=True)
+        with gc_paused(), placed(prepared):
+            for place in sorted(prepared.waiting):
+                # What a turn waits for was said when those before it were taken.
+                self._execution.follow(turns[: max(place, 0)])
+                if self.taken == place:
+                    now = prepared.turn_after(place, said_in(self.view))
+                    turns = (*turns[:place], now, *turns[place + 1 :])
+            self._execution.follow(turns)
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """The scenario's cassette at work, if it has one."""
+        return self._execution.traffic
+
+    @property
+    def taken(self) -> int:
+        """How many turns were taken."""
+        return len(self._execution.turns)
+
+    @property
+    def view(self) -> View:
+        """The views on what happened so far."""
+        events = self._execution.trace.events
+        with gc_paused(), placed(self._prepared):
+            self._watch.see(events[len(self._watch.view.events) :])
+        return self._watch.view
+
+    def trace(self) -> Trace:
+        """Returns what would be the trace if the conversation ended here."""
+        trace = Trace()
+        trace.events.extend(self._ended().events)
+        return trace
+
+    def judgement(
+        self, places: Collection[int] | None = None, *, compared: bool = False
+    ) -> Judgement:
+        """Returns what would be said of the conversation if it ended here.
+
+        ``places`` are the only turns, from 0, that are judged; else it is all. A run is compared
+        with others (without its restarts, each session alone) only where that is asked for.
+        """
+        view = self._ended()
+        prepared = self._prepared.after(said_in(view))
+        with gc_paused():
+            hits = self._watch.hits
+            if compared and self._recording is REPLAY:
+                with placed(prepared):
+                    hits = [*hits, *_compared(prepared, view)]
+            with placed(prepared):
+                return judge_seen(
+                    prepared.scenario, prepared.document, view, hits, function_named, places
+                )
+
+    def end(self) -> Trace:
+        """Ends the conversation; returns all that happened in it."""
+        with placed(self._prepared):
+            self._execution.check_rules()
+            return self._execution.finish()
+
+    def finish(self) -> Outcome:
+        """Ends the conversation, and compares its run with others; returns what came of it."""
+        return Outcome(self.end(), self.judgement(compared=True))
+
+    def close(self) -> None:
+        """Lets go of all that it holds; what happened can still be looked at."""
+        self._execution.close()
+
+    def _begin(self, *, is_durable: bool) -> None:
+        self._watch = Watch(all_lints())
+        with placed(self._prepared):
+            self._execution = Execution(
+                self._prepared, is_durable=is_durable, recording=self._recording
+            )
+
+    def _ended(self) -> View:
+        """Returns the views as they would be if the conversation ended here."""
+        view = self.view
+        if isinstance(view.events[-1], RunFinished):
+            return view
+        ended = copy.copy(view)
+        ended.events = list(view.events)
+        execution = self._execution
+        ended.apply(
+            RunFinished(view.events[-1].at, error=execution.error, misfits=execution.misfits)
+        )
+        return ended
+
+
+def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
+    """Yields where a run differs from the same without restarts, a session from the same alone."""
+    scenario = prepared.scenario
+    restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
+    sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
+    if restarts and not is_off(scenario.lints, "STA-06"):
+        yield from resumed_differs(view, view_of(unbroken(prepared).events), restarts)
+    if len(sessions) > 1 and not is_off(scenario.lints, "STA-08"):
+        reached = reached_by_others(view)
+        second = _Second(prepared)
+        for session in sessions:
+            if session not in reached:
+                yield from _session_compared(prepared, view, session, second)
+
+
+class _Second:
+    """A second run of a whole scenario, and a third: made where somebody asks for them."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    @cached_property
+    def view(self) -> View:
+        """The second run."""
+        return view_of(unbroken(self._prepared).events)
+
+    @cached_property
+    def third(self) -> View:
+        """The third run."""
+        return view_of(unbroken(self._prepared).events)
+
+
+def _session_compared(
+    prepared: Prepared, view: View, session: str, second: _Second
+) -> Sequence[Hit]:
+    """Returns where a session is not what it is alone because of the others.
+
+    What a file, a library or a process keeps of the first run is no other session's doing: then
+    the whole is not in its second run what it was. Where it is the same from then on, it is that
+    run against which the session alone is held; where it is not, nothing is known.
+    """
+    starts = [turn.at for turn in view.turns]
+    try:
+        other = view_of(alone(prepared, session, starts).events)
+        hits = session_differs(view, other, session)
+        if not hits or not session_differs(view, second.view, session):
+            return hits
+        if session_differs(second.view, second.third, session):
+            return ()
+        return session_differs(second.view, other, session)
+    except SimkitError:
+        if isinstance(prepared.pipeline, App):
+            return ()  # Not all code can be imported twice.
+        raise
+
+
+def _document_of(prepared: Prepared, path: SourcePath) -> Document:
+    """Returns the document that says what is at a path: of code, it may be the pipeline's file."""
+    is_here = path[:1] not in (("app",), ("agents",), ("program",)) or (
+        follow(prepared.document.data, path[:2]) is not ABSENT
+    )
+    return prepared.document if is_here else prepared.pipeline_document
+
+
+@contextmanager
+def placed(prepared: Prepared) -> Iterator[None]:
+    """Tells what a script cannot be served for at its place in the scenario."""
+    try:
+        yield
+    except (ProcessFailed, ScriptBroken) as problem:
+        where = _document_of(prepared, problem.path).position(problem.path)
+        raise SourceError(where, problem.what) from problem
+    except CallUnattributed as problem:
+        raise SourceError(prepared.document.position(("pipeline",)), str(problem)) from problem
+    except PatternTooSlow as problem:
+        for document in (prepared.document, prepared.pipeline_document):
+            path = document.path_of(problem.pattern) or document.path_of(f"/{problem.pattern}/")
+            if path is not None:
+                raise SourceError(document.position(path), problem.what) from problem
+        raise
+    except FunctionMissing as problem:
+        for document in (prepared.pipeline_document, prepared.document):
+            path = document.path_of(problem.name)
+            if path is not None:
+                raise SourceError(document.position(path), problem.what) from problem
+        raise

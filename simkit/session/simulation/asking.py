@@ -1,0 +1,211 @@
+"""What a test may ask of a turn: names that lead somewhere, matchers that could match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from simkit.checks.searching import names_section
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.messages import ROLE_ALIASES
+from simkit.language.matching import kinds
+from simkit.language.yaml import Open, near
+from simkit.providers.failures import FAILURES
+from simkit.session.simulation.places import Place, document_at
+from simkit.spec.fields import ANYTHING, validated
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.claim_names import (
+    DROPPED_WHAT,
+    LEFT_OUT_BY,
+    LOG_LEVELS,
+    MODES,
+    OUTCOMES,
+    ClaimNames,
+    filters_of,
+)
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.known import Known
+from simkit.trace import events as e
+from simkit.trace.views import View
+from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
+
+_OF_CONTEXTS: Final = ("messages", "dropped", "left_out", "sections", "tools", "handoffs_of")
+_WRITE: Final = "of `simkit.matchers`"
+_ADVICE: Final[Mapping[str, str]] = {
+    "messages": f"write `message(user=…)` or `contains(…)` {_WRITE}",
+    "dropped": f'write `partial({{"user": …, "by": …}})` or `contains(…)` {_WRITE}',
+    "left_out": f'write `partial({{"channel": …}})` {_WRITE}',
+    "handoffs": f'write `partial({{"to": …}})` {_WRITE}',
+    "tool_calls": f'write `partial({{"tool": …}})` {_WRITE}',
+    "logs": f'write `partial({{"message": …}})` {_WRITE}',
+    "events": f'write `partial({{"kind": …}})` {_WRITE}',
+    "findings": f'write a lint\'s id, or `partial({{"id": …}})` {_WRITE}',
+    "error": f'write `partial({{"type": …}})` {_WRITE}',
+}
+_ROLES: Final = ("system", "user", "assistant", "tool")
+
+
+class Heard:
+    """The names of code that its file gives and that its run has shown so far."""
+
+    def __init__(self, app: App) -> None:
+        self._agents: dict[str, None] = dict.fromkeys(app.agents)
+        self._tools: dict[str, None] = {}
+        self._channels: dict[str, None] = {}
+        self._kinds: dict[str, None] = {}
+        self._read = 0
+
+    def told(self, replies: Iterable[str], results: Iterable[str]) -> None:
+        """Takes the names for which a test has scripted something."""
+        self._agents |= dict.fromkeys(replies)
+        self._tools |= dict.fromkeys(results)
+
+    def known(self, view: View) -> Known:
+        """Returns the names; there may be others, since code need not show all that it has."""
+        for event in view.events[self._read :]:
+            self._hear(event)
+        self._read = len(view.events)
+        facts = view.pipeline
+        agents = dict.fromkeys(filter(None, (*self._agents, *facts.agents)))
+        tools = {
+            **self._tools,
+            **{tool: None for one in facts.agents.values() for tool in one.tools},
+        }
+        channels = {**self._channels, **dict.fromkeys(facts.channels)}
+        return Known(
+            Open(agents), Open(channels), Open(tools), ANYTHING, ANYTHING, Open(tools), frozenset(),
+            lambda agent: self._sections_of(agent, view), lambda agent: Open(tools), kinds.STATE,
+        )  # fmt: skip
+
+    def _sections_of(self, agent: str, view: View) -> tuple[str, ...]:
+        facts = view.pipeline.agents.get(agent)
+        own = facts.sections if facts is not None else None
+        return () if own is None else (*own, INSTRUCTIONS, HISTORY, CURRENT, RUN)
+
+    def _hear(self, event: e.AnyEvent) -> None:
+        self._agents[event.agent] = None
+        if isinstance(event, e.ContextBuilt):
+            self._tools |= dict.fromkeys(event.tools)
+            self._agents |= dict.fromkeys(event.handoffs or ())
+        elif isinstance(event, e.ToolCalled):
+            self._tools[event.tool] = None
+        elif isinstance(event, e.HandoffRequested):
+            self._agents |= dict.fromkeys((event.from_agent, event.to_agent))
+        elif isinstance(event, e.StateUpdated):
+            self._channels |= dict.fromkeys(event.update)
+        elif isinstance(event, e.MessageAdded):
+            self._tools |= dict.fromkeys(call.name for call in event.message.calls)
+
+
+class Asked:
+    """What may be asked of one turn, or of one context of an agent."""
+
+    def __init__(self, names: Callable[[], Known], place: Place, agent: str = "") -> None:
+        """``agent`` is whose context it is; ``place`` where the user spoke."""
+        self._names, self._place, self.agent = names, place, agent
+
+    def of(self, agent: str) -> Asked:
+        """Returns what may be asked of an agent's contexts."""
+        return Asked(self._names, self._place, agent)
+
+    def check(self, claim: str, matcher: Any) -> None:
+        """Raises ValueError for a matcher that could match nothing of what a claim speaks of."""
+        agent = self.agent
+        if agent and names_section(matcher) and not self._sections():
+            raise ValueError(self.unseen_sections())
+        key = "handoffs" if claim == "handoffs_of" else claim
+        calls = f"{agent}[0]" if agent else "*"
+        data = {"context": {calls: {key: matcher}}} if claim in _OF_CONTEXTS else {key: matcher}
+        document = document_at(data, self._place, ())
+        names = ClaimNames(document, self._names())
+        try:
+            if claim == "findings":
+                names.check_findings(matcher, ())
+            else:
+                names.check(validated(Expect, document), ())
+        except SourceError as problem:
+            raise ValueError(_words(problem, claim)) from None
+        except SimkitError as problem:
+            raise ValueError(str(problem)) from None
+
+    def check_name(self, noun: str, word: str) -> None:
+        """Raises ValueError for a name that is none, or none that the agent's contexts have."""
+        known = self._known(noun)
+        if known is ANYTHING or word in known:
+            return
+        if noun == "role" and word in ROLE_ALIASES:
+            raise ValueError(f"unknown role `{word}`; did you mean `{ROLE_ALIASES[word]}`?")
+        # A section that the recipe has lost is a finding of the run, not a mistake in the test.
+        if noun != "section" or word not in self._names().all_sections:
+            raise ValueError(unknown(noun, word, tuple(known)))
+
+    def check_section(self, name: str) -> None:
+        """Raises ValueError for a section that no context of the agent can have."""
+        known = self._sections()
+        if not known:
+            raise ValueError(self.unseen_sections())
+        if name not in known:
+            what = f"agent `{self.agent}` has no section `{name}`"
+            raise ValueError(_hinted(what, near(name, known), known))
+
+    def unseen_sections(self) -> str:
+        """Says that nobody knows which message of code is of which section, and what to write."""
+        return (
+            f"which message of agent `{self.agent}` is of which section is not seen; say it: "
+            f'`agents={{"{self.agent}": {{"sections": {{…}}}}}}`'
+        )
+
+    def _sections(self) -> tuple[str, ...]:
+        known = self._names()
+        own = known.sections_of(self.agent) if self.agent else known.sections
+        return tuple(name for name in own if name)
+
+    def _known(self, noun: str) -> Iterable[Any]:
+        known = self._names()
+        match noun:
+            case "agent":
+                return known.agents
+            case "tool":
+                return known.tools
+            case "channel":
+                return known.channels
+            case "section":
+                return self._sections() or ANYTHING
+            case "filter":
+                return filters_of(known)
+            case _:
+                return _NAMES[noun]
+
+
+_NAMES: Final[Mapping[str, Iterable[str]]] = {
+    "role": _ROLES, "mode": MODES, "outcome": OUTCOMES, "reason": LEFT_OUT_BY,
+    "kind of cut": DROPPED_WHAT, "lint": tuple(LINTS), "type of an error": Open(FAILURES),
+    "log level": Open(LOG_LEVELS),
+}  # fmt: skip
+
+
+def unknown(noun: str, word: str, known: Iterable[str]) -> str:
+    """Says that there is no such name, which was meant, and which there are."""
+    return _hinted(f"unknown {noun} `{word}`", near(word, known), known)
+
+
+def _hinted(what: str, nearest: str, known: Iterable[str], advice: str = "") -> str:
+    hints = [what]
+    if nearest:
+        hints.append(f"did you mean `{nearest}`?")
+    if known := tuple(known):
+        hints.append(f"known: {', '.join(known)}")
+    elif advice:
+        hints.append(advice)
+    return "; ".join(hints)
+
+
+def _words(problem: SourceError, claim: str) -> str:
+    advice = _ADVICE.get(claim, problem.advice)
+    return _hinted(problem.what, problem.near, problem.known, advice)
+
+
+def advice_for(claim: str) -> str:
+    """Says what to write where a claim's list is looked at."""
+    return _ADVICE.get(claim, "")

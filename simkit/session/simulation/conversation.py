@@ -1,0 +1,351 @@
+"""A conversation led from Python, turn by turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+from simkit.checks.findings import Finding
+from simkit.checks.judge import Judgement
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.output import clean
+from simkit.report.text import findings_text
+from simkit.runtime.compiled import compiled
+from simkit.session.simulate import Conversation, run
+from simkit.session.simulation.asking import Asked, Heard
+from simkit.session.simulation.listed import Findings
+from simkit.session.simulation.outcome import TurnOutcome
+from simkit.session.simulation.pipelines import is_code, pipeline_of
+from simkit.session.simulation.places import Place, document_at, place_of_caller
+from simkit.spec.fields import validated
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import Item
+from simkit.spec.scenario.known import Known, known_in
+from simkit.spec.scenario.model import DEFAULT_START, Scenario, Turn
+from simkit.spec.scenario.names import check_scenario
+from simkit.trace.store import Trace
+from simkit.trace.views import View
+
+__tracebackhide__ = True
+"""pytest shows the line of the test, not what is beneath it."""
+_ANY_ERROR: Final = Expect.model_validate({"error": {"$any": True}})
+ADVICE: Final = (
+    "A test that looks at `run.findings` or `run.error` answers for what is there; "
+    "a lint is turned off with a reason: lints={'CTX-01': 'why'}."
+)
+
+
+class _Script(NamedTuple):
+    """What was said so far."""
+
+    turns: tuple[Turn, ...] = ()
+    written: tuple[Mapping[str, Any], ...] = ()
+    """The turns as the test wrote them."""
+    places: tuple[Place, ...] = ()
+    """Where it wrote them."""
+
+    def longer(self, turn: Turn, written: Mapping[str, Any], place: Place) -> _Script:
+        """Returns the script with one more turn."""
+        return _Script((*self.turns, turn), (*self.written, written), (*self.places, place))
+
+
+class Simulation:
+    """A conversation with a pipeline, whose models are scripted by whoever leads it.
+
+    ``pipeline`` is a file, YAML text of several lines, a mapping, or code, ``module:function``.
+    As a context manager it is checked at its end.
+    """
+
+    def __init__(
+        self,
+        pipeline: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        state: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        start: str = DEFAULT_START,
+        limits: Mapping[str, Any] | None = None,
+        lints: Mapping[str, str | Mapping[str, str]] | None = None,
+        app: Mapping[str, Any] | None = None,
+        agents: Mapping[str, Any] | None = None,
+        allow_hosts: Sequence[str] = (),
+        cassette: str | Mapping[str, Any] | None = None,
+        record: Mapping[str, Any] | None = None,
+        name: str = "",
+        folders: Sequence[Path] = (),
+        library: Library | None = None,
+    ) -> None:
+        """``state`` is what channels hold at first, ``lints`` those turned off, with the reason.
+
+        ``app``, ``agents`` and ``allow_hosts`` are what a scenario file says of a pipeline that is
+        code under these keys; folders are those around the calling file. ``cassette`` names
+        recorded traffic, which answers agents that a turn has no replies for; ``record`` says how
+        it is compared.
+        ``folders`` are searched for the pipeline's file, after that of the calling file.
+        """
+        self._place = place_of_caller()
+        self._values = {
+            "version": 1, "scenario": name or self._place.where,
+            "pipeline": pipeline if is_code(pipeline) else "the pipeline",
+            "seed": seed, "start": start, "given": {"state": dict(state or {})},
+            "limits": dict(limits or {}), "lints": dict(lints or {}),
+        }  # fmt: skip
+        more = {
+            "app": app, "agents": agents, "allow_hosts": list(allow_hosts), "cassette": cassette,
+            "record": record,
+        }  # fmt: skip
+        self._values |= {key: value for key, value in more.items() if value}
+        self._script = self._ran = _Script()
+        self._conversation: Conversation | None = None
+        self._judgement: Judgement | None = None
+        self._seen: set[Finding] = set()
+        self._opened: dict[str, int] = {}
+        """Session to the place of its first turn."""
+        try:
+            first = {**self._values, "turns": [{"user": "Hello"}]}
+            document = document_at(first, self._place, [self._place])
+            self._scenario = validated(Scenario, document)
+            self._pipeline, self._pipeline_document = pipeline_of(
+                pipeline, self._place, library or Library(), folders, self._scenario, document
+            )
+            check_scenario(self._scenario, document, self._pipeline)
+        except SimkitError as problem:
+            raise _told(problem, self._place) from None
+        subject = self._pipeline
+        self._heard = Heard(subject) if isinstance(subject, App) else None
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        try:
+            if problem is None:
+                self.check()
+        finally:
+            self.close()
+
+    def say(
+        self,
+        user: str | Mapping[str, Any],
+        *,
+        replies: Mapping[str, Any] | None = None,
+        tool_results: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        project: str | None = None,
+        restart: bool = False,
+    ) -> TurnOutcome:
+        """The user says a text or ``{"json": …}``; returns what came of the turn.
+
+        ``replies`` and ``tool_results`` are what a scenario file has under these keys.
+        """
+        return self._take({"user": user}, replies, tool_results, session, project, restart)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError that names the way to what only a turn has."""
+        if name.startswith("_") or not hasattr(TurnOutcome, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"a conversation has no `{name}`, each of its turns has: "
+            f'`sim(…).say("Hello").{name}`, or `turn = sim(…).say("Hello")` and then `turn.{name}`'
+        )
+
+    def resume(
+        self,
+        value: Any,
+        *,
+        replies: Mapping[str, Any] | None = None,
+        tool_results: Mapping[str, Any] | None = None,
+        session: str | None = None,
+        project: str | None = None,
+        restart: bool = False,
+    ) -> TurnOutcome:
+        """The user answers what an agent asked; returns what came of the turn."""
+        return self._take({"resume": value}, replies, tool_results, session, project, restart)
+
+    @property
+    def view(self) -> View:
+        """The views on all that happened so far; takes what was said since somebody looked."""
+        return self._caught_up().view if self._script.turns else View()
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that happened, as if it ended here; raises if the user has said nothing."""
+        if not self._script.turns:
+            raise self._place.error("the user has said nothing yet")
+        return self._caught_up().trace()
+
+    @property
+    def findings(self) -> Findings:
+        """What lints found in all turns; who has looked at them answers for them.
+
+        Among them is what `judgement` compares, which no single turn's findings show.
+        """
+        found = self._looked_at(self.judgement().findings)
+        return Findings(found, Asked(self.known, self._place))
+
+    def check(self) -> None:
+        """Raises AssertionError for findings that nobody has looked at."""
+        unseen = self.unseen()
+        if unseen:
+            raise AssertionError(clean(f"{findings_text(unseen)}\n\n{ADVICE}"))
+
+    def unseen(self) -> list[Finding]:
+        """The findings that nobody has looked at."""
+        return [one for one in self.judgement().findings if one not in self._seen]
+
+    def judgement(self) -> Judgement:
+        """What the judge says of all turns so far.
+
+        The run is compared with others: the same without restarts, each session alone, and, where
+        user code ran, once more the same.
+        """
+        if self._judgement is None:
+            self._judgement = self._judged()
+        return self._judgement
+
+    def close(self) -> None:
+        """Lets go of what it holds, such as the environment of a pipeline that is code.
+
+        What came of the turns that were looked at can still be asked; nothing more can be said.
+        """
+        if self._conversation is not None:
+            self._conversation.close()
+
+    # what an outcome asks
+
+    def look_at_findings(self, number: int) -> list[Finding]:
+        """Returns the findings of a turn, and remembers that they were looked at."""
+        found = self._caught_up().judgement({number - 1}).findings
+        return self._looked_at([one for one in found if one.turn == number])
+
+    def expects_error(self, number: int) -> bool:
+        """Whether somebody has looked at the error with which a turn ended."""
+        return self._script.turns[number - 1].expect.has("error")
+
+    def expect_error(self, number: int) -> None:
+        """Notes that somebody has looked at the error with which a turn ended."""
+        if self.expects_error(number):
+            return
+        turns = list(self._script.turns)
+        turns[number - 1] = turns[number - 1].model_copy(update={"expect": _ANY_ERROR})
+        self._script = self._script._replace(turns=tuple(turns))
+        self._judgement = None
+
+    def place_of(self, number: int) -> Place:
+        """Where the user spoke in a turn."""
+        return self._script.places[number - 1]
+
+    def known(self) -> Known:
+        """The names that there are; of code, those that its file and its run have shown so far."""
+        return (
+            self._heard.known(self._caught_up().view) if self._heard else known_in(self._pipeline)
+        )
+
+    # below the surface
+
+    def _take(
+        self, said: dict[str, Any], replies: Mapping[str, Any] | None,
+        tool_results: Mapping[str, Any] | None, session: str | None, project: str | None,
+        restart: bool,
+    ) -> TurnOutcome:  # fmt: skip
+        """Adds a turn; it is run when somebody looks."""
+        place = place_of_caller()
+        said |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
+        said |= {key: name for key, name in (("session", session), ("project", project)) if name}
+        said |= {"restart": True} if restart else {}
+        try:
+            alone = document_at({**self._values, "turns": [said]}, self._place, [place])
+            (turn,) = validated(Scenario, alone).turns
+            longer = self._script.longer(turn, said, place)
+            number = len(self._script.turns)
+            opened = self._opened.get(turn.session, number)
+            self._check(longer, sorted({0, opened, number}))
+        except SimkitError as problem:
+            raise _told(problem, place) from None
+        self._opened[turn.session] = opened
+        if self._heard is not None:
+            self._heard.told(turn.replies, turn.tool_results)
+        self._script = longer
+        self._judgement = None
+        return TurnOutcome(self, len(self._script.turns))
+
+    def _check(self, script: _Script, places: Sequence[int]) -> None:
+        """Raises for what is wrong with some turns: a new one, and those that it is held to."""
+        values = {**self._values, "turns": [script.written[place] for place in places]}
+        document = document_at(values, self._place, [script.places[place] for place in places])
+        turns = tuple(script.turns[place] for place in places)
+        check_scenario(self._scenario.model_copy(update={"turns": turns}), document, self._pipeline)
+
+    def _caught_up(self) -> Conversation:
+        """Takes what was said since somebody looked."""
+        conversation = self._conversation
+        if conversation is not None and self._ran is self._script:
+            return conversation
+        prepared = self._prepared()
+        try:
+            conversation = conversation or Conversation(prepared)
+            conversation.follow(prepared)
+        except SimkitError as problem:
+            # Whoever looks again is told again.
+            self._conversation = None
+            if conversation is not None:
+                conversation.close()
+            raise _told(problem, self._script.places[-1]) from None
+        self._ran, self._conversation = self._script, conversation
+        return conversation
+
+    def _prepared(self) -> Prepared:
+        script = self._script
+        values = {**self._values, "turns": list(script.written)}
+        document = document_at(values, self._place, script.places)
+        scenario = self._scenario.model_copy(update={"turns": script.turns})
+        item = Item(document.file, scenario.scenario, 0, self._place.line)
+        return Prepared(
+            item, scenario, document, self._pipeline, self._pipeline_document, (), document
+        )
+
+    def _looked_at(self, found: Sequence[Finding]) -> list[Finding]:
+        self._seen.update(found)
+        return list(found)
+
+    def _judged(self) -> Judgement:
+        if not self._script.turns:
+            return Judgement((), (), (), ())
+        conversation = self._caught_up()
+        place = self._script.places[-1]
+        try:
+            pipeline = self._pipeline
+            if not isinstance(pipeline, App) and compiled(pipeline).functions.were_called:
+                _hold_to_repeat(conversation.trace(), run(self._prepared()), place)
+            return conversation.judgement(compared=True)
+        except SimkitError as problem:
+            raise _told(problem, place) from None
+
+
+def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
+    """Raises if what was said does not happen again as it happened."""
+    for one, other in zip(once.events, again.events, strict=False):
+        if one != other:
+            raise place.error(
+                f"turn {getattr(one, 'turn', 0)} did not come out as before when it was run again"
+                f" ({type(one).__name__} differs): user code keeps something in its module that "
+                "belongs into a channel"
+            )
+
+
+def _told(problem: SimkitError, place: Place) -> SourceError:
+    """Returns the error that says where the test said what is wrong."""
+    if not isinstance(problem, SourceError):
+        return place.error(str(problem))
+    at = problem.at
+    if at.startswith("turns["):
+        # Which turn it is, the place says.
+        at = at.partition("].")[2]
+    return SourceError(problem.where, problem.what, at, problem.near, problem.known, problem.advice)

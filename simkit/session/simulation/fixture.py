@@ -1,0 +1,106 @@
+"""The ``sim`` fixture: simulations of one test, judged when its body is over."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from simkit.checks.findings import Finding
+from simkit.core.errors import SimkitError
+from simkit.core.output import clean
+from simkit.report.text import findings_text
+from simkit.session.simulation.conversation import ADVICE, Simulation
+from simkit.spec.scenario.files import Library
+
+WARNINGS: Final = "simkit warnings"
+"""The section of a report that shows what failed nothing; the property that counts it."""
+_LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
+_OPENED: Final[pytest.StashKey[list[Simulation]]] = pytest.StashKey()
+_JUDGE: Final = "simkit-sim"
+
+
+class Simulations:
+    """What a test calls to begin a conversation with a pipeline."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        config = request.config
+        self._name = request.node.name
+        self._folders = [request.path.parent, config.rootpath]
+        self._seed: int | None = config.getoption("--simkit-seed", None)
+        self._library = config.stash.setdefault(_LIBRARY, Library())
+        self._opened: list[Simulation] = []
+        request.node.stash[_OPENED] = self._opened
+        # Only a session that simulates is judged.
+        if not config.pluginmanager.has_plugin(_JUDGE):
+            config.pluginmanager.register(_Judge(), _JUDGE)
+
+    def __call__(
+        self,
+        pipeline: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        seed: int = 0,
+        **options: Any,
+    ) -> Simulation:
+        """Begins a conversation; options are those of `Simulation`. ``--simkit-seed`` wins."""
+        __tracebackhide__ = True
+        folders: list[Path] = self._folders
+        options = {"name": self._name, "folders": folders, "library": self._library, **options}
+        seed = seed if self._seed is None else self._seed
+        simulation = Simulation(pipeline, seed=seed, **options)
+        self._opened.append(simulation)
+        return simulation
+
+
+class _Judge:
+    """Fails a test whose body held, but whose simulations have findings that nobody looked at."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Judges after the test's body; what fails here is the test, not its teardown."""
+        opened = item.stash.get(_OPENED, [])
+        try:
+            return (yield from _judged(item, opened))
+        finally:
+            for simulation in opened:
+                simulation.close()
+
+
+def _judged(item: pytest.Item, opened: Sequence[Simulation]) -> Generator[None, Any, Any]:
+    try:
+        result = yield
+    except Exception:
+        # The failure of the body is what is to be seen, also of a run that cannot be judged.
+        with suppress(SimkitError):
+            found = _unseen(opened)
+            if found:
+                item.add_report_section("call", "simkit findings", clean(findings_text(found)))
+        raise
+    if opened:
+        _hold(item, opened)
+    return result
+
+
+def _unseen(opened: Sequence[Simulation]) -> list[Finding]:
+    return [one for simulation in opened for one in simulation.unseen()]
+
+
+def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
+    """Fails the test for what nobody has looked at; puts warnings into its report."""
+    again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
+    try:
+        warnings = [one for simulation in opened for one in simulation.judgement().warnings]
+        found = _unseen(opened)
+    except SimkitError as problem:
+        raise pytest.fail.Exception(clean(f"{problem}\n\n{again}"), pytrace=False) from None
+    if warnings:
+        item.add_report_section("call", WARNINGS, clean(findings_text(warnings)))
+        item.user_properties.append((WARNINGS, len(warnings)))
+    if found:
+        text = f"{findings_text(found)}\n\n{ADVICE}\n\n{again}"
+        raise pytest.fail.Exception(clean(text), pytrace=False)

@@ -1,0 +1,29 @@
+"""Who and what a test in Python makes up, as a scenario file does under `given: {fakes: …}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simkit.core.errors import SourceError
+from simkit.session.simulation.places import document_at, place_of_caller
+from simkit.spec.scenario.filling import Filling
+from simkit.spec.scenario.model import DEFAULT_START
+
+__tracebackhide__ = True
+
+
+def fakes(*, seed: int = 0, start: str = DEFAULT_START, **who: Any) -> Mapping[str, Any]:
+    """Makes up people and things: ``fakes(seed=7, customers=3)["customers"][0]["email"]``.
+
+    Each is a number, a locale, or what a scenario file has under its name; a file with the same
+    seed and start has the same ones. Raises SourceError at the line of the call.
+    """
+    place = place_of_caller()
+    values = {"seed": seed, "start": start, "given": {"fakes": who}}
+    try:
+        return Filling(document_at(values, place, ()), None).made
+    except SourceError as problem:
+        raise SourceError(
+            place.where, problem.what, problem.at, problem.near, problem.known, problem.advice
+        ) from None

@@ -1,0 +1,62 @@
+"""The pipeline that a test names: a file, YAML text, a mapping, or code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document, load_text, near
+from simkit.session.simulation.places import Place, document_at
+from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import PIPELINE_SUFFIX
+from simkit.spec.scenario.known import Subject
+from simkit.spec.scenario.model import Scenario
+
+
+def pipeline_of(
+    named: str | os.PathLike[str] | Mapping[str, Any],
+    place: Place,
+    library: Library,
+    folders: Sequence[Path],
+    scenario: Scenario,
+    document: Document,
+) -> tuple[Subject, Document]:
+    """Returns the pipeline, and the document that says where it says what; raises SourceError.
+
+    ``scenario``, and its document, say more of a pipeline that is code.
+    """
+    if is_code(named):
+        return library.subject(document, scenario), document
+    if isinstance(named, Mapping):
+        documents = [document_at(named, place, ())]
+    elif isinstance(named, str) and "\n" in named:
+        documents = load_text(named, f"<pipeline in {place.file}:{place.line}>")
+    else:
+        documents = library.documents(_file(os.fspath(named), place, folders))
+    found = [
+        one for one in documents if isinstance(one.data, Mapping) and "scenario" not in one.data
+    ]
+    if len(found) != 1:
+        raise place.error(f"one pipeline is wanted here, but there are {len(found)}")
+    return library.subject(found[0], scenario), found[0]
+
+
+def is_code(named: object) -> bool:
+    """Whether a test names a pipeline as ``module:function``."""
+    return isinstance(named, str) and FUNCTION_NAME.fullmatch(named) is not None
+
+
+def _file(name: str, place: Place, folders: Sequence[Path]) -> str:
+    """Returns the file, which lies beside the test, in one of the folders, or here."""
+    around = [Path(place.file).parent, *folders, Path()]
+    for folder in around:
+        if (folder / name).is_file():
+            return os.path.relpath(folder / name)
+    known = sorted({file.name for folder in around for file in folder.glob(f"*{PIPELINE_SUFFIX}")})
+    raise SourceError(
+        place.where, f"there is no pipeline `{name}`", near=near(name, known), known=tuple(known)
+    )

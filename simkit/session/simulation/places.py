@@ -1,0 +1,95 @@
+"""Where a test says what: the lines of its Python file, as positions in a document."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+from types import FrameType
+from typing import Any, Final, NamedTuple
+
+from yaml.error import Mark
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document
+
+_OWN: Final = "simkit.session.simulation."
+
+
+class Place(NamedTuple):
+    """One call in a Python file: from where to where it stands."""
+
+    file: str
+    """As one would type it here."""
+    line: int
+    """From 1."""
+    column: int
+    """From 0."""
+    last_line: int
+    last_column: int
+
+    @property
+    def where(self) -> str:
+        """``file:line:column``, from 1."""
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+    def error(self, what: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
+        """Returns the error that says what is wrong with the call."""
+        return SourceError(self.where, what, near=near, known=tuple(known))
+
+
+def place_of_caller() -> Place:
+    """Returns where the nearest code that is not simkit's stands, which calls it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
+        frame = frame.f_back
+    if frame is None:
+        return Place("<unknown>", 1, 0, 1, 0)
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), ())
+    first, last, column, last_column = positions or (None, None, None, None)
+    line = first or frame.f_lineno
+    return Place(
+        _typed(frame.f_code.co_filename), line, column or 0, last or line, last_column or 0
+    )
+
+
+def _typed(file: str) -> str:
+    """Returns a path as one would type it here; from another drive it stays whole."""
+    try:
+        return os.path.relpath(file) if os.path.isabs(file) else file
+    except ValueError:
+        return file
+
+
+def document_at(data: Mapping[str, Any], whole: Place, turns: Sequence[Place]) -> Document:
+    """Returns a scenario as a document of the Python file, each turn at the call that said it."""
+    text = "".join(linecache.getlines(whole.file))
+    # A restart hands the document to another process, which a lambda would not survive.
+    return Document(whole.file, 0, data, partial(_root, whole, tuple(turns)), text)
+
+
+def _root(whole: Place, turns: tuple[Place, ...]) -> Node:
+    """Returns nodes for what has a place of its own; below it, the nearest ancestor answers."""
+    items = [_node(turn) for turn in turns]
+    key = ScalarNode("", "turns", *_marks(whole))
+    return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)
+
+
+def _node(place: Place) -> ScalarNode:
+    return ScalarNode("", "", *_marks(place), style='"')
+
+
+def _marks(place: Place) -> tuple[Mark, Mark]:
+    return (
+        _mark(place.file, place.line, place.column),
+        _mark(place.file, place.last_line, place.last_column),
+    )
+
+
+def _mark(file: str, line: int, column: int) -> Mark:
+    # Only the order of two marks' indexes is ever looked at.
+    return Mark(file, line * 10_000 + column, line - 1, column, None, 0)

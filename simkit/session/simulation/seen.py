@@ -1,0 +1,396 @@
+"""What stands in the lists that a test looks at: names, messages, records.
+
+Each is what it was, and equal to what it was equal to. But who compares it with what it can never
+be equal to, or asks it for a name that leads nowhere, gets a ValueError: the answer would be no,
+whatever the run did, and `assert … != …` would hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec.structs import astuple
+
+from simkit.checks.findings import Finding
+from simkit.core.errors import MatcherError
+from simkit.core.messages import Dropped, JsonValue, Message, ToolCall
+from simkit.language.matching.kinds import CALLS, ERROR, Kind, check_kind
+from simkit.matchers import Expected, Looked, plain
+from simkit.session.simulation.asking import Asked, advice_for, unknown
+from simkit.spec.scenario.claim_names import HANDOFF_KEYS, LOG_KEYS, TOOL_KEYS
+from simkit.trace.events import ErrorFacts
+
+_PLAIN: Final = (str, bytes, int, float, Mapping, list, tuple, set, frozenset)
+"""What is equal to its own kind alone; objects of others may know better."""
+Made = TypeVar("Made")
+
+
+class Name(str):
+    """A name that is compared with names that there are."""
+
+    __slots__ = ("asked", "noun")
+    asked: Asked
+    noun: str
+
+    def __eq__(self, other: object) -> bool:
+        if str.__eq__(self, other) is True:
+            return True
+        if not isinstance(other, str):
+            return NotImplemented
+        if other and not isinstance(other, Name):
+            self.asked.check_name(self.noun, other)
+        return False
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = str.__hash__
+
+    def __reduce__(self) -> Any:
+        return str, (str(self),)
+
+
+def name(text: str, noun: str, asked: Asked) -> Name:
+    """Returns a text as a name of a kind: an ``agent``, a ``tool``, a ``section``, …"""
+    made = Name(text)
+    made.asked, made.noun = asked, noun
+    return made
+
+
+def as_base(base: type, value: Any) -> str:
+    """Returns how a value shows itself that is one of a library's own."""
+    text: str = super(type(value), value).__repr__()
+    return base.__name__ + text[text.index("(") :]
+
+
+def _name(text: Any, noun: str, asked: Asked) -> Any:
+    return name(text, noun, asked) if text and isinstance(text, str) else text
+
+
+def refuse_plain(wanted: object, claim: str, noun: str) -> None:
+    """Raises ValueError for a plain value, which nothing of a kind is ever equal to."""
+    plain(wanted)  # A matcher that was not called is refused.
+    if isinstance(wanted, _PLAIN) and not isinstance(wanted, Looked):
+        raise ValueError(f"{wanted!r} is never equal to {noun}: {advice_for(claim)}")
+
+
+# Messages
+
+
+class SeenCall(Looked, ToolCall, frozen=True, gc=False):
+    """One call that a message asks for."""
+
+    def looked_at(self, wanted: Expected) -> Any:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ToolCall):
+            return astuple(self) == astuple(other)
+        _refuse_call(other)
+        return NotImplemented
+
+    __hash__ = ToolCall.__hash__
+
+    def __repr__(self) -> str:
+        return as_base(ToolCall, self)
+
+
+class SeenCalls(Looked, tuple[ToolCall, ...]):
+    """The calls that a message asks for."""
+
+    __slots__ = ()
+
+    def looked_at(self, wanted: Expected) -> Any:
+        check(wanted.source, CALLS)
+        return self
+
+    def __contains__(self, wanted: object) -> bool:
+        _refuse_call(wanted)
+        return super().__contains__(wanted)
+
+
+def _refuse_call(wanted: object) -> None:
+    if isinstance(wanted, (*_PLAIN, Message)):
+        raise ValueError(
+            f'{wanted!r} is never equal to a tool call: write `partial({{"tool": …, "args": …}})` '
+            "of `simkit.matchers`"
+        )
+
+
+class SeenMessage(Looked, Message, frozen=True, gc=False):
+    """One message of a context."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Message):
+            return astuple(self) == astuple(other)
+        refuse_plain(other, "messages", "a message")
+        return NotImplemented
+
+    __hash__ = Message.__hash__
+
+    def __repr__(self) -> str:
+        return as_base(Message, self)
+
+    def looked_at(self, wanted: Expected) -> Any:
+        role = self.role
+        if isinstance(role, Name):
+            role.asked.check("messages", {"$has": [wanted.source]})
+        return self
+
+
+def seen_message(message: Message, asked: Asked) -> SeenMessage:
+    """Returns a message whose names are compared with names that there are."""
+    calls = SeenCalls(
+        SeenCall(one.id, _name(one.name, "tool", asked), one.args, one.to, one.is_ordinary)
+        for one in message.calls
+    )
+    return SeenMessage(
+        _name(message.role, "role", asked), message.content, message.id,
+        _name(message.agent, "agent", asked), message.turn, calls, message.call_id,
+        _name(message.tool, "tool", asked), message.data, _name(message.section, "section", asked),
+    )  # fmt: skip
+
+
+class SeenDrop(Looked, Dropped, frozen=True, gc=False):
+    """One thing that a history read and left out."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dropped):
+            return astuple(self) == astuple(other)
+        refuse_plain(other, "dropped", "what was dropped")
+        return NotImplemented
+
+    __hash__ = Dropped.__hash__
+
+    def __repr__(self) -> str:
+        return as_base(Dropped, self)
+
+    def looked_at(self, wanted: Expected) -> Any:
+        if isinstance(self.by, Name):
+            self.by.asked.check("dropped", {"$has": [wanted.source]})
+        return self
+
+
+def seen_drop(drop: Dropped, asked: Asked) -> SeenDrop:
+    """Returns what was dropped, its names compared with names that there are."""
+    return SeenDrop(
+        seen_message(drop.message, asked), _name(drop.what, "kind of cut", asked),
+        _name(drop.by, "filter", asked),
+    )  # fmt: skip
+
+
+# Mappings
+
+
+class Fields(NamedTuple):
+    """What a record of a claim has."""
+
+    noun: str
+    keys: tuple[str, ...]
+    """All that it may have; any if empty."""
+    always: frozenset[str]
+    """Those without which there is none."""
+    names: Mapping[str, str]
+    """Key to what its texts are names of."""
+
+
+FIELDS: Final[Mapping[str, Fields]] = {
+    "handoffs": Fields(
+        "a handoff", HANDOFF_KEYS, frozenset(HANDOFF_KEYS) - {"reason"},
+        {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
+    ),
+    "tool_calls": Fields(
+        "a tool call", TOOL_KEYS, frozenset(TOOL_KEYS), {"agent": "agent", "tool": "tool"}
+    ),
+    "logs": Fields(
+        "a log record", LOG_KEYS, frozenset({"message"}), {"agent": "agent", "level": "log level"}
+    ),
+    "left_out": Fields(
+        "what was left out", (), frozenset({"section", "by"}),
+        {"section": "section", "channel": "channel", "by": "reason"},
+    ),
+}  # fmt: skip
+
+
+class Record(Looked, dict[str, JsonValue]):
+    """A handoff, a tool call, a log record or an item that was left out."""
+
+    __slots__ = ("asked", "claim")
+    __hash__ = None
+
+    def __init__(self, fields: Mapping[str, JsonValue], claim: str, asked: Asked) -> None:
+        named = FIELDS[claim].names
+        super().__init__(
+            (key, _name(value, named[key], asked) if key in named else value)
+            for key, value in fields.items()
+        )
+        self.claim, self.asked = claim, asked
+
+    def looked_at(self, wanted: Expected) -> Any:
+        self.asked.check(self.claim, {"$has": [wanted.source]})
+        return dict(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping):
+            refuse_record(other, self.claim)
+            return super().__eq__(other)
+        refuse_plain(other, self.claim, FIELDS[self.claim].noun)
+        return NotImplemented
+
+    def __contains__(self, key: object) -> bool:
+        self._check(key)
+        return super().__contains__(key)
+
+    def __missing__(self, key: str) -> Any:
+        self._check(key)
+        raise KeyError(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns what stands under a key that such a record may have."""
+        self._check(key)
+        return super().get(key, default)
+
+    def _check(self, key: object) -> None:
+        fields = FIELDS[self.claim]
+        if fields.keys and key not in fields.keys:
+            raise ValueError(unknown(f"field of {fields.noun}", str(key), fields.keys))
+
+
+def refuse_record(wanted: Mapping[str, Any], claim: str) -> None:
+    """Raises ValueError for a plain mapping whose keys are not those that a record always has."""
+    fields = FIELDS[claim]
+    lacking = sorted(fields.always - wanted.keys())
+    if lacking and not isinstance(wanted, Record):
+        raise ValueError(
+            f"{wanted!r} is never equal to {fields.noun}, which has `{lacking[0]}` too: "
+            f"{advice_for(claim)}"
+        )
+
+
+class Named(Looked, dict[str, Made]):
+    """A mapping whose keys are names: channels, or agents."""
+
+    __slots__ = ("asked", "claim", "noun")
+    __hash__ = None
+
+    def __init__(self, values: Mapping[str, Made], claim: str, noun: str, asked: Asked) -> None:
+        super().__init__(values)
+        self.claim, self.noun, self.asked = claim, noun, asked
+
+    def looked_at(self, wanted: Expected) -> Any:
+        if self.claim == "state":
+            self.asked.check("state", wanted.source)
+        else:
+            self._check_keys(wanted.source if isinstance(wanted.source, Mapping) else ())
+        return dict(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping):
+            self._check_keys(other)
+        elif isinstance(other, _PLAIN):
+            raise ValueError(f"{other!r} is never equal to a mapping of each {self.noun}")
+        return super().__eq__(other)
+
+    def __contains__(self, key: object) -> bool:
+        self._check_keys((key,))
+        return super().__contains__(key)
+
+    def __missing__(self, key: str) -> Any:
+        self._check_keys((key,))
+        raise KeyError(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Returns what stands under a name that there is."""
+        self._check_keys((key,))
+        return super().get(key, default)
+
+    def _check_keys(self, keys: Iterable[object]) -> None:
+        for key in keys:
+            if not isinstance(key, str):
+                raise ValueError(f"{key!r} is no {self.noun}")
+            if not dict.__contains__(self, key) and not key.startswith("$"):
+                self.asked.check_name(self.noun, key)
+
+
+# Findings and errors
+
+
+class SeenFinding(Looked, Finding, frozen=True, gc=False):
+    """A finding; it is equal to its lint's id."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Finding):
+            return astuple(self) == astuple(other)
+        if isinstance(other, str):
+            return self.id == other
+        refuse_plain(other, "findings", "a finding")
+        return NotImplemented
+
+    __hash__ = Finding.__hash__
+
+    def __repr__(self) -> str:
+        return as_base(Finding, self)
+
+    def looked_at(self, wanted: Expected) -> Any:
+        if isinstance(self.id, Name):
+            self.id.asked.check("findings", [wanted.source])
+        return finding_fields(self)
+
+
+def seen_finding(finding: Finding, asked: Asked) -> SeenFinding:
+    """Returns a finding, its names compared with names that there are."""
+    values = dict(zip(Finding.__struct_fields__, astuple(finding), strict=True))
+    values |= {
+        "id": _name(finding.id, "lint", asked),
+        "agent": _name(finding.agent, "agent", asked),
+    }
+    return SeenFinding(**values)
+
+
+def finding_fields(finding: Finding) -> dict[str, Any]:
+    """Returns a finding as claims see it."""
+    fields: dict[str, Any] = {"id": finding.id, "turn": finding.turn, "what": finding.what}
+    more = {"agent": finding.agent or None, "call": finding.call}
+    return fields | {key: value for key, value in more.items() if value is not None}
+
+
+class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
+    """How a turn failed; it is equal to its type."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ErrorFacts):
+            return astuple(self) == astuple(other)
+        if isinstance(other, str):
+            return self.type == other
+        refuse_plain(other, "error", "an error")
+        return NotImplemented
+
+    __hash__ = ErrorFacts.__hash__
+
+    def __repr__(self) -> str:
+        return as_base(ErrorFacts, self)
+
+    def looked_at(self, wanted: Expected) -> Any:
+        check(wanted.source, ERROR)
+        return {"type": self.type, "message": self.message, "agent": self.agent or None,
+                "status": self.status}  # fmt: skip
+
+
+def seen_error(error: ErrorFacts, asked: Asked) -> SeenError:
+    """Returns an error, its type compared with types that there are."""
+    return SeenError(
+        _name(error.type, "type of an error", asked), error.message,
+        _name(error.agent, "agent", asked), error.status,
+    )  # fmt: skip
+
+
+def check(matcher: Any, kind: Kind) -> None:
+    """Raises ValueError for a matcher that can match nothing of a kind."""
+    try:
+        check_kind(matcher, kind)
+    except MatcherError as problem:
+        raise ValueError(
+            f"{problem}; {problem.advice}" if problem.advice else str(problem)
+        ) from None

@@ -1,0 +1,1 @@
+"""What users write: scenarios, pipelines, and the checks of both."""

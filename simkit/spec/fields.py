@@ -1,0 +1,456 @@
+"""What users write, as frozen pydantic models: one clear error with its place; JSON Schema out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from simkit.core.errors import MatcherError, ReferenceInvalid
+from simkit.core.output import note_secrets
+from simkit.language.json_schema import check_schema
+from simkit.language.matching import check, matcher_json_schema
+from simkit.language.matching.kinds import Kind, check_kind
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import Document, SourcePath, text_of
+
+ANYTHING: Final = ("",)
+"""What is known where nobody can say beforehand: the names in somebody's own code."""
+MATCHER_SCHEMA: Final[Mapping[str, Any]] = {"x-matcher": True}
+"""Stands for a matcher's JSON Schema until it is put in: pydantic follows no foreign ``$ref``."""
+
+
+_KNOWN: Final[dict[type, tuple[str, ...]]] = {}
+"""A model's keys, looked up for every mapping that is read."""
+
+
+class Written(BaseModel):
+    """The base of everything that a user writes: frozen, and strict about keys.
+
+    Keys that start with ``x-`` are the author's and are not looked at.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=False,
+        arbitrary_types_allowed=True,
+    )  # fmt: skip
+
+    noun: ClassVar[str] = "key"
+    """What an unknown key is called in messages."""
+
+    @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        """The keys that may stand here, sorted."""
+        return tuple(sorted(f.alias or name for name, f in cls.model_fields.items()))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        known = _KNOWN.get(cls)
+        if known is None:
+            known = _KNOWN[cls] = cls.known_keys()
+        has_own = False
+        for key in data:
+            if key.startswith("x-"):
+                has_own = True
+            elif key not in known:
+                raise PydanticCustomError(
+                    "unknown_key",
+                    "unknown {noun} `{key}`",
+                    {"noun": cls.noun, "key": key, "known": known},
+                )
+        if has_own:
+            return {k: v for k, v in data.items() if not k.startswith("x-")}
+        return data
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        described = handler.resolve_ref_schema(schema)
+        if described.get("type") == "object":
+            described.setdefault("patternProperties", {})["^x-"] = {
+                "description": "The author's own; not looked at."
+            }
+        return schema
+
+
+class Choice(Written):
+    """What has exactly one of its keys; ``one_key`` holds it to that."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        described = handler.resolve_ref_schema(schema)
+        described["oneOf"] = [{"required": [key]} for key in cls.known_keys()]
+        return schema
+
+
+def _as_text(value: Any) -> str:
+    text = text_of(value)
+    if text is None:
+        what = "nothing" if value is None else _kind(value)
+        raise PydanticCustomError("text_expected", "must be a text, not {what}", {"what": what})
+    return text
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return "a text" if isinstance(value, str) else f"a Python object ({type(value).__name__})"
+
+
+def _as_template(value: Any) -> Any:
+    try:
+        compile_references(value)
+    except ReferenceInvalid as problem:
+        path = problem.args[1] if len(problem.args) > 1 else ()
+        raise _located(MatcherError(tuple(path), str(problem))) from None
+    return value
+
+
+def _as_matcher(value: Any) -> Any:
+    try:
+        check(value)
+    except MatcherError as problem:
+        raise _located(problem) from None
+    return value
+
+
+def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidator:
+    """Returns what refuses a matcher that can hold of no value of a kind.
+
+    Values of the type ``alone`` are short for another matcher where they are the whole claim.
+    """
+
+    def of_kind(value: Any) -> Any:
+        checked = _as_matcher(value)
+        if isinstance(checked, alone):
+            return checked
+        try:
+            check_kind(checked, kind)
+        except MatcherError as problem:
+            raise _located(problem) from None
+        return checked
+
+    return BeforeValidator(of_kind)
+
+
+def _as_schema(value: Any) -> Any:
+    if isinstance(value, str):
+        return _as_function(value)
+    # Whoever knows the pipeline's `schemas` holds it against them.
+    if _refers_by_name(value):
+        return value
+    try:
+        check_schema(value)
+    except MatcherError as problem:
+        raise _located(problem) from None
+    return value
+
+
+def _refers_by_name(schema: Any) -> bool:
+    """Says whether a schema refers to one that has a name, as ``{$ref: Name}`` does."""
+    if isinstance(schema, list):
+        return any(_refers_by_name(inner) for inner in schema)
+    if not isinstance(schema, dict):
+        return False
+    target = schema.get("$ref")
+    if isinstance(target, str) and not target.startswith("#"):
+        return True
+    return any(_refers_by_name(inner) for inner in schema.values())
+
+
+def is_function_name(text: str) -> bool:
+    """Says whether a text is ``module:function``."""
+    return FUNCTION_NAME.fullmatch(text) is not None
+
+
+def _as_function(value: Any) -> str:
+    text = _as_text(value)
+    if not is_function_name(text):
+        raise refuse(
+            f"`{text}` is no `module:function`",
+            advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
+        )
+    return text
+
+
+def _located(problem: MatcherError) -> PydanticCustomError:
+    return _refusal(
+        _Fault(problem.path, problem.what, problem.word, tuple(problem.known), problem.advice)
+    )
+
+
+def _refusal(fault: _Fault) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{what}", {"what": fault.what, "fault": fault})
+
+
+FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[A-Za-z_]\w*")
+"""A module's name need not be Python's: folders such as ``01_intro`` can be imported by name."""
+FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
+TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
+TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
+"""A position that holds text: numbers and booleans keep their source text."""
+Template = Annotated[Any, BeforeValidator(_as_template), WithJsonSchema({})]
+"""Any value; ``${…}`` inside it are references."""
+AS_MATCHER: Final = WithJsonSchema(dict(MATCHER_SCHEMA))
+MatcherValue = Annotated[Any, BeforeValidator(_as_matcher), AS_MATCHER]
+SchemaValue = Annotated[
+    Any,
+    BeforeValidator(_as_schema),
+    WithJsonSchema({"anyOf": [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]}),
+]
+"""A JSON Schema, the name of one as ``{$ref: Name}``, or ``module:Model``."""
+FunctionName = Annotated[
+    str,
+    BeforeValidator(_as_function),
+    WithJsonSchema(FUNCTION_SCHEMA),
+]
+Count = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 0)), WithJsonSchema(
+    {"type": "integer", "minimum": 0})]  # fmt: skip
+Positive = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 1)), WithJsonSchema(
+    {"type": "integer", "minimum": 1})]  # fmt: skip
+Number = Annotated[
+    float, BeforeValidator(lambda v: _as_number(v)), WithJsonSchema({"type": "number"})
+]
+
+
+class OrText:
+    """Marks a model that may be written as a text alone; its JSON Schema says so."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [TEXT_SCHEMA, handler(core_schema)]}
+
+
+Flag = StrictBool
+
+
+def _at_least(value: Any, least: int) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise PydanticCustomError(
+            "whole_number", "must be a whole number, not {what}", {"what": shown_value(value)}
+        )
+    if value < least:
+        raise PydanticCustomError(
+            "too_small", "must be at least {least}, not {value}", {"least": least, "value": value}
+        )
+    return int(value)
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PydanticCustomError(
+            "number", "must be a number, not {what}", {"what": shown_value(value)}
+        )
+    return float(value)
+
+
+def shown_value(value: Any) -> str:
+    """A value as messages show it: texts in backquotes, lists and mappings by their kind."""
+    if isinstance(value, str):
+        return f"the text `{value}`" if value else "an empty text"
+    return text_of(value) or _kind(value)
+
+
+def refuse(
+    what: str, known: tuple[str, ...] = (), word: str = "", advice: str = "", at: SourcePath = ()
+) -> Exception:
+    """The exception that a validator raises to refuse a value with one sentence.
+
+    ``at`` is where in the value the fault stands.
+    """
+    return _refusal(_Fault(at, what, word, known, advice))
+
+
+def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
+    """Refuses a mapping unless it has exactly one of ``known``, and beside it only ``also``."""
+    found = [key for key in value if key in known]
+    for key in value:
+        if key not in known and key not in also and not key.startswith("x-"):
+            raise PydanticCustomError(
+                "unknown_key",
+                "unknown {noun} `{key}`",
+                {"noun": noun, "key": key, "known": (*known, *also)},
+            )
+    if len(found) != 1:
+        several = f": {', '.join(found)}" if found else ""
+        raise refuse(
+            f"exactly one of these keys must stand here, not {len(found)}{several}", known=known
+        )
+
+
+def require(
+    document: Document,
+    path: SourcePath,
+    noun: str,
+    word: str,
+    known: Iterable[str],
+    key: bool = False,
+) -> None:
+    """Raises SourceError for the word at ``path``, or for the key there, if it is not known."""
+    # Asked of what is given, since a copy for each word would cost the square of their number.
+    if known is ANYTHING or (isinstance(known, Container) and word in known):
+        return
+    known = tuple(dict.fromkeys(known))
+    if word not in known:
+        raise document.error(path, f"unknown {noun} `{word}`", word=word, known=known, key=key)
+
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+class _Fault(NamedTuple):
+    """The first thing wrong with a value: where in it, and what."""
+
+    path: SourcePath
+    what: str
+    word: str = ""
+    known: tuple[str, ...] = ()
+    advice: str = ""
+    key: bool = False
+
+
+def validated(model: type[AnyModel], document: Document) -> AnyModel:
+    """Returns the document as the model; raises SourceError for the first thing wrong with it."""
+    note_secrets(document.data)
+    return validated_at(model, document.data, document, ())
+
+
+def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
+    """Returns a value that stands at a path of a document as the model, as `validated` does."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        path, what, word, known, advice, key = _fault(problem, value)
+    raise document.error((*at, *path), what, word=word, known=known, advice=advice, key=key)
+
+
+def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
+    """Returns a part of what a validator was given as a model; ``at`` is where it stands there."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        fault = _fault(problem, value)
+    raise _refusal(fault._replace(path=(*at, *fault.path)))
+
+
+def _fault(problem: ValidationError, data: Any) -> _Fault:
+    first = min(problem.errors(include_url=False), key=lambda err: _rank(err["type"]))
+    path = _path_in(data, first["loc"])
+    kind, context, value = first["type"], first.get("ctx", {}), first.get("input")
+    if kind == "refused":
+        fault: _Fault = context["fault"]
+        return fault._replace(path=(*path, *fault.path))
+    if kind == "unknown_key":
+        word = str(context["key"])
+        what = f"unknown {context['noun']} `{word}`"
+        return _Fault((*path, word), what, word, tuple(context["known"]), key=True)
+    if kind == "missing":
+        key = str(first["loc"][-1])
+        return _Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
+    if kind == "literal_error":
+        known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
+        key = next((step for step in reversed(path) if isinstance(step, str)), "this")
+        shown = f"`{value}`" if isinstance(value, str) else shown_value(value)
+        return _Fault(path, f"`{key}` cannot be {shown}", text_of(value) or "", known)
+    phrase = _PHRASES.get(kind)
+    what = first["msg"] if phrase is None else phrase(value)
+    return _Fault(path, what, advice=_LISTED if kind == "tuple_type" else "")
+
+
+def _rank(kind: str) -> int:
+    """Unknown keys first: a misspelt key is often the reason for a missing one."""
+    return 0 if kind == "unknown_key" else 1
+
+
+_ADDED: Final = {
+    "agents": "Name the agents: `agents: {triage: {instructions: Help the customer.}}`.",
+    "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
+    "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
+    "turns": "Write what the user says: `turns: [{user: Hello}]`.",
+    "version": "Add the line `version: 1`.",
+}
+"""What to do where a key is missing, if that can be said without knowing the file."""
+
+_LISTED: Final = "Write `- ` before each item, or brackets around all: `[…]`."
+
+_PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
+    "model_type": lambda value: f"must be a mapping, not {_kind(value)}",
+    "model_attributes_type": lambda value: f"must be a mapping, not {_kind(value)}",
+    "dict_type": lambda value: f"must be a mapping, not {_kind(value)}",
+    "tuple_type": lambda value: f"must be a list, not {_kind(value)}",
+    "string_type": lambda value: f"must be a text, not {_kind(value)}",
+    "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",
+    "bool_type": lambda value: f"must be true or false, not {shown_value(value)}",
+    "too_short": lambda _: "must not be empty",
+}
+
+
+def _path_in(data: Any, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """The steps of pydantic's location that exist in the data: it also names union members."""
+    path: list[int | str] = []
+    for step in loc:
+        if _has(data, step):
+            path.append(step)
+            data = data[step]
+    return tuple(path)
+
+
+def _has(data: Any, step: int | str) -> bool:
+    if isinstance(data, list):
+        return isinstance(step, int) and 0 <= step < len(data)
+    return isinstance(data, dict) and step in data
+
+
+def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
+    """Returns the model's JSON Schema (draft 2020-12), matchers included."""
+    schema: dict[str, Any] = _finished(model.model_json_schema(by_alias=True))
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = title
+    schema.setdefault("$defs", {}).update(matcher_json_schema())
+    return schema
+
+
+def _finished(schema: Any) -> Any:
+    """Returns pydantic's schema with matchers put in, and without defaults that nobody writes."""
+    if isinstance(schema, list):
+        return [_finished(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_whole = "$ref" in schema
+    finished = {
+        key: _finished(inner)
+        for key, inner in schema.items()
+        if key not in MATCHER_SCHEMA and not (key == "default" and (inner is None or is_whole))
+    }
+    if any(key in schema for key in MATCHER_SCHEMA):
+        finished["$ref"] = "#/$defs/matcher"
+    return finished

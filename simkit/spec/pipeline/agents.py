@@ -1,0 +1,199 @@
+"""Who takes part in a pipeline: under which name, with which tools and sections, reached how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from itertools import chain, pairwise
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from simkit.language.paths import parse
+from simkit.language.references import compile as compile_references
+from simkit.language.references import references_in
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.recipe import items_of
+
+RUN_SECTION: Final = "run"
+"""What the run itself has said and heard."""
+SUMMARY_SECTIONS: Final = ("instructions", "summary", "history")
+"""What an agent reads that summarises for another."""
+
+
+Found = TypeVar("Found")
+Given = ParamSpec("Given")
+
+
+def _once(
+    find: Callable[Concatenate[Pipeline, Given], Found],
+) -> Callable[Concatenate[Pipeline, Given], Found]:
+    """Finds a thing once for each pipeline, however many scenarios ask."""
+
+    @wraps(find)
+    def found(pipeline: Pipeline, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        return pipeline.remembered((find.__name__, *args), lambda: find(pipeline, *args, **kwargs))
+
+    return found
+
+
+@_once
+def members_of(pipeline: Pipeline) -> dict[str, str]:
+    """Returns the name under which each participant runs, with that of its definition.
+
+    In a graph, a node's id is the agent's name everywhere.
+    """
+    graph = pipeline.flow.graph
+    if graph is None:
+        return {name: name for name in pipeline.agents}
+    nodes = {name: node.agent or name for name, node in graph.nodes.items()}
+    defined = set(nodes.values())
+    return {**nodes, **{name: name for name in pipeline.agents if name not in defined}}
+
+
+@_once
+def channels_of(pipeline: Pipeline) -> tuple[str, ...]:
+    """Returns the channels' names; the conversation is one, declared or not."""
+    return tuple(dict.fromkeys((*pipeline.channels, pipeline.conversation)))
+
+
+@_once
+def spoken_channels(pipeline: Pipeline) -> frozenset[str]:
+    """Returns the channels that hold messages: the conversation, and those that histories read."""
+    items = chain.from_iterable(items_of(pipeline.recipe_of(name)) for name in pipeline.agents)
+    read = {item.history.from_ for item in items if item.history is not None}
+    return frozenset({pipeline.conversation, *filter(None, read)} - {"log"})
+
+
+def ways_of(pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
+    """The declared ways from agent to agent: a graph's edges, a supervisor's steps."""
+    flow = pipeline.flow
+    if flow.graph is not None:
+        return tuple((edge.from_, edge.to) for edge in flow.graph.edges)
+    if flow.supervisor is None:
+        return ()
+    steps = [next(iter(step)) for goal in flow.supervisor.goals.values() for step in goal.steps]
+    return tuple(dict.fromkeys(pairwise(steps)))
+
+
+def tools_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
+    """Returns the tools that an agent is offered."""
+    tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
+    return tools
+
+
+@_once
+def sections_of(pipeline: Pipeline, definition: str) -> tuple[str, ...]:
+    """Returns the sections that an agent's contexts may have."""
+    own = [item.name for item in items_of(pipeline.recipe_of(definition))]
+    also = SUMMARY_SECTIONS if definition in summarisers_of(pipeline) else ()
+    return tuple(dict.fromkeys((*own, *also, RUN_SECTION)))
+
+
+@_once
+def summarisers_of(pipeline: Pipeline) -> frozenset[str]:
+    """Returns the agents that summarise another's history."""
+    return frozenset(
+        item.history.summary
+        for name in pipeline.agents
+        for item in items_of(pipeline.recipe_of(name))
+        if item.history is not None and item.history.summary is not None
+    )
+
+
+@_once
+def startable(pipeline: Pipeline) -> frozenset[str]:
+    """Returns the participants that the flow can start, directly or through others.
+
+    Where the file does not say whom a turn starts with, that is all of them.
+    """
+    everybody = frozenset(members_of(pipeline))
+    starts = _starts(pipeline)
+    if starts is None:
+        return everybody
+    found: set[str] = set()
+    waiting = sorted((starts | summarisers_of(pipeline)) & everybody)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _targets(pipeline, name)
+    return frozenset(found)
+
+
+def hands_over(pipeline: Pipeline, definition: str) -> bool:
+    """Whether an agent's model may pass control at all; `handoffs: []`, if written, says no."""
+    is_written = "handoffs" in pipeline.agents[definition].model_fields_set
+    is_written = is_written or pipeline.defaults.handoffs is not None
+    return bool(pipeline.of_agent(definition, "handoffs")) or not is_written
+
+
+def _targets(pipeline: Pipeline, source: str) -> Iterator[str]:
+    yield from (name for name in pipeline.of_agent(source, "handoffs") if name in pipeline.agents)
+    if not hands_over(pipeline, source):
+        return
+    for contract in pipeline.contracts:
+        if source in contract.from_ or "*" in contract.from_:
+            yield contract.to
+
+
+def _starts(pipeline: Pipeline) -> set[str] | None:
+    """Returns the agents that the flow itself starts; None where it does not say."""
+    flow = pipeline.flow
+    if flow.handoffs is not None:
+        return _constant_names(flow.handoffs.start)
+    if flow.router is None:
+        return None
+    chosen = _constant_names(flow.router.to)
+    if chosen is None:
+        chosen = _named_by_output(pipeline, flow.router.decide, flow.router.to)
+    return None if chosen is None else {flow.router.decide, *chosen}
+
+
+def _constant_names(value: Any) -> set[str] | None:
+    return set(names_in(value)) if compile_references(value).is_constant else None
+
+
+def names_in(value: Any) -> list[str]:
+    """Returns the agents of a route that no reference decides."""
+    if isinstance(value, Mapping):
+        value = value.get("parallel", ())
+    written = value if isinstance(value, (list, tuple)) else [value]
+    return [name for name in written if isinstance(name, str)]
+
+
+def _named_by_output(pipeline: Pipeline, decider: str, route: Any) -> set[str] | None:
+    """Returns what the decider's output schema allows at the route's path; None if anything."""
+    found = references_in(route)
+    if len(found) != 1 or route != f"${{{found[0][1]}}}" or decider not in pipeline.agents:
+        return None
+    head, *tail = parse(found[0][1])
+    if head != "run" or tail[:1] != ["output"]:
+        return None
+    schema = _resolved(pipeline, pipeline.agents[decider].output)
+    for part in tail[1:]:
+        properties = schema.get("properties") if isinstance(schema, Mapping) else None
+        schema = _resolved(pipeline, (properties or {}).get(part))
+    return _enumerated(pipeline, schema)
+
+
+def _enumerated(pipeline: Pipeline, schema: Any) -> set[str] | None:
+    """Returns the texts that a schema allows, also inside a list; None if it allows any."""
+    schema = _resolved(pipeline, schema)
+    if not isinstance(schema, Mapping):
+        return None
+    if "const" in schema:
+        return {schema["const"]} if isinstance(schema["const"], str) else None
+    if isinstance(schema.get("enum"), list):
+        return {name for name in schema["enum"] if isinstance(name, str)}
+    if "items" in schema:
+        return _enumerated(pipeline, schema["items"])
+    branches = schema.get("anyOf") or schema.get("oneOf")
+    if not isinstance(branches, list):
+        return None
+    found = [_enumerated(pipeline, branch) for branch in branches]
+    return None if None in found else set().union(*(names for names in found if names))
+
+
+def _resolved(pipeline: Pipeline, schema: Any) -> Any:
+    if isinstance(schema, Mapping) and set(schema) == {"$ref"}:
+        return pipeline.schemas.get(str(schema["$ref"]))
+    return schema

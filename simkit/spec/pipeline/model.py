@@ -1,0 +1,463 @@
+"""A pipeline file: channels, agents, tools, contracts, flow, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from simkit.language.matching import kinds
+from simkit.spec.fields import (
+    AS_MATCHER,
+    FUNCTION_SCHEMA,
+    Choice,
+    Flag,
+    FunctionName,
+    Number,
+    Positive,
+    SchemaValue,
+    Template,
+    TextValue,
+    Written,
+    is_function_name,
+    matcher_of,
+    one_key,
+    refuse,
+)
+from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models
+from simkit.spec.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
+from simkit.spec.pipeline.waivers import Waivers
+
+REDUCERS: Final = ("replace", "append", "merge", "add", "union", "by_id")
+BUILT_IN_COUNTER: Final = "chars/4"
+
+
+class AppendOptions(Written):
+    """How much an appending channel keeps."""
+
+    last: Positive
+    """The number of newest items it keeps."""
+
+
+class ReducerSpec(Choice):
+    """A reducer with options."""
+
+    noun: ClassVar[str] = "reducer"
+    append: AppendOptions | None = None
+    """Appends, and keeps the last items only."""
+    merge: Literal["deep"] | None = None
+    """Merges mapping by mapping."""
+
+
+def _reducer(value: Any) -> Any:
+    if isinstance(value, dict):
+        one_key(value, "reducer", ("append", "merge"))
+    elif isinstance(value, str):
+        if value not in REDUCERS and not is_function_name(value):
+            raise refuse(
+                f"unknown reducer `{value}`", known=REDUCERS, word=value,
+                advice="A reducer of your own is written `module:function`.",
+            )  # fmt: skip
+    else:
+        raise refuse("a reducer must be a name, or a name with options")
+    return value
+
+
+ReducerValue = Annotated[
+    Annotated[
+        str, Tag("name"), WithJsonSchema({"anyOf": [{"enum": list(REDUCERS)}, FUNCTION_SCHEMA]})
+    ]
+    | Annotated[ReducerSpec, Tag("options")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
+    BeforeValidator(_reducer),
+]
+
+
+class Channel(Written):
+    """One named piece of state."""
+
+    reducer: ReducerValue = "replace"
+    """How an update joins the value: replace, append, merge, add, union, by_id, or your own."""
+    scope: Literal["agent_run", "turn", "session", "project", "global"] = "session"
+    """How long it lives."""
+    default: Any = None
+    """What it begins as; without it the reducer's empty value."""
+    schema_: SchemaValue = Field(default=None, alias="schema")
+    """JSON Schema of the value."""
+
+    @property
+    def reducer_name(self) -> str:
+        """The reducer's name as the trace writes it."""
+        if isinstance(self.reducer, ReducerSpec):
+            return "append" if self.reducer.append else "merge_deep"
+        return self.reducer
+
+    @property
+    def last(self) -> int:
+        """How many items an append keeps; 0 keeps all."""
+        spec = self.reducer
+        return spec.append.last if isinstance(spec, ReducerSpec) and spec.append else 0
+
+
+class Rule(Written):
+    """Writes that happen if something holds."""
+
+    when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
+    """Matched against the root; without it the rule always holds."""
+    writes: dict[str, Template]
+    """Channel to what is written."""
+
+
+class Agent(Written):
+    """A named participant with instructions, tools and allowed handoffs."""
+
+    instructions: TextValue = ""
+    """What the model is told first."""
+    tools: tuple[str, ...] = ()
+    """The tools it may call."""
+    handoffs: tuple[str, ...] = ()
+    """The agents it may pass control to."""
+    input: SchemaValue = None
+    """JSON Schema of its input."""
+    output: SchemaValue = None
+    """JSON Schema of its output; `{$ref: Name}` names one under `schemas`."""
+    parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] = "auto"
+    """How a reply's text becomes the output; auto: a JSON object or array is that value;
+    json_or_text: a number, a text in quotes, true, false and null are, too."""
+    returns: Literal["reply", "tool_output"] = "reply"
+    """`tool_output`: the tool's result is the output, without another model call."""
+    function: FunctionName | None = None
+    """A Python function that is the agent, instead of a model."""
+    requires: tuple[Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER], ...] = ()
+    """Facts that must be in each of its contexts."""
+    private: tuple[str, ...] = ()
+    """Channels that only this agent may see."""
+    sees: tuple[str, ...] | None = None
+    """The agents whose messages are relevant to it; without it, everyone's."""
+    context: Recipe | None = None
+    """What it reads, section by section."""
+    writes: dict[str, Template] | None = None
+    """What a finished run leaves in the channels."""
+    before: tuple[Rule, ...] | None = None
+    """The first rule that holds stands in for the model."""
+    after: tuple[Rule, ...] | None = None
+    """The first rule that holds writes after the run."""
+
+
+class Defaults(Written):
+    """What agents have that do not say otherwise."""
+
+    context: Recipe | None = None
+    """The recipe."""
+    writes: dict[str, Template] | None = None
+    """The writes."""
+    before: tuple[Rule, ...] | None = None
+    """The rules before a run."""
+    after: tuple[Rule, ...] | None = None
+    """The rules after a run."""
+    tools: tuple[str, ...] | None = None
+    """The tools."""
+    handoffs: tuple[str, ...] | None = None
+    """The handoffs."""
+    sees: tuple[str, ...] | None = None
+    """Whose messages are relevant."""
+    parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] | None = None
+    """How replies are read."""
+    returns: Literal["reply", "tool_output"] | None = None
+    """What a run returns."""
+
+
+class Tool(Written):
+    """Something an agent may call."""
+
+    description: TextValue | None = None
+    """What it does."""
+    args: SchemaValue = None
+    """JSON Schema of the arguments."""
+    returns: SchemaValue = None
+    """JSON Schema of the result."""
+    function: FunctionName | None = None
+    """The real function; a scenario's `tool_results` stands in for it."""
+    reads: str | None = None
+    """A channel that the tool looks into: its call `{path: "a.b[0]"}` is answered with what stands
+    there, in the state that the run sees."""
+
+
+class Query(Written):
+    """What a handoff's query may be."""
+
+    max_chars: Positive
+    """The most characters."""
+
+
+def _names(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+HistoryPolicy = Annotated[
+    Annotated[Literal["all", "none", "filters"], Tag("name")]
+    | Annotated[tuple[Filter, ...], Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, (list, tuple)) else "name"),
+]
+
+
+class Contract(Written):
+    """The schema and rules of one handoff type between agents."""
+
+    from_: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_names),
+        WithJsonSchema(
+            {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        ),
+    ] = Field(alias="from")
+    """The source: a name, a list of names, or `*`."""
+    to: str
+    """The target."""
+    type: str = "handoff"
+    """The handoff's type."""
+    mode: Literal["transfer", "delegate", "replace"] = "transfer"
+    """delegate comes back to the source; replace and transfer do not."""
+    payload: SchemaValue = None
+    """JSON Schema of the payload."""
+    rules: tuple[Annotated[Any, matcher_of(kinds.HANDOFF), AS_MATCHER], ...] = ()
+    """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
+    query: Query | None = None
+    """What the query may be."""
+    writes: dict[str, Template] | None = None
+    """What a handoff that is made leaves in the channels, before its target starts."""
+    carries: tuple[str, ...] | None = None
+    """The only channels that the target can read."""
+    history: HistoryPolicy = "all"
+    """What of the conversation travels: `all`, `none`, `filters` (without tool traffic and
+    intermediate messages), or a list of filters."""
+    on_invalid: Literal["reject", "stop", "retry"] = "reject"
+    """What happens when the handoff breaks the contract."""
+    timeout_ms: Positive | None = None
+    """The longest the target may take, in virtual time."""
+    depth_max: Positive | None = None
+    """The most handoffs in a chain that may lead to the target."""
+
+
+class RouterFlow(Written):
+    """One agent decides who runs."""
+
+    decide: str
+    """The agent whose output names them."""
+    to: Template
+    """A reference to a name, a list of names in order, or `{parallel: [...]}`."""
+
+
+class Node(Written):
+    """A place in a graph."""
+
+    agent: str | None = None
+    """The agent's definition; without it, the one of the node's name."""
+    role: Literal["linear", "decision", "split", "merge"] = "linear"
+    """What the node does with its edges."""
+    start: Flag = False
+    """The turn begins here."""
+    exit: Flag = False
+    """The turn may end here."""
+
+
+class Edge(Written):
+    """A way between two nodes."""
+
+    from_: str = Field(alias="from")
+    """The node it leaves."""
+    to: str
+    """The node it reaches."""
+    label: TextValue | None = None
+    """What a decision must say for it."""
+
+
+class RouteBy(Written):
+    """How a decision is compared with labels."""
+
+    equals: Template = None
+    """The label is this value."""
+    contains: Template = None
+    """The label occurs in this value."""
+
+
+class GraphFlow(Written):
+    """Nodes and labelled edges."""
+
+    nodes: dict[str, Node]
+    """The nodes by id."""
+    edges: tuple[Edge, ...]
+    """The ways between them."""
+    route_by: RouteBy | None = None
+    """How decisions choose an edge."""
+
+
+class Goal(Written):
+    """An ordered list of agents and their tasks."""
+
+    description: TextValue = ""
+    """What it is for."""
+    steps: tuple[dict[str, TextValue], ...]
+    """Agent to task, in order."""
+
+
+class SupervisorFlow(Written):
+    """Goals that a supervisor works off."""
+
+    goals: dict[str, Goal]
+    """The goals by id."""
+
+
+class HandoffsFlow(Written):
+    """Agents pass control to each other."""
+
+    start: Template
+    """The agent that a turn starts with: a name or a reference."""
+
+
+def _flow(value: Any) -> Any:
+    if isinstance(value, dict):
+        one_key(value, "flow", FLOWS)
+    return value
+
+
+FLOWS: Final = ("router", "graph", "supervisor", "handoffs")
+
+
+class Flow(Choice):
+    """How control moves between agents: exactly one of these."""
+
+    noun: ClassVar[str] = "flow"
+    router: RouterFlow | None = None
+    """One agent decides."""
+    graph: GraphFlow | None = None
+    """Nodes and edges."""
+    supervisor: SupervisorFlow | None = None
+    """Goals worked off in order."""
+    handoffs: HandoffsFlow | None = None
+    """Agents decide themselves."""
+
+    @property
+    def kind(self) -> str:
+        """Which of them it is."""
+        return next(kind for kind in FLOWS if getattr(self, kind) is not None)
+
+
+class Limits(Written):
+    """The most of everything that repeats; reaching one is a finding, never a hang."""
+
+    agent_runs_per_turn: Positive = 20
+    """Activations of agents in one turn."""
+    handoffs_per_turn: Positive = 8
+    """Handoffs requested in one turn."""
+    model_calls_per_run: Positive = 8
+    """Model calls of one activation."""
+    turns: Positive = 1000
+    """Turns of a scenario."""
+    virtual_ms: Positive = 3_600_000
+    """Virtual time of a scenario."""
+    irrelevant_share: Number = 0.2
+    """The share of a context that may be irrelevant (lint CTX-11)."""
+    context_tokens: Positive | None = None
+    """The most tokens of one context (lint CTX-10)."""
+
+
+class Tokens(Written):
+    """How tokens are counted."""
+
+    count: str = BUILT_IN_COUNTER
+    """The counter's name."""
+
+
+def _version(value: Any) -> Any:
+    if value != 1 or isinstance(value, bool):
+        quoted = ": remove the quotes" if value == "1" else ""
+        raise PydanticCustomError(
+            "version",
+            "version must be 1, the only one that this simkit reads{quoted}",
+            {"quoted": quoted},
+        )
+    return value
+
+
+Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})]
+
+
+Remembered = TypeVar("Remembered")
+
+
+class Pipeline(Written):
+    """The system under test: agents and how control moves between them."""
+
+    version: Version
+    """The format's version: 1."""
+    pipeline: TextValue
+    """The pipeline's name."""
+    channels: dict[str, Channel] = Field(default_factory=dict)
+    """Every piece of state."""
+    defaults: Defaults = Field(default_factory=Defaults)
+    """What every agent has that does not say otherwise."""
+    schemas: dict[str, SchemaValue] = Field(default_factory=dict)
+    """JSON Schemas by name."""
+    agents: Annotated[dict[str, Agent], Field(min_length=1)]
+    """The agents by name."""
+    tools: dict[str, Tool] = Field(default_factory=dict)
+    """The tools by name."""
+    models: Models = Field(default_factory=dict)
+    """Agent, or `default`, to the model that is asked where a scenario has no reply lines but a
+    `cassette:`."""
+    contracts: tuple[Contract, ...] = ()
+    """The handoff types."""
+    flow: Annotated[Flow, BeforeValidator(_flow)]
+    """How control moves."""
+    limits: Limits = Field(default_factory=Limits)
+    """The most of everything that repeats."""
+    conversation: str = "messages"
+    """The channel that gets the user's message when a turn starts."""
+    tokens: Tokens = Field(default_factory=Tokens)
+    """How budgets and claims count tokens."""
+    lints: Waivers = Field(default_factory=dict)
+    """Findings of `simkit validate` that are turned off for this document, each with the reason:
+    altogether, or by place."""
+    store: Literal["memory", "sqlite"] | None = None
+    """Where checkpoints are saved after every agent run and turn; without it, only where a scenario
+    restarts (then in SQLite)."""
+
+    _memo: dict[tuple[Any, ...], Any] = PrivateAttr(default_factory=dict)
+
+    def remembered(self, key: tuple[Any, ...], find: Callable[[], Remembered]) -> Remembered:
+        """Returns what follows from the pipeline alone, found once for all its scenarios."""
+        # Through the attribute itself pydantic takes longer than most of what is remembered.
+        memo = (self.__pydantic_private__ or {})["_memo"]
+        if key not in memo:
+            memo[key] = find()
+        found: Remembered = memo[key]
+        return found
+
+    def of_agent(self, name: str, key: str) -> Any:
+        """An agent's value for a key, or the default's; an agent's own replaces it whole."""
+        agent = self.agents[name]
+        if key in agent.model_fields_set and getattr(agent, key) is not None:
+            return getattr(agent, key)
+        default = getattr(self.defaults, key, None)
+        return default if default is not None else getattr(agent, key)
+
+    def model_of(self, name: str) -> ModelOptions | None:
+        """The model that answers for an agent; None where the file names none."""
+        return self.models.get(name) or self.models.get(DEFAULT)
+
+    def recipe_of(self, name: str) -> Recipe:
+        """An agent's recipe."""
+        recipe: Recipe | None = self.of_agent(name, "context")
+        if recipe is not None:
+            return recipe
+        return SUPERVISED_RECIPE if self.flow.supervisor is not None else DEFAULT_RECIPE

@@ -1,0 +1,84 @@
+"""Which model answers for an agent, where no reply line does: ``openai/gpt-5-mini``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from simkit.spec.fields import Flag, OrText, Written, refuse
+
+PROVIDERS: Final[Mapping[str, str]] = {
+    "openai": "openai-chat",
+    "openai-responses": "openai-responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
+"""How a provider is named in a pipeline, and the protocol in which its models are asked."""
+DEFAULT: Final = "default"
+"""The key for agents that have no model of their own."""
+_WRITTEN: Final = frozenset(
+    ("contents", "input", "instructions", "messages", "model", "response_format", "responseSchema",
+     "responseJsonSchema", "responseMimeType", "stream", "system", "systemInstruction", "tools")
+)  # fmt: skip
+"""What requests say because the pipeline does: its messages, tools and schemas."""
+
+
+def _model_name(value: Any) -> Any:
+    provider, slash, name = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or not name:
+        raise refuse(
+            f"`{value}` names no model", known=tuple(PROVIDERS),
+            advice="Write provider and model: `openai/gpt-5-mini`.",
+        )  # fmt: skip
+    if provider not in PROVIDERS:
+        raise refuse(f"unknown provider `{provider}`", known=tuple(PROVIDERS), word=provider)
+    return value
+
+
+def _settings(value: Any) -> Any:
+    for key in value if isinstance(value, Mapping) else ():
+        if key in _WRITTEN:
+            raise refuse(
+                f"`{key}` is no setting: simkit writes it",
+                advice="Settings are what requests say beside the pipeline: `temperature: 0`.",
+            )
+    return value
+
+
+ModelName = Annotated[
+    str,
+    BeforeValidator(_model_name),
+    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(PROVIDERS)})/."}),
+]
+
+
+class ModelOptions(Written):
+    """The model that answers for an agent, and how it is asked."""
+
+    noun: ClassVar[str] = "option of a model"
+    model: ModelName
+    """Provider and model: `openai/gpt-5-mini`. Providers: openai (chat completions),
+    openai-responses, anthropic, gemini."""
+    stream: Flag = False
+    """Its replies come in pieces."""
+    settings: Annotated[dict[str, Any], BeforeValidator(_settings)] = Field(default_factory=dict)
+    """What its requests say beside the pipeline, by the provider's own names: `temperature: 0`."""
+
+    @property
+    def protocol(self) -> str:
+        """The protocol in which it is asked."""
+        return PROVIDERS[self.model.partition("/")[0]]
+
+    @property
+    def name(self) -> str:
+        """Its name, as the provider knows it."""
+        return self.model.partition("/")[2]
+
+
+def _options(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
+
+
+Models = dict[str, Annotated[ModelOptions, BeforeValidator(_options), OrText]]

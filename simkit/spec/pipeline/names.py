@@ -1,0 +1,427 @@
+"""Names in a pipeline file: each must lead somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from simkit.core.errors import MatcherError
+from simkit.language.json_schema import check_schema, schema_errors
+from simkit.language.paths import follow, head_of
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.fields import require
+from simkit.spec.pipeline.agents import channels_of, members_of, names_in, ways_of
+from simkit.spec.pipeline.graph_shape import GraphCheck
+from simkit.spec.pipeline.model import (
+    Agent,
+    Contract,
+    Defaults,
+    GraphFlow,
+    Pipeline,
+    Rule,
+    SupervisorFlow,
+)
+from simkit.spec.pipeline.models import DEFAULT
+from simkit.spec.pipeline.recipe import RESERVED, FilterSpec, Item, OlderThan, Recall, Recipe
+from simkit.spec.pipeline.root_names import (
+    HANDOFF_FIELDS,
+    check_references,
+    check_when,
+    keys_in,
+    leads_to,
+)
+from simkit.spec.validation_catalogue import FINDINGS
+
+IMPLIED_CHANNELS: Final = {
+    "recall": "items",
+    "notes": "notes",
+    "memories": "memories",
+    "previous_agents": "agent_outputs",
+}
+"""What sections read that do not say from where."""
+LOG: Final = "log"
+
+
+WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
+"""Sections that show texts, not values."""
+
+
+def check_pipeline(pipeline: Pipeline, document: Document) -> None:
+    """Raises SourceError for the first name that leads nowhere."""
+    for code in pipeline.lints:
+        require(document, ("lints", code), "finding", code, FINDINGS, key=True)
+    check = _Check(pipeline, document)
+    check.schemas()
+    check.tools()
+    check.agent(pipeline.defaults, ("defaults",))
+    for name, agent in pipeline.agents.items():
+        check.agent(agent, ("agents", name))
+    check.models()
+    check.contracts()
+    check.flow()
+
+
+class _Check:
+    def __init__(self, pipeline: Pipeline, document: Document) -> None:
+        self.pipeline, self.document = pipeline, document
+        self.channels = channels_of(pipeline)
+        self.agents = tuple(members_of(pipeline))
+
+    def known(
+        self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
+    ) -> None:
+        """Refuses a word that is none of the known ones."""
+        known = tuple(known)
+        nodes = self._nodes_of(word) if noun == "agent" and word not in known else []
+        if nodes:
+            raise self.document.error(
+                path, f"agent `{word}` goes by the name of its node here", key=key,
+                advice=f"In a graph, nodes are what runs: {', '.join(nodes)}.",
+            )  # fmt: skip
+        require(self.document, path, noun, word, known, key)
+
+    def _nodes_of(self, definition: str) -> list[str]:
+        graph = self.pipeline.flow.graph
+        nodes = graph.nodes.items() if graph and definition in self.pipeline.agents else ()
+        return [f"`{name}`" for name, node in nodes if node.agent == definition]
+
+    def all_known(
+        self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
+    ) -> None:
+        """Refuses the first of a list of words that is none of the known ones."""
+        known = tuple(known)
+        for place, word in enumerate(words or ()):
+            self.known((*path, place), noun, word, known)
+
+    # Schemas
+
+    def schemas(self) -> None:
+        """Holds every schema against those that have a name."""
+        for path, schema in self._schemas():
+            if schema is None or isinstance(schema, str):
+                continue
+            try:
+                check_schema(schema, self.pipeline.schemas)
+            except MatcherError as problem:
+                raise self.document.error(
+                    (*path, *problem.path), problem.what, word=problem.word,
+                    known=problem.known, advice=problem.advice,
+                ) from None  # fmt: skip
+        for name, channel in self.pipeline.channels.items():
+            schema, begins = channel.schema_, channel.default
+            if schema is None or isinstance(schema, str) or begins is None:
+                continue
+            for at, what in schema_errors(schema, begins, self.pipeline.schemas):
+                raise self.document.error(("channels", name, "default", *at), what)
+
+    def _schemas(self) -> Iterator[tuple[SourcePath, Any]]:
+        pipeline = self.pipeline
+        for name, schema in pipeline.schemas.items():
+            yield ("schemas", name), schema
+        for name, channel in pipeline.channels.items():
+            yield ("channels", name, "schema"), channel.schema_
+        for name, agent in pipeline.agents.items():
+            yield ("agents", name, "input"), agent.input
+            yield ("agents", name, "output"), agent.output
+        for name, tool in pipeline.tools.items():
+            yield ("tools", name, "args"), tool.args
+            yield ("tools", name, "returns"), tool.returns
+        for place, contract in enumerate(pipeline.contracts):
+            yield ("contracts", place, "payload"), contract.payload
+
+    def tools(self) -> None:
+        """Checks the channels that tools look into."""
+        for name, tool in self.pipeline.tools.items():
+            if tool.reads is None:
+                continue
+            at = ("tools", name, "reads")
+            self.known(at, "channel", tool.reads, self.channels)
+            channel = self.pipeline.channels.get(tool.reads)
+            if channel is not None and channel.scope == "agent_run":
+                raise self.document.error(
+                    at, f"channel `{tool.reads}` has scope agent_run: nothing is ever found there"
+                )
+            if tool.function is not None:
+                raise self.document.error(
+                    ("tools", name, "function"),
+                    f"tool `{name}` reads a channel, so no function answers it",
+                    advice="Keep `reads:` or `function:`.", key=True,
+                )  # fmt: skip
+
+    def models(self) -> None:
+        """Checks for whom models are named: agents, and none that is a function."""
+        agents = self.pipeline.agents
+        for name in self.pipeline.models:
+            path = ("models", name)
+            require(self.document, path, "agent", name, (*agents, DEFAULT), key=True)
+            if name in agents and agents[name].function is not None:
+                raise self.document.error(
+                    path, f"agent `{name}` is a function: no model answers for it", key=True
+                )
+
+    # Agents
+
+    def agent(self, agent: Agent | Defaults, at: SourcePath) -> None:
+        """Checks what an agent names, or what the defaults name."""
+        if "tools" in self.pipeline.model_fields_set:
+            self.all_known((*at, "tools"), "tool", agent.tools, self.pipeline.tools)
+        self.all_known((*at, "handoffs"), "agent", agent.handoffs, self.agents)
+        self.all_known((*at, "sees"), "agent", agent.sees, self.agents)
+        if isinstance(agent, Agent):
+            self.all_known((*at, "private"), "channel", agent.private, self.channels)
+        self._writes((*at, "writes"), agent.writes)
+        self._rules((*at, "before"), agent.before)
+        self._rules((*at, "after"), agent.after)
+        if agent.context is not None:
+            self._recipe((*at, "context"), agent.context)
+        for key in ("instructions", "writes", "before", "after", "context"):
+            check_references(self.document, (*at, key), self.channels)
+
+    def _writes(self, at: SourcePath, writes: dict[str, Any] | None) -> None:
+        for channel in writes or ():
+            if "${" not in channel:
+                self.known((*at, channel), "channel", channel, self.channels, key=True)
+
+    def _rules(self, at: SourcePath, rules: tuple[Rule, ...] | None) -> None:
+        for place, rule in enumerate(rules or ()):
+            check_when(self.document, (*at, place, "when"), rule.when, self.channels)
+            self._writes((*at, place, "writes"), rule.writes)
+
+    # Recipes
+
+    def _recipe(self, at: SourcePath, recipe: Recipe) -> None:
+        seen: set[str] = set()
+        for place, entry in enumerate(recipe):
+            within = entry if isinstance(entry, tuple) else (entry,)
+            for number, item in enumerate(within):
+                path = (*at, place, number) if isinstance(entry, tuple) else (*at, place)
+                self._section(path, item)
+                if item.name in seen:
+                    raise self.document.error(
+                        path,
+                        f"section `{item.name}` is in this recipe twice",
+                        advice="Give one of them a `name:` of its own, which claims then use.",
+                    )
+                # Instructions may be split; they are one claim.
+                if item.name != "instructions":
+                    seen.add(item.name)
+
+    def _section(self, path: SourcePath, item: Item) -> None:
+        inside: SourcePath = (*path, item.custom_name or item.kind)
+        if item.name in (*RESERVED, "run"):
+            raise self.document.error(
+                (*inside, "name"), f"`{item.name}` is a claim on contexts and cannot name a section"
+            )
+        check_when(self.document, (*inside, "when"), item.options.when, self.channels)
+        self._source(path, inside, item)
+        self._without_effect(inside, item)
+        if item.history is not None:
+            self._filters((*inside, "filters"), item.history.filters)
+            if item.history.summary is not None:
+                self.known((*inside, "summary"), "agent", item.history.summary, self.agents)
+
+    def _source(self, path: SourcePath, inside: SourcePath, item: Item) -> None:
+        """Checks the channel that a section reads."""
+        channel = getattr(item.options, "from_", None)
+        if isinstance(channel, tuple):
+            if isinstance(follow(self.document.data, (*inside, "from")), list):
+                self.all_known((*inside, "from"), "channel", channel, self.channels)
+            else:
+                self.known((*inside, "from"), "channel", channel[0], self.channels)
+        elif channel is not None:
+            also = (LOG,) if item.kind == "history" else ()
+            self.known((*inside, "from"), "channel", channel, (*self.channels, *also))
+        elif (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:
+            raise self.document.error(
+                path, f"section `{item.kind}` reads channel `{implied}`, which is not there",
+                word=implied, known=self.channels,
+                advice="Declare it under `channels:`, or name another with `from:`.",
+            )  # fmt: skip
+
+    def _without_effect(self, inside: SourcePath, item: Item) -> None:
+        """Refuses options that could do nothing, instead of passing over them."""
+        options = item.options
+        if item.history is not None and options.format is not None:
+            raise self.document.error(
+                (*inside, "format"),
+                "a history shows messages and takes no `format`",
+                advice="`as: text` renders it; `title` and `after` stand around it.",
+            )
+        if item.kind in WHOLE_TEXTS and options.preview is not None:
+            raise self.document.error(
+                (*inside, "preview"),
+                f"section `{item.kind}` has no paths to preview",
+                advice="Paths lead into values: input, shared, handoff, previous_agents, recall.",
+            )
+        if item.shared is not None and item.shared.fields == {}:
+            raise self.document.error(
+                (*inside, "fields"),
+                "no field is named: the section could never show anything",
+                advice="Without `fields` the whole value is shown.",
+            )
+        if isinstance(options, Recall):
+            self._scopes(inside, options, options.from_ or (IMPLIED_CHANNELS[item.kind],))
+
+    def _scopes(self, inside: SourcePath, options: Recall, channels: Iterable[str]) -> None:
+        """Refuses scopes that none of the section's channels has."""
+        declared = self.pipeline.channels
+        found = {name: declared[name].scope if name in declared else "session" for name in channels}
+        if options.scopes is None or not set(found.values()).isdisjoint(options.scopes):
+            return
+        if len(found) == 1:
+            ((name, scope),) = found.items()
+            what = f"channel `{name}` has scope {scope}, which is not among them"
+        else:
+            listed = ", ".join(f"`{name}` ({scope})" for name, scope in found.items())
+            what = f"none of the channels has one of them: {listed}"
+        raise self.document.error(
+            (*inside, "scopes"), f"{what}: the section could never show anything"
+        )
+
+    def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
+        for place, one in enumerate(filters):
+            if isinstance(one, str):
+                continue
+            if one.agents is not None:
+                path = (*at, place, "agents")
+                self.all_known((*path, "only"), "agent", one.agents.only, self.agents)
+                self.all_known((*path, "not"), "agent", one.agents.not_, self.agents)
+            if one.older_than is not None:
+                self._older_than((*at, place, "older_than"), one.older_than)
+
+    def _older_than(self, at: SourcePath, options: OlderThan) -> None:
+        """Refuses an age that nothing could have, or that is of no consequence."""
+        if not (options.rounds or options.messages or options.tokens):
+            raise self.document.error(
+                at,
+                "`older_than` says no age",
+                advice="Say how much is newer: `rounds: 2`, `messages: 10` or `tokens: 2000`.",
+            )
+        if options.filters == ():
+            raise self.document.error((*at, "filters"), "no filter is named: nothing is dropped")
+        self._filters((*at, "filters"), options.filters or ())
+
+    # Contracts
+
+    def contracts(self) -> None:
+        """Checks the parties and channels of each contract, and that no two are one."""
+        seen: dict[tuple[str, str, str], int] = {}
+        for place, contract in enumerate(self.pipeline.contracts):
+            at: SourcePath = ("contracts", place)
+            self._contract(at, contract)
+            for source in contract.from_:
+                first = seen.setdefault((source, contract.to, contract.type), place)
+                if first != place:
+                    raise self.document.error(
+                        at,
+                        f"there are two contracts from `{source}` to `{contract.to}` of type "
+                        f"`{contract.type}`; the first is contracts[{first}]",
+                        advice="Give one of them another `type:`, or remove it.",
+                    )
+
+    def _contract(self, at: SourcePath, contract: Contract) -> None:
+        source = self.document.data["contracts"][at[1]]["from"]
+        parties = (*self.agents, "*")
+        if isinstance(source, list):
+            self.all_known((*at, "from"), "agent", contract.from_, parties)
+        else:
+            self.known((*at, "from"), "agent", contract.from_[0], parties)
+        self.known((*at, "to"), "agent", contract.to, self.agents)
+        self.all_known((*at, "carries"), "channel", contract.carries, self.channels)
+        self._contract_writes((*at, "writes"), contract)
+        if not isinstance(contract.history, str):
+            self._filters((*at, "history"), contract.history)
+        for place, rule in enumerate(contract.rules):
+            for path, key in keys_in(rule, (*at, "rules", place)):
+                if not leads_to(key, HANDOFF_FIELDS):
+                    word = head_of(key)
+                    self.known(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
+
+    def _contract_writes(self, at: SourcePath, contract: Contract) -> None:
+        self._writes(at, contract.writes)
+        for name in contract.writes or ():
+            channel = self.pipeline.channels.get(name)
+            if channel is not None and channel.scope == "agent_run":
+                raise self.document.error(
+                    (*at, name),
+                    f"channel `{name}` has scope agent_run: no target would ever receive it",
+                    advice="Give it scope `turn`, or longer.", key=True,
+                )  # fmt: skip
+        check_references(self.document, at, self.channels)
+
+    # Flow
+
+    def flow(self) -> None:
+        """Checks the names by which control moves."""
+        flow = self.pipeline.flow
+        if flow.router is not None:
+            self.known(("flow", "router", "decide"), "agent", flow.router.decide, self.agents)
+            self._route(("flow", "router", "to"), flow.router.to)
+        if flow.handoffs is not None:
+            self._route(("flow", "handoffs", "start"), flow.handoffs.start)
+        if flow.graph is not None:
+            self._graph(flow.graph)
+        if flow.supervisor is not None:
+            self._supervisor(flow.supervisor)
+        self._modes_of_ways()
+        check_references(self.document, ("flow",), self.channels)
+
+    def _modes_of_ways(self) -> None:
+        """Refuses a contract that would make an edge or a step come back."""
+        ways = set(ways_of(self.pipeline))
+        for place, contract in enumerate(self.pipeline.contracts):
+            sources = {a for a, b in ways if b == contract.to} & {*contract.from_}
+            if contract.mode != "transfer" and sources:
+                source = sorted(sources)[0]
+                raise self.document.error(
+                    ("contracts", place, "mode"),
+                    f"control goes on from `{source}` to `{contract.to}` by itself, so their "
+                    f"contract cannot have mode `{contract.mode}`",
+                    advice="An edge or a step is a transfer.",
+                )
+
+    def _route(self, path: SourcePath, value: Any) -> None:
+        if isinstance(value, dict):
+            for word in value:
+                self.known((*path, word), "key", word, ("parallel",), key=True)
+        if compile_references(value).is_constant:
+            names = names_in(value)
+            if not names:
+                raise self.document.error(
+                    path, "must be a reference, or an agent's name", known=self.agents
+                )
+            for name in names:
+                self.known(path, "agent", name, self.agents)
+
+    def _supervisor(self, flow: SupervisorFlow) -> None:
+        if not flow.goals:
+            raise self.document.error(("flow", "supervisor", "goals"), "there is no goal")
+        for goal, value in flow.goals.items():
+            steps = ("flow", "supervisor", "goals", goal, "steps")
+            if not value.steps:
+                raise self.document.error(steps, f"goal `{goal}` has no steps")
+            for place, step in enumerate(value.steps):
+                at = (*steps, place)
+                if len(step) != 1:
+                    raise self.document.error(
+                        at, f"a step is one agent and its task, not {len(step)}",
+                        advice="Start a new list item (`- `) for each step.",
+                    )  # fmt: skip
+                for name in step:
+                    self.known((*at, name), "agent", name, self.pipeline.agents, key=True)
+
+    def _graph(self, graph: GraphFlow) -> None:
+        at = ("flow", "graph")
+        for name, node in graph.nodes.items():
+            if node.agent is not None:
+                self.known((*at, "nodes", name, "agent"), "agent", node.agent, self.pipeline.agents)
+            elif name not in self.pipeline.agents:
+                raise self.document.error(
+                    (*at, "nodes", name), f"node `{name}` is no agent's name", word=name,
+                    known=self.pipeline.agents, advice="Say whose with `agent:`.", key=True,
+                )  # fmt: skip
+        for place, edge in enumerate(graph.edges):
+            self.known((*at, "edges", place, "from"), "node", edge.from_, graph.nodes)
+            self.known((*at, "edges", place, "to"), "node", edge.to, graph.nodes)
+        GraphCheck(graph, self.document).check()

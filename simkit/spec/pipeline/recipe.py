@@ -1,0 +1,431 @@
+"""Recipes: the sections that make up what an agent reads, in order."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema
+
+from simkit.language.matching import kinds
+from simkit.spec.fields import (
+    AS_MATCHER,
+    FUNCTION_SCHEMA,
+    Choice,
+    Count,
+    Flag,
+    FunctionName,
+    Number,
+    Positive,
+    Template,
+    TextValue,
+    Written,
+    is_function_name,
+    matcher_of,
+    one_key,
+    refuse,
+)
+
+RESERVED: Final = (
+    "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "handoffs",
+    "tokens", "share", "settings",
+)  # fmt: skip
+"""Claims on a context that are no sections; so no section may have these names."""
+
+FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
+FILTERS_WITH_OPTIONS: Final = ("agents", "drop", "older_than")
+
+
+class Section(Written):
+    """What every section takes."""
+
+    noun: ClassVar[str] = "option"
+
+    name: TextValue | None = None
+    """The section's name, where its kind is used twice in one recipe."""
+    role: Literal["system", "user", "assistant"] | None = None
+    """The role of the message it makes."""
+    title: TextValue | None = None
+    """A line above the content."""
+    format: TextValue | None = None
+    """A text with `${…}` that is shown instead of the built-in form."""
+    after: TextValue | None = None
+    """A text below the content."""
+    when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
+    """The section is made only if this holds of the root (state, run, handoff, user, agent)."""
+    preview: dict[str, Positive] | None = None
+    """Path to the number of characters of it that are shown."""
+    as_: Literal["messages", "text", "json"] | None = Field(default=None, alias="as")
+    """How it is shown; `text` and `json` make one message of role user."""
+
+
+class Instructions(Section):
+    """The agent's instructions."""
+
+
+class AgentFilter(Written):
+    """Keeps or drops messages by the agent that said them."""
+
+    only: tuple[str, ...] | None = None
+    """Only messages of these agents, and the user's, are kept."""
+    not_: tuple[str, ...] | None = Field(default=None, alias="not")
+    """Messages of these agents are dropped."""
+
+
+class Span(Written):
+    """The newest part of a history, by the largest of what is given."""
+
+    rounds: Positive | None = None
+    """Rounds; one starts at a user message."""
+    messages: Positive | None = None
+    """Messages."""
+    tokens: Positive | None = None
+    """Tokens, by the pipeline's counter."""
+
+
+def _not_of_all(value: Any) -> Any:
+    """Refuses filters that cannot be asked about one message."""
+    for one in value if isinstance(value, (list, tuple)) else ():
+        if isinstance(one, str) and is_function_name(one):
+            raise refuse(
+                f"`{one}` gets a whole history, so that it cannot stand here",
+                advice="It may look at `message.turn` itself: write it beside `older_than`.",
+            )
+        if isinstance(one, dict) and "older_than" in one:
+            raise refuse("`older_than` cannot stand within `older_than`")
+    return value
+
+
+class OlderThan(Span):
+    """What stands before the newest part of a history, and what is filtered of it."""
+
+    filters: Annotated[tuple[Filter, ...] | None, BeforeValidator(_not_of_all)] = None
+    """Applied in order to what is older, with no function of your own among them; without any, all
+    of it is dropped."""
+
+
+class FilterSpec(Choice):
+    """A filter with options: exactly one of these."""
+
+    noun: ClassVar[str] = "filter"
+    agents: AgentFilter | None = None
+    """By the agent that said a message."""
+    drop: Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER] = None
+    """Messages that match, as in claims, are dropped."""
+    older_than: OlderThan | None = None
+    """Only messages before the newest part are filtered, or dropped."""
+
+
+def _filter(value: Any) -> Any:
+    if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
+        raise refuse(
+            f"unknown filter `{value}`", known=(*FILTERS, *FILTERS_WITH_OPTIONS), word=value,
+            advice="A filter of your own is written `module:function`.",
+        )  # fmt: skip
+    if isinstance(value, dict):
+        one_key(value, "filter", FILTERS_WITH_OPTIONS)
+    return value
+
+
+Filter = Annotated[
+    Annotated[
+        str, Tag("name"), WithJsonSchema({"anyOf": [{"enum": list(FILTERS)}, FUNCTION_SCHEMA]})
+    ]
+    | Annotated[FilterSpec, Tag("options")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
+    BeforeValidator(_filter),
+]
+
+
+OlderThan.model_rebuild()
+FilterSpec.model_rebuild()
+
+
+class Window(Written):
+    """The newest part of a history; 0 is unlimited."""
+
+    rounds: Count | None = None
+    """Rounds; one starts at a user message."""
+    messages: Count | None = None
+    """Messages."""
+    tokens: Count | None = None
+    """Tokens, by the pipeline's counter."""
+
+
+class History(Section):
+    """What was said before this run, after filters and window."""
+
+    from_: TextValue | None = Field(default=None, alias="from")
+    """A channel (default: the conversation), or `log` for everything that was said."""
+    filters: tuple[Filter, ...] = ()
+    """Applied in order; what they drop is listed."""
+    window: Window | None = None
+    """Applied after the filters."""
+    summary: str | None = None
+    """The agent that summarises what the window leaves out."""
+
+
+class CurrentMessage(Section):
+    """The user's message, or the query of the handoff that started the run."""
+
+
+class Input(Section):
+    """The previous node's output."""
+
+
+class Task(Section):
+    """The supervisor's words."""
+
+
+class Upstream(Section):
+    """Output, tool calls and decision of the runs on incoming edges."""
+
+
+class PreviousAgents(Section):
+    """What the other agents of this turn put out."""
+
+    from_: TextValue | None = Field(default=None, alias="from")
+    """The channel that holds the outputs (default `agent_outputs`)."""
+    truncate: Positive | None = None
+    """The most characters of each agent's summary."""
+    structured_data: Flag = True
+    """Whether tool results are shown as JSON."""
+
+
+class Shared(Section):
+    """A channel as JSON; `as: json` makes it an indented block."""
+
+    from_: TextValue = Field(alias="from")
+    """The channel."""
+    fields: dict[str, TextValue] | None = None
+    """Label to a path into the channel's value: only what is there of these is shown."""
+    tokens: Positive | None = None
+    """The most tokens of the JSON; lists keep their first items, texts their first characters."""
+
+
+class HandoffSection(Section):
+    """The handoff that started the run: its payload as JSON, or some fields of it."""
+
+    fields: dict[str, TextValue] | None = None
+    """Label to a path into the handoff (`from, to, type, query, payload`)."""
+
+
+def _channels(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return (value,)
+    if not value:
+        raise refuse("must name a channel, or a list of channels")
+    for place, name in enumerate(value):
+        if name in value[:place]:
+            raise refuse(f"channel `{name}` is named twice")
+    return value
+
+
+class Recall(Section):
+    """Items of channels, chosen together by scope, tags, age, score and budget."""
+
+    from_: Annotated[
+        tuple[TextValue, ...] | None,
+        BeforeValidator(_channels),
+        WithJsonSchema(
+            {"anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+            ]}
+        ),
+    ] = Field(default=None, alias="from")  # fmt: skip
+    """The channel of items, or a list of channels, which are shown in this order."""
+    scopes: tuple[Literal["turn", "session", "project", "global"], ...] | None = None
+    """Only items of those channels that have one of these scopes."""
+    tags: tuple[str, ...] | None = None
+    """Only items with one of these tags."""
+    since_days: Count | None = None
+    """Only items of the last days, by the virtual clock."""
+    time_ranges: Template = None
+    """Only items within one of these `{from, to}` ranges (ISO dates, inclusive)."""
+    max: Count | None = None
+    """The most items."""
+    top: Count | None = None
+    """The most items, best score first."""
+    threshold: Number | None = None
+    """Only items with at least this score."""
+    order: Literal["newest_first", "oldest_first", "score"] | None = None
+    """The order of the items."""
+    tokens: Count | None = None
+    """The most tokens of all items together."""
+
+
+class Notes(Recall):
+    """`recall` with lines `[date] (agent): text`, newest first."""
+
+
+class Memories(Recall):
+    """`recall` under `# Relevant Long-Term Memories`, best score first."""
+
+
+class Custom(Section):
+    """A section that the user's own function makes from the root."""
+
+    function: FunctionName
+    """Gets the root (state, run, handoff, user, agent); returns a text, a value or nothing."""
+
+
+KINDS: Final[dict[str, type[Section]]] = {
+    "instructions": Instructions,
+    "history": History,
+    "current_message": CurrentMessage,
+    "input": Input,
+    "task": Task,
+    "upstream": Upstream,
+    "previous_agents": PreviousAgents,
+    "shared": Shared,
+    "handoff": HandoffSection,
+    "recall": Recall,
+    "notes": Notes,
+    "memories": Memories,
+}
+
+
+class Item(Written):
+    """One section of a recipe: its kind and its options."""
+
+    noun: ClassVar[str] = "section"
+
+    instructions: Instructions | None = None
+    """The agent's instructions."""
+    history: History | None = None
+    """What was said before this run."""
+    current_message: CurrentMessage | None = None
+    """The user's message, or the handoff's query."""
+    input: Input | None = None
+    """The previous node's output."""
+    task: Task | None = None
+    """The supervisor's words."""
+    upstream: Upstream | None = None
+    """The runs on incoming edges."""
+    previous_agents: PreviousAgents | None = None
+    """What other agents of this turn put out."""
+    shared: Shared | None = None
+    """A channel as JSON."""
+    handoff: HandoffSection | None = None
+    """The handoff that started the run."""
+    recall: Recall | None = None
+    """Chosen items of a channel."""
+    notes: Notes | None = None
+    """Notes, newest first."""
+    memories: Memories | None = None
+    """Memories, best first."""
+    custom: Custom | None = None
+    """The user's own section."""
+    custom_name: str = ""
+    """The user's own section's name."""
+
+    @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        return (*KINDS, "custom", "custom_name")
+
+    @property
+    def kind(self) -> str:
+        """The section's kind."""
+        return next(key for key in self.model_fields_set if key != "custom_name")
+
+    @property
+    def options(self) -> Section:
+        """The section's options."""
+        found: Section = getattr(self, self.kind)
+        return found
+
+    @property
+    def name(self) -> str:
+        """The name that claims and provenance use."""
+        return self.options.name or self.custom_name or self.kind
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        described = handler.resolve_ref_schema(schema)
+        described["properties"].pop("custom_name", None)
+        custom = described["properties"].pop("custom", {})
+        for options in described["properties"].values():
+            options.pop("default", None)
+        # The only built-in section that cannot be without options.
+        shared = described["properties"]["shared"]
+        shared["anyOf"] = [kind for kind in shared["anyOf"] if kind != {"type": "null"}]
+        described["additionalProperties"] = custom.get("anyOf", [{}])[0]
+        described["propertyNames"] = {"not": {"enum": list(RESERVED)}}
+        described["minProperties"] = described["maxProperties"] = 1
+        return schema
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, str):
+        if value not in KINDS:
+            raise refuse(f"unknown section `{value}`", known=tuple(KINDS), word=value)
+        return {value: {}}
+    if not isinstance(value, dict):
+        raise refuse("a section must be a name, or a name with options")
+    names = [key for key in value if not key.startswith("x-")]
+    if not names:
+        raise refuse("a section must be a name, or a name with options")
+    if len(names) != 1:
+        raise refuse(
+            f"a section has one name, not {len(names)}: {', '.join(names)}",
+            advice="Start a new list item (`- `) for each section, and indent its options.",
+        )
+    (name,) = names
+    options = {} if value[name] is None else value[name]
+    if name in KINDS:
+        return {name: options}
+    if isinstance(options, dict) and "function" in options and name not in RESERVED:
+        return {"custom": options, "custom_name": name}
+    if name in RESERVED:
+        raise refuse(f"`{name}` is a claim on contexts and cannot name a section")
+    raise refuse(
+        f"unknown section `{name}`", known=tuple(KINDS), word=name,
+        advice="A section of your own takes `function: module:callable`.",
+    )  # fmt: skip
+
+
+class _OrName:
+    """Adds to an item's JSON Schema that a built-in section may be a name alone."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"enum": list(KINDS)}, handler(core_schema)]}
+
+
+RecipeItem = Annotated[Item, BeforeValidator(_item), _OrName]
+RecipeEntry = Annotated[
+    Annotated[tuple[RecipeItem, ...], Field(min_length=1), Tag("shared")]
+    | Annotated[RecipeItem, Tag("single")],
+    Discriminator(lambda value: "shared" if isinstance(value, (list, tuple)) else "single"),
+]
+Recipe = tuple[RecipeEntry, ...]
+"""Sections in order; a nested list is one message that several sections share."""
+
+DEFAULT_RECIPE: Final[tuple[Item, ...]] = tuple(
+    Item.model_validate({kind: {}})
+    for kind in ("instructions", "handoff", "history", "current_message")
+)
+
+SUPERVISED_RECIPE: Final[tuple[Item, ...]] = (*DEFAULT_RECIPE, Item.model_validate({"task": {}}))
+"""The same for agents that a supervisor gives a task."""
+
+
+def items_of(recipe: Recipe) -> list[Item]:
+    """All sections of a recipe, those inside a shared message too, in order."""
+    flat: list[Item] = []
+    for entry in recipe:
+        flat.extend(entry if isinstance(entry, tuple) else (entry,))
+    return flat

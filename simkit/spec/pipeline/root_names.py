@@ -1,0 +1,117 @@
+"""Names in ``${…}`` and in ``when``: paths over the one root that runs, rules and sections see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from simkit.core.errors import ReferenceInvalid
+from simkit.language.paths import follow, parse
+from simkit.language.references import references_in
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.fields import ANYTHING
+
+ROOTS: Final[tuple[str, ...]] = (
+    "agent", "handoff", "input", "now", "run", "state", "task", "upstream", "user",
+)  # fmt: skip
+RUN_FIELDS: Final = (
+    "agent", "reply", "output", "final_message", "messages", "tools_called", "tool_results",
+    "tool_calls", "took_ms", "usage", "timestamps",
+)  # fmt: skip
+HANDOFF_FIELDS: Final = ("from", "to", "type", "mode", "query", "payload")
+
+_SAME_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
+"""Operators whose matchers are held against the value that the operator is held against."""
+
+
+def check_references(document: Document, at: SourcePath, channels: tuple[str, ...]) -> None:
+    """Raises SourceError for the first reference below ``at`` that leads nowhere.
+
+    The operands of a ``when`` are values, not templates, and are not looked at.
+    """
+    for path, text in _texts(document, at):
+        try:
+            found = references_in(text)
+        except ReferenceInvalid as problem:
+            raise document.error(path, str(problem)) from None
+        for _, reference in found:
+            _check_path(document, path, reference, f"${{{reference}}}", channels)
+
+
+def check_when(document: Document, at: SourcePath, matcher: Any, channels: tuple[str, ...]) -> None:
+    """Raises SourceError for the first key of a ``when`` that leads nowhere."""
+    for path, key in keys_in(matcher, at):
+        _check_path(document, path, key, key, channels, key=True)
+        if key in ("state", "run", "handoff"):
+            for inner, name in keys_in(follow(document.data, path), path):
+                full = f"{key}.{name}"
+                _check_path(document, inner, full, full, channels, key=True)
+
+
+def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
+    """Yields the plain keys that a matcher asks its value for, inside ``$not`` and the like too."""
+    if not isinstance(matcher, Mapping):
+        return
+    for key, operand in matcher.items():
+        if not key.startswith("$"):
+            yield (*at, key), key
+        elif key in _SAME_VALUE:
+            if isinstance(operand, (list, tuple)):
+                for place, branch in enumerate(operand):
+                    yield from keys_in(branch, (*at, key, place))
+            else:
+                yield from keys_in(operand, (*at, key))
+
+
+def leads_to(path: str, known: Iterable[str]) -> bool:
+    """Says whether a path begins with one of the known names, which may hold dots themselves."""
+    if known is ANYTHING:
+        return True
+    return any(path == name or path.startswith((f"{name}.", f"{name}[")) for name in known)
+
+
+def _check_path(
+    document: Document,
+    at: SourcePath,
+    path: str,
+    shown: str,
+    channels: tuple[str, ...],
+    key: bool = False,
+) -> None:
+    """Refuses a path over the root that leads nowhere."""
+    try:
+        head, *tail = (str(part) for part in parse(path))
+    except ReferenceInvalid as problem:
+        raise document.error(at, str(problem), key=key) from None
+    inside = {
+        "state": (channels, "no channel is named"),
+        "run": (RUN_FIELDS, "a run has no"),
+        "handoff": (HANDOFF_FIELDS, "a handoff has no"),
+    }
+    if head not in ROOTS:
+        word, known, noun = head, ROOTS, "there is no"
+    elif tail and head in inside:
+        word, (known, noun) = tail[0], inside[head]
+        if word in known or leads_to(path[len(head) :].lstrip("."), known):
+            return
+    else:
+        return
+    what = f"`{shown}` leads nowhere: {noun} `{word}`"
+    raise document.error(at, what, word=word, known=known, key=key)
+
+
+def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
+    """Yields the texts below a place with their paths; a mapping's keys stand before its values."""
+    value = follow(document.data, at)
+    if isinstance(value, str):
+        yield at, value
+    elif isinstance(value, Mapping):
+        for key in value:
+            if key == "when" or key.startswith("x-"):
+                continue
+            if "${" in key:
+                yield (*at, key), key
+            yield from _texts(document, (*at, key))
+    elif isinstance(value, (list, tuple)):
+        for place in range(len(value)):
+            yield from _texts(document, (*at, place))

@@ -1,0 +1,138 @@
+"""Messages as files and functions write them: `{user: …}`, or by `role`, `content` and others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.messages import ROLE_ALIASES, Message, ToolCall
+from simkit.language.yaml import SourcePath
+from simkit.trace.store import canonical
+
+SHORT: Final = ("user", "assistant", "system", "developer", "human", "ai")
+"""Roles that may stand as a key, with the content as its value."""
+FIELDS: Final = ("content", "agent", "calls", "call_id", "tool")
+"""What a message may say beside its role."""
+_OWN: Final = ("id", "turn", "section", "data")
+"""Fields that the log gives to a message, which functions see and may hand back."""
+_CALL_FIELDS: Final = ("id", "tool", "name", "args")
+_CALL: Final = "A call is written `{id: c1, tool: find_order, args: {order: 4711}}`."
+_MESSAGE: Final = (
+    "A message is a text, `{user: …}`, or `{role: …, content: …}`; other values are said as "
+    "`{assistant: {…}}`."
+)
+
+
+class MessageInvalid(Exception):
+    """A value that is no message: ``args`` are its path inside the message, what, and advice."""
+
+    def __init__(
+        self, path: SourcePath, what: str, advice: str, word: str = "",
+        known: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(path, what, advice, word, known)
+        self.path, self.what, self.advice, self.word, self.known = path, what, advice, word, known
+
+
+def is_written_message(value: Any) -> bool:
+    """Whether a value that code or a model made is meant as a message, not as what is said."""
+    if not isinstance(value, Mapping):
+        return False
+    if "role" in value:
+        is_known = isinstance(value["role"], str) and value["role"] in ROLE_ALIASES
+        return is_known and ("content" in value or "calls" in value)
+    roles = [key for key in value if key in SHORT]
+    return len(roles) == 1 and set(value) <= {*roles, *FIELDS}
+
+
+def message_of(value: Any, agent: str | None = None) -> Message:
+    """Return the message that a value says, by ``agent`` if it names nobody else.
+
+    Raises MessageInvalid for what would be lost, such as an unknown key.
+    """
+    if isinstance(value, Message):
+        return value
+    if not isinstance(value, Mapping):
+        if value is None or isinstance(value, (list, tuple)):
+            what = "nothing" if value is None else "a list"
+            raise MessageInvalid((), f"a message must be a text or a mapping, not {what}", _MESSAGE)
+        return said("assistant", value, agent)
+    role, content = _role_and_content(value)
+    _check_fields(value)
+    speaker = value.get("agent", agent if "role" in value or role == "assistant" else None)
+    message = said(role, content, speaker)
+    return msgspec.structs.replace(
+        message, calls=_calls(value.get("calls")), call_id=value.get("call_id") or "",
+        tool=value.get("tool") or "",
+    )  # fmt: skip
+
+
+def said(role: str, content: Any, agent: str | None) -> Message:
+    """Return a message with this content: as it is, if it is text, else as JSON."""
+    if isinstance(content, str):
+        return Message(role, content, agent=agent)
+    value = canonical(content)
+    return Message(role, msgspec.json.encode(value).decode(), agent=agent, data=value)
+
+
+def _role_and_content(value: Mapping[str, Any]) -> tuple[str, Any]:
+    if "role" in value:
+        role = value["role"]
+        if not isinstance(role, str) or role not in ROLE_ALIASES:
+            raise MessageInvalid(
+                ("role",), f"unknown role `{role}`", "", str(role),
+                ("user", "assistant", "system", "tool"),
+            )  # fmt: skip
+        return ROLE_ALIASES[role], value.get("content", "")
+    roles = [key for key in value if key in SHORT]
+    if len(roles) == 1 and "content" not in value:
+        return ROLE_ALIASES[roles[0]], value[roles[0]]
+    if roles:
+        raise MessageInvalid((), "a message has one role and one content", _MESSAGE)
+    strange = next((str(key) for key in value if key not in FIELDS), "")
+    raise MessageInvalid((), "this says no role, so it is no message", _MESSAGE, strange, SHORT)
+
+
+def _check_fields(value: Mapping[str, Any]) -> None:
+    roles = ("role",) if "role" in value else SHORT
+    for key in value:
+        if key not in roles and key not in FIELDS:
+            raise MessageInvalid(
+                (key,), f"unknown key of a message `{key}`", "", str(key), ("role", *FIELDS)
+            )
+    for key in ("agent", "call_id", "tool"):
+        if value.get(key) is not None and not isinstance(value[key], str):
+            raise MessageInvalid((key,), f"`{key}` must be a text", "")
+
+
+def _calls(value: Any) -> tuple[ToolCall, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise MessageInvalid(("calls",), "`calls` must be a list", _CALL)
+    return tuple(_call(one, ("calls", place)) for place, one in enumerate(value))
+
+
+def _call(value: Any, at: SourcePath) -> ToolCall:
+    if isinstance(value, ToolCall):
+        return value
+    if not isinstance(value, Mapping):
+        raise MessageInvalid(at, "a call must be a mapping", _CALL)
+    for key in value:
+        if key not in _CALL_FIELDS:
+            raise MessageInvalid(
+                (*at, key), f"unknown key of a call `{key}`", _CALL, str(key), _CALL_FIELDS
+            )
+    name, identity = value.get("tool", value.get("name")), value.get("id")
+    if not isinstance(name, str) or not isinstance(identity, str):
+        raise MessageInvalid(at, "a call needs `id` and `tool`, both texts", _CALL)
+    return ToolCall(identity, name, canonical(value.get("args") or {}))
+
+
+def without_own(value: Any) -> Any:
+    """Return a message that code hands back without the fields that the log gave it."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: one for key, one in value.items() if key not in _OWN}

@@ -1,0 +1,218 @@
+"""What a reply line says beside text and calls: thinking, probabilities, citations, ``raw``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from simkit.core import messages as m
+from simkit.spec.fields import Count, OrText, TextValue, Written, refuse
+from simkit.trace.store import canonical
+
+BESIDE: Final = ("thinking", "logprobs", "citations", "raw")
+_SAID: Final = ("text", "json", "calls", "handoff")
+_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "thinking": _SAID,
+    "logprobs": ("text", "json"),
+    "citations": ("text",),
+    "raw": _SAID,
+}
+"""Beside which answers each may stand."""
+
+
+class UsageLine(Written):
+    """Tokens that the provider reports."""
+
+    input_tokens: Count | None = None
+    """Tokens of the context, also those that were cached."""
+    output_tokens: Count | None = None
+    """Tokens of the reply, thinking too."""
+    cached_tokens: Count | None = None
+    """How many of the context's were read from the provider's cache."""
+    cache_write_tokens: Count | None = None
+    """How many of the context's were written to it."""
+    reasoning_tokens: Count | None = None
+    """How many of the reply's are thinking."""
+
+    def usage(self) -> m.Usage:
+        """The tokens as a value."""
+        return m.Usage(
+            self.input_tokens, self.output_tokens, self.cached_tokens, self.cache_write_tokens,
+            self.reasoning_tokens,
+        )  # fmt: skip
+
+
+def _usage(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    for whole, parts in (
+        ("input_tokens", ("cached_tokens", "cache_write_tokens")),
+        ("output_tokens", ("reasoning_tokens",)),
+    ):
+        counts = [value.get(key) for key in parts]
+        found = sum(count for count in counts if isinstance(count, int))
+        if isinstance(value.get(whole), int) and found > value[whole]:
+            raise refuse(
+                f"{' and '.join(parts)} are {found}, more than all {whole}",
+                advice=f"`{whole}` counts them, too.", at=(whole,),
+            )  # fmt: skip
+    return value
+
+
+UsageValue = Annotated[UsageLine, BeforeValidator(_usage)]
+
+
+class ThinkingLine(Written):
+    """What the model thinks before it answers."""
+
+    text: TextValue | None = None
+    """What the provider shows of it; without it, nothing."""
+    signature: TextValue = ""
+    """By which the provider knows it again when it is sent back; base64 in Gemini."""
+
+
+def _thinking(value: Any) -> Any:
+    if isinstance(value, (str, int, float)):
+        return {"text": value}
+    if value is None or value == {}:
+        raise refuse("thinking must be a text, or a mapping with text, signature")
+    return value
+
+
+ThinkingValue = Annotated[ThinkingLine, BeforeValidator(_thinking), OrText]
+
+
+class CitationLine(Written):
+    """A page that a tool of the provider's own found, and where the reply cites it."""
+
+    noun: ClassVar[str] = "key of a citation"
+
+    url: TextValue
+    """The page's address."""
+    title: TextValue = ""
+    """Its title."""
+    quote: TextValue = ""
+    """Words of the page."""
+    at: TextValue = ""
+    """The words of the reply that cite it; without it, all of them."""
+    query: TextValue = ""
+    """What was searched for."""
+
+
+def _logprobs(value: Any) -> Any:
+    if not isinstance(value, list) or not value:
+        raise refuse("logprobs must be a list of tokens: `- {Yes: -0.1, No: -2.3}`")
+    found = []
+    for place, token in enumerate(value):
+        if not isinstance(token, dict) or not token:
+            raise refuse(
+                "a token is a mapping of texts to their log probabilities, the one that is said "
+                "first: `{Yes: -0.1, No: -2.3}`", at=(place,),
+            )  # fmt: skip
+        for text, logprob in token.items():
+            is_number = isinstance(logprob, (int, float)) and not isinstance(logprob, bool)
+            if not is_number or logprob > 0:
+                raise refuse("a log probability is a number from 0 down", at=(place, text))
+        (text, logprob), *others = ((text, float(number)) for text, number in token.items())
+        found.append(m.Token(text, logprob, tuple(others)))
+    return tuple(found)
+
+
+_PROBABILITIES: Final = {
+    "type": "object", "minProperties": 1,
+    "additionalProperties": {"type": "number", "maximum": 0},
+}  # fmt: skip
+LogprobsValue = Annotated[
+    Any,
+    BeforeValidator(_logprobs),
+    WithJsonSchema({"type": "array", "minItems": 1, "items": _PROBABILITIES}),
+]
+
+
+def _raw(value: Any) -> Any:
+    if not isinstance(value, dict) or not value:
+        raise refuse("raw must be a mapping, which is merged into the provider's response")
+    return canonical(value)
+
+
+RawValue = Annotated[
+    Any, BeforeValidator(_raw), WithJsonSchema({"type": "object", "minProperties": 1})
+]
+
+
+class BesideLine(Written):
+    """What stands beside the answer of a reply line, as a provider would send it."""
+
+    thinking: ThinkingValue | None = None
+    """The model thinks this before it answers: a text, or `{text, signature}`."""
+    logprobs: LogprobsValue = None
+    """The tokens of the text with their log probabilities, the one that is said first."""
+    citations: tuple[CitationLine, ...] = Field(default=(), min_length=1)
+    """The pages that the text cites."""
+    raw: RawValue = None
+    """Merged into the provider's response, for what has no word here."""
+
+    def beside(self) -> m.Beside:
+        """What stands beside, as a value."""
+        line = self.thinking
+        return m.Beside(
+            None if line is None else m.Thinking(line.text, line.signature),
+            self.logprobs or (),
+            tuple(m.Citation(c.url, c.title, c.quote, c.at, c.query) for c in self.citations),
+            self.raw,
+        )
+
+
+def check_beside(line: Mapping[str, Any]) -> None:
+    """Refuses what stands beside an answer that cannot have it."""
+    for word, answers in _NEEDS.items():
+        if word not in line or any(key in line for key in answers):
+            continue
+        given = next((key for key in ("function", *line) if key in line and key != word), "")
+        advice = (
+            "Let the function return it, in the mapping that it returns."
+            if given == "function"
+            else ""
+        )
+        named = [f"`{key}`" for key in answers]
+        listed = " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+        raise refuse(f"`{word}` stands only beside {listed}", advice=advice, at=(word,))
+
+
+def schemas_beside() -> dict[str, Any]:
+    """Returns what `check_beside` holds, as a JSON Schema's `dependentSchemas`."""
+    return {
+        word: {"anyOf": [{"required": [key]} for key in answers]}
+        for word, answers in _NEEDS.items()
+    }
+
+
+def check_words(beside: m.Beside, text: str) -> None:
+    """Refuses probabilities and citations of words that the reply does not say."""
+    said = "".join(token.text for token in beside.logprobs)
+    if beside.logprobs and said != text:
+        raise refuse(
+            f"the tokens are `{said}`, and the reply says `{text}`",
+            advice="The first key of each mapping is the token that is said, blanks too.",
+            at=("logprobs",),
+        )
+    for place, citation in enumerate(beside.citations):
+        if citation.at not in text:
+            raise refuse(f"the reply does not say `{citation.at}`", at=("citations", place, "at"))
+    ends = sorted(m.spans_of(text, beside.citations), key=lambda one: one[:2])
+    for (_, end, _), (start, _, later) in pairwise(ends):
+        if start < end:
+            raise refuse(
+                f"two citations overlap at `{later[0].at or text}`",
+                advice="Several citations may stand at the same words, or at others each.",
+                at=("citations",),
+            )
+
+
+def json_said(value: Any) -> str:
+    """Returns the text in which a model says a value."""
+    return msgspec.json.encode(canonical(value)).decode()

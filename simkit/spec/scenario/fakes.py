@@ -1,0 +1,253 @@
+"""Faker's words in scenarios: drawn from the seed, at the scenario's start, so that they are the
+same every time."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.determinism import Still, World
+from simkit.core.errors import FakeInvalid
+from simkit.core.rng import Chance
+from simkit.language.yaml import near
+
+_DRAW: Final = re.compile(
+    r"^(?:(?P<locale>[a-z]{2,3}(?:_[A-Z]{2})?)\.)?(?P<unique>unique\.)?(?P<provider>[A-Za-z_]\w*)"
+    r"(?P<arguments>\(.*\))?(?:\[(?P<number>\d+)\])?$",
+    re.DOTALL,
+)
+_MOST: Final = 1_000
+"""The items that are taken of a provider that goes on giving, and the different words of one."""
+_TRIES: Final = 1_000
+"""How often a word is drawn that must be another than those before it."""
+
+
+class Draw(msgspec.Struct, frozen=True):
+    """What a reference asks Faker for."""
+
+    provider: str
+    locale: str = ""
+    args: tuple[Any, ...] = ()
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+    number: int = 0
+    unique: bool = False
+    """Whether it must be another word than those before it."""
+
+    @property
+    def question(self) -> str:
+        """What is asked, in whatever language: words that are unique differ in what it gives."""
+        given = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in sorted(self.options.items()))]
+        return f"{self.provider}({', '.join(given)})" if given else self.provider
+
+    @property
+    def name(self) -> str:
+        """What its chance is named by: equal words for equal questions."""
+        before = f"{self.locale}." if self.locale else ""
+        return f"{before}{'unique.' if self.unique else ''}{self.question}[{self.number}]"
+
+
+class Words:
+    """Faker at a scenario's start: what it draws depends on chance and on nothing else."""
+
+    def __init__(self, start: str) -> None:
+        self._start = datetime.fromisoformat(start)
+        self._fakers: dict[str, Any] = {}
+
+    def known(self, locale: str = "") -> tuple[str, ...]:
+        """The providers' names."""
+        faker = self.faker(locale)
+        return tuple(name for name in dir(faker) if _is_provider(faker, name))
+
+    def drawn(self, draw: Draw, chance: Chance) -> Any:
+        """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
+        take."""
+        with World(Still(self._start), chance).at_work():
+            faker = self.faker(draw.locale)
+            if not _is_provider(faker, draw.provider):
+                if hasattr(faker, draw.provider):
+                    raise FakeInvalid(
+                        f"`{draw.provider}` is a method of Faker's that gives no word"
+                    )
+                raise KeyError(draw.provider)
+            faker.seed_instance(chance.random.getrandbits(64))
+            provider = getattr(faker, draw.provider)
+            _check_arguments(provider, draw)
+            try:
+                today = _defaults_of(provider, self._start) if not draw.args else {}
+                return plain(provider(*draw.args, **{**today, **draw.options}))
+            except Exception as problem:
+                what = f"{type(problem).__name__}: {problem}"
+                raise FakeInvalid(f"Faker's `{draw.provider}` failed: {what}") from problem
+
+    def faker(self, locale: str) -> Any:
+        """Returns Faker in a language; raises FakeInvalid for none."""
+        from faker import Faker
+
+        if locale not in self._fakers:
+            check_locale(locale)
+            self._fakers[locale] = Faker(locale) if locale else Faker()
+        return self._fakers[locale]
+
+
+class Fakes(Mapping[str, Any]):
+    """``${fake.name}``: one name gives one word a scenario; ``${fake.name[1]}`` gives another.
+
+    ``${fake.random_int(1, 6)}`` gives arguments, as Python writes them; ``${fake.de_DE.city}`` is
+    in a language; ``${fake.unique.city[1]}`` is surely another than ``${fake.unique.city[0]}``.
+    Today, for Faker, is the scenario's start.
+    """
+
+    def __init__(self, words: Words, chance: Chance) -> None:
+        self._words, self._chance = words, chance
+        self._made: dict[str, Any] = {}
+        self._taken: dict[str, set[str]] = {}
+        """By question, the words that no other unique one of it may be."""
+
+    def __getitem__(self, key: str) -> Any:
+        """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
+        take."""
+        if key not in self._made:
+            self._made[key] = self._asked(read(key))
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def known(self) -> tuple[str, ...]:
+        """The providers' names."""
+        return self._words.known()
+
+    def _asked(self, draw: Draw) -> Any:
+        if not draw.unique:
+            return self._words.drawn(draw, self._chance.child(draw.name))
+        if draw.number >= _MOST:
+            raise FakeInvalid(f"at most {_MOST:,} words are told apart: `[{draw.number}]`")
+        for number in range(draw.number + 1):
+            one = msgspec.structs.replace(draw, number=number)
+            if one.name not in self._made:
+                self._made[one.name] = self._untaken(one)
+        return self._made[draw.name]
+
+    def _untaken(self, draw: Draw) -> Any:
+        """Returns a word that was not drawn for this question before."""
+        taken = self._taken.setdefault(draw.question, set())
+        for attempt in range(_TRIES):
+            word = self._words.drawn(draw, self._chance.child(draw.name).child(str(attempt)))
+            if repr(word) not in taken:
+                taken.add(repr(word))
+                return word
+        raise FakeInvalid(
+            f"Faker's `{draw.question}` has no other word than the {len(taken)} that are there"
+        )
+
+
+def read(key: str) -> Draw:
+    """Returns what a reference asks for; raises KeyError, or FakeInvalid for arguments that are
+    no literals."""
+    found = _DRAW.match(key)
+    if found is None:
+        raise KeyError(key)
+    args, options = _arguments(found["arguments"] or "()")
+    return Draw(
+        provider=found["provider"], locale=found["locale"] or "", args=args, options=options,
+        number=int(found["number"] or 0), unique=found["unique"] is not None,
+    )  # fmt: skip
+
+
+def provider_in(key: str) -> str:
+    """Returns the provider's name in what a reference asks for; of what cannot be read, all."""
+    found = _DRAW.match(key)
+    return key if found is None else found["provider"]
+
+
+def check_locale(locale: str) -> None:
+    """Raises FakeInvalid for a language that Faker does not have; an empty text is its usual."""
+    if locale and locale not in _locales():
+        raise FakeInvalid(f"Faker has no locale `{locale}`", near(locale, _locales()))
+
+
+@lru_cache(maxsize=1)
+def _locales() -> frozenset[str]:
+    from faker.config import AVAILABLE_LOCALES
+
+    return frozenset(AVAILABLE_LOCALES)
+
+
+def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
+    """Raises FakeInvalid for arguments that a provider does not have."""
+    taken = inspect.signature(provider).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values()):
+        return
+    for name in draw.options:
+        if name not in taken:
+            raise FakeInvalid(
+                f"Faker's `{draw.provider}` takes no `{name}`", near(name, taken), tuple(taken)
+            )
+
+
+def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    try:
+        call = ast.parse(f"f{text}", mode="eval").body
+        # `(1)(2)` and `(**{…})` are Python too, and of them something would be lost.
+        assert isinstance(call, ast.Call)
+        assert isinstance(call.func, ast.Name)
+        assert all(keyword.arg for keyword in call.keywords)
+        args = tuple(map(ast.literal_eval, call.args))
+        return args, {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    except (AssertionError, SyntaxError, ValueError):
+        raise FakeInvalid(
+            f"`{text}` must be arguments as Python writes them: (1, 6), (max_value=9.5), "
+            '(elements=("a", "b"))'
+        ) from None
+
+
+def _defaults_of(provider: Callable[..., Any], start: datetime) -> dict[str, Any]:
+    """Returns the arguments that are the day on which Faker was imported unless they are given."""
+    return {
+        name: start.date()
+        for name, parameter in inspect.signature(provider).parameters.items()
+        if type(parameter.default) is date
+    }
+
+
+def _is_provider(faker: Any, name: str) -> bool:
+    """Whether a word comes of a name: a method of one of Faker's providers."""
+    from faker.providers import BaseProvider
+
+    if name.startswith("_"):
+        return False
+    try:
+        method = getattr(faker, name, None)
+    except TypeError:  # Attributes that Faker has of its class alone.
+        return False
+    return isinstance(getattr(method, "__self__", None), BaseProvider)
+
+
+def plain(value: Any) -> Any:
+    """Returns a word as plain data, the same in every process."""
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(plain, value), key=repr)
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    if isinstance(value, Iterator):
+        return [plain(inner) for inner in islice(value, _MOST)]
+    if isinstance(value, type):
+        return value.__qualname__
+    if getattr(type(value), "__repr__", None) is object.__dict__["__repr__"]:
+        return type(value).__qualname__
+    return str(value)

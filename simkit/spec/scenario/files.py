@@ -1,0 +1,372 @@
+"""Scenario and pipeline files: found, read, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import SourceError
+from simkit.core.redact import Redactor, secrets_written_in
+from simkit.language.paths import lookup
+from simkit.language.yaml import Document, DocumentCache, near, text_of
+from simkit.spec.fields import FUNCTION_NAME, validated, validated_at
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.names import check_pipeline
+from simkit.spec.scenario.apps import App, CodePipeline, ProgramPipeline
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.filling import Filling, used_files
+from simkit.spec.scenario.implementing import check_implements
+from simkit.spec.scenario.items import (
+    PIPELINE_SUFFIX,
+    SCENARIO_SUFFIX,
+    Item,
+    items_in,
+    scenario_files,
+)
+from simkit.spec.scenario.known import Subject
+from simkit.spec.scenario.model import Scenario, Shared, Turn
+from simkit.spec.scenario.modules import meant_by, names_in
+from simkit.spec.scenario.names import check_scenario, check_shared
+from simkit.spec.scenario.needs import unmet
+from simkit.spec.scenario.programs import check_program
+from simkit.spec.scenario.turns import WHOLE, answered
+
+RUNNABLE: Final = ("router", "handoffs")
+"""The flows that this version runs; the format knows more."""
+
+__all__ = ["Item", "Library", "Prepared", "items_in", "scenario_files"]
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A scenario with all that belongs to it, ready to run."""
+
+    item: Item
+    scenario: Scenario
+    document: Document
+    pipeline: Subject
+    pipeline_document: Document
+    """The pipeline's document; the scenario's own, where the pipeline is code."""
+    shared: tuple[Shared, ...]
+    """The files under ``use``; the nearest comes last."""
+    written: Document | None = None
+    """The scenario's document before its references were filled in."""
+    used: tuple[Document, ...] = ()
+    """The documents of the files under ``use``; the nearest comes last."""
+    used_written: tuple[Document, ...] = ()
+    """The same before their references were filled in."""
+    waiting: Mapping[int, Any] = {}
+    """By a turn's place, or WHOLE for the claims on the whole run, what is written there, where it
+    waits for the replies of earlier turns."""
+    numbers: tuple[int, ...] = ()
+    """Those of its turns and of all turns, where it has only some of a conversation's."""
+
+    @property
+    def skip(self) -> str | None:
+        """Why it is not run: its ``skip``, else what it needs and is not installed."""
+        return self.scenario.skip if self.scenario.skip is not None else self.unmet or None
+
+    @property
+    def unmet(self) -> str:
+        """What it needs, or a file under ``use``, and is not installed; empty if all is."""
+        shared = (need for one in self.shared for need in one.needs)
+        return unmet((*shared, *self.scenario.needs))
+
+    def redactor(self, environ: Mapping[str, str]) -> Redactor:
+        """Return what takes its secrets, and the environment's, out of all that is written."""
+        documents = [self.document, self.pipeline_document, *self.used]
+        written = {one for document in documents for one in secrets_written_in(document.data)}
+        if isinstance(self.pipeline, App):
+            written.update(secrets_written_in({"env": self.pipeline.options.env}))
+        return self.scenario.record.redactor(environ, written)
+
+    def refusal(self) -> SourceError:
+        """Returns the error that says what is not installed, where that may not be."""
+        return self.document.error(("needs",), self.unmet)
+
+    def turn_after(self, place: int, said: Sequence[Mapping[str, Any]]) -> Turn:
+        """Returns a turn as it is after others have ``said`` something; raises SourceError."""
+        turn = self.scenario.turns[place]
+        if place not in self.waiting:
+            return turn
+        data = answered(self.waiting[place], said[:place])
+        return validated_at(Turn, data, self.document, ("turns", place))
+
+    def after(self, said: Sequence[Mapping[str, Any]]) -> Prepared:
+        """Returns the scenario as it is after its turns have ``said`` something."""
+        if not self.waiting:
+            return self
+        places = [place for place in sorted(self.waiting) if WHOLE < place < len(said)]
+        turns, data = list(self.scenario.turns), list(self.document.data["turns"])
+        for place in places:
+            turns[place] = self.turn_after(place, said)
+            data[place] = answered(self.waiting[place], said[:place])
+        scenario = self.scenario.model_copy(update={"turns": tuple(turns)})
+        whole = {**self.document.data, "turns": data}
+        if WHOLE in self.waiting:
+            whole["expect"] = answered(self.waiting[WHOLE], said)
+            expect = validated_at(Expect, whole["expect"], self.document, ("expect",))
+            scenario = scenario.model_copy(update={"expect": expect})
+        return msgspec.structs.replace(
+            self, scenario=scenario, document=self.document.with_data(whole)
+        )  # fmt: skip
+
+    def with_seed(self, seed: int) -> Prepared:
+        """Returns the scenario under another seed: what Faker drew is drawn anew."""
+        scenario, document = self.scenario, self.document
+        shared, used, waiting = self.shared, self.used, self.waiting
+        if self.written is not None:
+            filling = Filling(
+                self.written, self.item.row, seed, self.used_written, self.numbers
+            )  # fmt: skip
+            document = filling.filled(self.written)
+            scenario = validated(Scenario, document)
+            used = tuple(filling.filled(one) for one in self.used_written)
+            shared = tuple(validated(Shared, one) for one in used)
+            waiting = filling.waiting
+        scenario = scenario.model_copy(update={"seed": seed})
+        return msgspec.structs.replace(
+            self, scenario=scenario, document=document, shared=shared, used=used, waiting=waiting
+        )  # fmt: skip
+
+
+class Library:
+    """Reads files once, and puts scenarios together with what they name."""
+
+    def __init__(self, shelf: DocumentCache | None = None) -> None:
+        """``shelf`` has the documents of files that were looked at before."""
+        self._shelf = DocumentCache() if shelf is None else shelf
+        self._documents: dict[str, list[Document]] = {}
+        self._pipelines: dict[tuple[str, int], Pipeline] = {}
+        self._named: dict[tuple[str, str], Document] = {}
+        """File and name to the pipeline's document; a file's scenarios mostly share one."""
+
+    def documents(self, file: str) -> list[Document]:
+        """The documents of a file; raises SourceError."""
+        if file not in self._documents:
+            self._documents[file] = self._shelf.documents(file)
+        return self._documents[file]
+
+    def with_document(self, document: Document) -> Library:
+        """Returns a library with this document in its own place in its file; the rest is shared.
+
+        So a fault is planted without writing a file, and positions stay those of the file.
+        """
+        other = Library(self._shelf)
+        other._documents = dict(self._documents)
+        other._documents[document.file] = [
+            document if one.index == document.index else one
+            for one in self.documents(document.file)
+        ]
+        place = (document.file, document.index)
+        other._pipelines = {key: p for key, p in self._pipelines.items() if key != place}
+        return other
+
+    def prepared(self, item: Item) -> Prepared:
+        """Returns a scenario ready to run; raises SourceError for what is wrong with it."""
+        return self.assembled(item, self.documents(item.file)[item.index])
+
+    def assembled(self, item: Item, document: Document, numbers: Sequence[int] = ()) -> Prepared:
+        """Returns a scenario whose document need not be a file's, ready to run.
+
+        ``numbers`` are those of the document's turns, where it holds only some of them; the last
+        is how many there are in all.
+        """
+        used = tuple(self._used(document, item.row, (item.file,)))
+        written, filling = document, Filling(document, item.row, used=used, numbers=numbers)
+        document = filling.filled(document)
+        scenario = validated(Scenario, document)
+        pipeline_document = self._pipeline_document(document, scenario)
+        subject = self.subject(pipeline_document, scenario)
+        found = tuple(self._shared(document, subject, scenario.use, (item.file,), filling))
+        shared, filled = tuple(one for one, _ in found), tuple(inner for _, inner in found)
+        if isinstance(subject, App) and shared:
+            rules = {k: rule for one in shared for k, rule in one.agents.items()}
+            subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
+        check_scenario(scenario, document, subject)
+        return Prepared(
+            item, scenario, document, subject, pipeline_document, shared, written, filled, used,
+            filling.waiting, tuple(numbers),
+        )  # fmt: skip
+
+    def subject(self, document: Document, scenario: Scenario | None = None) -> Subject:
+        """Returns what a document says a pipeline is, declared or code; raises SourceError.
+
+        ``scenario`` is the one that names it, and may say more of one that is code.
+        """
+        data = document.data
+        if isinstance(data, dict) and "scenario" not in data:
+            if "code" in data:
+                return _in_file(validated(CodePipeline, document), document, scenario)
+            if "program" in data:
+                return _in_file(validated(ProgramPipeline, document), document, scenario)
+        if scenario is not None and isinstance(data, dict) and "scenario" in data:
+            return _app(scenario, document)
+        return self.pipeline(document)
+
+    def pipeline(self, document: Document) -> Pipeline:
+        """Returns a pipeline document as the model; raises SourceError."""
+        key = document.file, document.index
+        if key not in self._pipelines:
+            pipeline = validated(Pipeline, document)
+            check_pipeline(pipeline, document)
+            self._pipelines[key] = pipeline
+        return self._pipelines[key]
+
+    def _pipeline_document(self, document: Document, scenario: Scenario) -> Document:
+        name = scenario.pipeline
+        if ":" in name and not name.endswith(PIPELINE_SUFFIX):
+            return document
+        key = document.file, name
+        if key not in self._named:
+            self._named[key] = self._document_named(name, document)
+        return self._named[key]
+
+    def _document_named(self, name: str, document: Document) -> Document:
+        if name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
+            file = str(Path(document.file).parent / name)
+            if not Path(file).is_file():
+                known = sorted(p.name for p in Path(document.file).parent.glob("*.pipeline.yaml"))
+                raise document.error(
+                    ("pipeline",), f"there is no file `{name}` beside this one",
+                    word=name, known=tuple(known),
+                )  # fmt: skip
+            found = _pipelines_in(self.documents(file))
+            if len(found) != 1:
+                raise document.error(
+                    ("pipeline",), f"`{name}` holds {len(found)} pipelines, but must hold one"
+                )
+            return next(iter(found.values()))
+        here = _pipelines_in(self.documents(document.file))
+        if name not in here:
+            raise document.error(
+                ("pipeline",), f"there is no pipeline `{name}` in this file",
+                word=name, known=tuple(here),
+                advice=_meant(name, document),
+            )  # fmt: skip
+        return here[name]
+
+    def _used(
+        self, document: Document, row: int | None, chain: tuple[str, ...]
+    ) -> Iterator[Document]:
+        """Yields the documents under `use`, as they are written; what is wrong is told later."""
+        for name in used_files(document, row):
+            file = str(Path(document.file).parent / name)
+            if not Path(file).is_file() or file in chain:
+                continue
+            for inner in self.documents(file)[:1]:
+                yield from self._used(inner, None, (*chain, file))
+                yield inner
+
+    def _shared(
+        self, document: Document, pipeline: Subject, use: tuple[str, ...], chain: tuple[str, ...],
+        filling: Filling,
+    ) -> Iterator[tuple[Shared, Document]]:  # fmt: skip
+        for place, name in enumerate(use):
+            file = str(Path(document.file).parent / name)
+            path = ("use", place)
+            if not Path(file).is_file():
+                known = sorted(
+                    str(found.relative_to(Path(document.file).parent))
+                    for found in Path(document.file).parent.rglob("*.yaml")
+                )
+                raise document.error(
+                    path, f"there is no file `{name}` beside this one", word=name,
+                    known=tuple(k for k in known if k == near(name, known)),
+                )  # fmt: skip
+            if any(Path(file).resolve() == Path(before).resolve() for before in chain):
+                names = " → ".join(Path(one).name for one in (*chain, file))
+                raise document.error(path, f"`use` goes round in a circle: {names}")
+            documents = self.documents(file)
+            if len(documents) != 1:
+                raise document.error(path, f"`{name}` must hold one document")
+            inner = filling.filled(documents[0])
+            shared = validated(Shared, inner)
+            check_shared(shared, inner, pipeline)
+            yield from self._shared(inner, pipeline, shared.use, (*chain, file), filling)
+            yield shared, inner
+
+
+def _meant(name: str, document: Document) -> str:
+    """Says what to write for a pipeline that no document of the file has."""
+    beside = Path(document.file).parent
+    file = beside / name
+    if file.suffix == ".py":
+        return _as_imported(f"{name}:{next(iter(names_in(file)), 'run')}")
+    if file.is_file():
+        return f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
+    paths = lookup(document.data, "app.path")
+    named = [str(beside / path) for path in paths] if isinstance(paths, list) else []
+    advice = meant_by(name, [*named, str(beside), str(Path.cwd())])
+    if advice:
+        return advice
+    if "." in name and FUNCTION_NAME.fullmatch(":".join(name.rsplit(".", 1))):
+        return f"A pipeline that is code is named `{':'.join(name.rsplit('.', 1))}`."
+    return f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
+
+
+def _as_imported(written: str) -> str:
+    """Says how code is named that was named by its file, or with a method."""
+    file, _, name = written.rpartition(":")
+    folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
+    named, _, method = name.partition(".")
+    if FUNCTION_NAME.fullmatch(f"{module}:{named}") is None:
+        return "Code is named as it is imported: `myapp.agents:run`."
+    options = [f"path: [{folder}]"] if folder.strip("./") else []
+    options += [f"call: {method}"] if method else []
+    also = f", with `app: {{{', '.join(options)}}}`" if options else ""
+    return f"Code is named as it is imported: `{module}:{named}`{also}."
+
+
+def _app(scenario: Scenario, document: Document) -> App:
+    """Returns the pipeline that a scenario names as code."""
+    if FUNCTION_NAME.fullmatch(scenario.pipeline) is None:
+        raise document.error(
+            ("pipeline",), f"`{scenario.pipeline}` is no `module:function`",
+            advice=_as_imported(scenario.pipeline),
+        )  # fmt: skip
+    folder = str(Path(document.file).parent)
+    name = scenario.pipeline
+    return App(name, name, folder, scenario.app, scenario.agents, scenario.allow_hosts)
+
+
+def _in_file(
+    named: CodePipeline | ProgramPipeline, document: Document, scenario: Scenario | None
+) -> App:
+    """Returns a pipeline that a file names as code, with what a scenario adds to it."""
+    check_implements(named, document)
+    app = App(
+        named.pipeline, "", str(Path(document.file).parent), named.app, named.agents,
+        implements=named.implements,
+    )  # fmt: skip
+    if isinstance(named, CodePipeline):
+        app = msgspec.structs.replace(app, entry=named.code, allow_hosts=named.allow_hosts)
+    else:
+        app = msgspec.structs.replace(app, program=named.program, channels=named.channels)
+        check_program(document, named.app)
+    if scenario is None:
+        return app
+    given = scenario.model_fields_set
+    return msgspec.structs.replace(
+        app,
+        options=scenario.app if "app" in given else app.options,
+        agents={**app.agents, **scenario.agents},
+        allow_hosts=(*app.allow_hosts, *scenario.allow_hosts),
+    )
+
+
+def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
+    found: dict[str, Document] = {}
+    for document in documents:
+        data = document.data
+        if isinstance(data, dict) and "pipeline" in data and "scenario" not in data:
+            name = text_of(data["pipeline"]) or ""
+            if name in found:
+                line = found[name].line(("pipeline",))
+                raise document.error(
+                    ("pipeline",), f"pipeline `{name}` is here twice; the first is on line {line}"
+                )
+            found[name] = document
+    return found

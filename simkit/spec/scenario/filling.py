@@ -1,0 +1,382 @@
+"""The references of a scenario filled in: column, env, fake, and who is made up under `given`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from simkit.core.errors import FakeInvalid, ReferenceInvalid, SourceError
+from simkit.core.messages import ABSENT
+from simkit.core.rng import Chance
+from simkit.language.paths import follow, head_of, lookup
+from simkit.language.references import compile as compile_references
+from simkit.language.references import references_in
+from simkit.language.yaml import Document, SourcePath, near
+from simkit.spec.fields import shown_value, validated_at
+from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS
+from simkit.spec.scenario.fakes import Fakes, Words, provider_in
+from simkit.spec.scenario.model import DEFAULT_START, Given
+from simkit.spec.scenario.personas import Made, Taken, made_up, written_out
+from simkit.spec.scenario.turns import (
+    MOST,
+    WHOLE,
+    Spot,
+    as_written,
+    check_earlier,
+    spots,
+    waiting,
+)
+
+ROOTS: Final = ("column", "env", "fake")
+_OF_TURNS: Final = ("turn", "turns")
+_PLACES: Final = (("app", "config"), ("app", "store"))
+_AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _PLACES}
+"""References that are filled in while the pipeline is at work, and where they may stand."""
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_APART: Final = ("examples", "pipeline")
+"""Keys of a scenario in which nothing is filled in with the rest."""
+_FAKES: Final = ("given", "fakes")
+_INDEX: Final = re.compile(r"\w+\[(\d+)\]")
+
+
+class Filling:
+    """What the references in a scenario's document, and in the files under `use`, lead to."""
+
+    def __init__(
+        self, document: Document, row: int | None, seed: int | None = None,
+        used: Sequence[Document] = (), numbers: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """``used`` are the files under `use`, the nearest last; ``seed`` replaces the scenario's.
+
+        ``numbers`` are those of the document's turns, where it holds only some of them; the last
+        is how many there are.
+        Raises SourceError for what cannot be made up.
+        """
+        data = document.data
+        if not isinstance(data, dict):
+            raise document.error((), "a document must be a mapping")
+        found = data.get("seed", 0) if seed is None else seed
+        self._seed = found if isinstance(found, int) else 0
+        self._numbers = numbers
+        self.waiting: dict[int, Any] = {}
+        """By the turn's place, or WHOLE, what waits for replies of earlier turns."""
+        self._words = Words(_start_of(data))
+        self._entries: tuple[str, ...] = ()
+        self._heads: dict[str, Any] = {}
+        """What is said of whoever is made up, but for their values."""
+        # What a graph is given of the user's message is filled in turn by turn, and how it is
+        # called, session by session.
+        self._root: dict[str, Any] = {
+            "column": {}, "env": _variables(data), "user": "${user}", "session": "${session}",
+            "project": "${project}",
+            "fake": Fakes(self._words, Chance(self._seed).child("fake")),
+        }  # fmt: skip
+        cells = _cells(data, row)
+        self._root["column"] = {k: cell for k, cell in cells.items() if not _refers(cell)}
+        self._make_up([*used, document])
+        at: SourcePath = ("examples", row or 0)
+        self._root["column"] = {
+            k: self._filled(document, cell, (*at, k)) if _refers(cell) else cell
+            for k, cell in cells.items()
+        }
+
+    @property
+    def made(self) -> Mapping[str, Made]:
+        """Who is made up, by name."""
+        return {name: self._root[name] for name in self._entries}
+
+    def filled(self, document: Document) -> Document:
+        """Returns a document with its references filled in; raises SourceError for wrong ones.
+
+        A turn that is repeated becomes that many turns. What waits for the reply of an earlier
+        turn stays a reference, and is noted in `waiting`.
+        """
+        data = document.data
+        if not isinstance(data, dict):
+            return document
+        turns = data.get("turns") if "scenario" in data else None
+        repeats = isinstance(turns, list) and any(
+            isinstance(one, dict) and "repeat" in one for one in turns
+        )
+        if not repeats and not document.mentions("${"):
+            return document
+        apart = (*_APART, "turns", "expect") if isinstance(turns, list) else _APART
+        body = {key: value for key, value in data.items() if key not in apart}
+        fakes = follow(data, _FAKES)
+        if isinstance(fakes, dict):
+            body["given"] = {k: v for k, v in data["given"].items() if k != "fakes"}
+        filled = self._filled(document, body)
+        if isinstance(fakes, dict):
+            filled["given"] = {**filled["given"], "fakes": self._with_heads(fakes)}
+        if not isinstance(turns, list):
+            return document if filled == body else document.with_data({**data, **filled})
+        return self._with_turns(document, turns, filled)
+
+    def _with_turns(
+        self, document: Document, turns: Sequence[Any], filled: dict[str, Any]
+    ) -> Document:
+        data = document.data
+        times = [self._times(document, place, turn) for place, turn in enumerate(turns)]
+        taken = list(spots(times, self._numbers))
+        which: list[tuple[int, str]] = []
+        if max(times, default=1) > 1:
+            which = [
+                (one.place, f"repetition {one.repetition} of {one.times}" if one.times > 1 else "")
+                for one in taken
+            ]
+        there = document.with_turns(data, which)
+        filled["turns"] = [
+            self._turn(there, ("turns", place), turns[one.place], one)
+            for place, one in enumerate(taken)
+        ]
+        if "expect" in data:
+            number = (self._numbers[-1] if self._numbers else len(taken)) + 1
+            filled["expect"] = self._later(there, data["expect"], ("expect",), WHOLE, number, {})
+        if {**data, **filled} == data:
+            return document
+        return document.with_turns({**data, **filled}, which)
+
+    def _times(self, document: Document, place: int, turn: Any) -> int:
+        """Returns how often a turn is taken."""
+        if not isinstance(turn, dict) or "repeat" not in turn:
+            return 1
+        times = self._filled(document, turn["repeat"], ("turns", place, "repeat"))
+        if not isinstance(times, int) or isinstance(times, bool) or not 1 <= times <= MOST:
+            raise document.error(
+                ("turns", place, "repeat"),
+                f"must be a whole number from 1 to {MOST:,}, not {shown_value(times)}",
+            )  # fmt: skip
+        return int(times)
+
+    def _turn(self, document: Document, at: SourcePath, turn: Any, spot: Spot) -> Any:
+        root = {**self._root, "turn": spot.root}
+        if isinstance(turn, dict) and spot.times > 1:
+            turn = {key: value for key, value in turn.items() if key != "repeat"}
+        return self._later(document, turn, at, spot.number - 1, spot.number, root)
+
+    def _later(
+        self, document: Document, value: Any, at: SourcePath, key: int, number: int,
+        root: Mapping[str, Any],
+    ) -> Any:  # fmt: skip
+        """Returns a value in which references to turns before ``number`` stay; notes it if so."""
+        root = root or self._root
+        try:
+            found = references_in(value)
+        except ReferenceInvalid:
+            found = []
+        stay = {one: waiting(one) for _, one in found if head_of(one) == "turns"}
+        for inside, reference in found:
+            if reference in stay:
+                check_earlier(document, (*at, *inside), reference, number)
+        filled = self._filled(document, value, at, {**root, **stay})
+        if not stay:
+            return filled
+        self.waiting[key] = filled
+        return as_written(filled)
+
+    def _with_heads(self, fakes: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns entries whose number and language are filled in; their values stay as written."""
+        return {
+            name: {**entry, **self._heads[name]} if isinstance(entry, dict) else self._heads[name]
+            for name, entry in fakes.items()
+        }
+
+    def _make_up(self, documents: Sequence[Document]) -> None:
+        """Makes up who is asked for; of two entries of one name that in the nearest file counts."""
+        entries: dict[str, tuple[Document, Any]] = {}
+        for document in documents:
+            fakes = follow(document.data, _FAKES)
+            if isinstance(fakes, dict):
+                entries |= {name: (document, entry) for name, entry in fakes.items()}
+        taken, self._entries = Taken(), tuple(entries)
+        for name, (document, entry) in entries.items():
+            self._root[name] = self._made(document, name, entry, taken)
+
+    def _made(self, document: Document, name: str, entry: Any, taken: Taken) -> Made:
+        at: SourcePath = (*_FAKES, name)
+        _check_name(document, at, name)
+        values, head = {}, entry
+        if isinstance(entry, dict):
+            head = {key: value for key, value in entry.items() if key != "values"}
+            values = {"values": entry["values"]} if "values" in entry else {}
+        head = self._heads[name] = self._filled(document, head, at)
+        whole = {**head, **values} if isinstance(entry, dict) else head
+        fake = validated_at(Given, {"fakes": {name: whole}}, document, ("given",)).fakes[name]
+
+        def fill(key: str, value: Any, root: Mapping[str, Any]) -> Any:
+            path = (*at, "values", key)
+            return self._filled(document, value, path, {**self._root, **root})
+
+        try:
+            return made_up(name, fake, self._words, self._seed, taken, fill)
+        except FakeInvalid as problem:
+            where = (*at, "locale") if isinstance(entry, dict) and "locale" in entry else at
+            raise _refused(document, where, problem) from None
+
+    def _filled(
+        self, document: Document, value: Any, at: SourcePath = (),
+        root: Mapping[str, Any] | None = None,
+    ) -> Any:  # fmt: skip
+        """Returns a value that stands at a path with its references filled in."""
+        root = self._root if root is None else root
+        try:
+            found = references_in(value)
+            template = compile_references(value)
+        except ReferenceInvalid as problem:
+            inside = problem.args[1] if len(problem.args) > 1 else ()
+            raise document.error((*at, *inside), str(problem)) from None
+        for inside, reference in found:
+            path = (*at, *inside)
+            is_out_of_place = path[:2] not in _AT_WORK.get(reference, (path[:2],))
+            if reference not in root or is_out_of_place:
+                self._check(document, path, reference, root)
+        resolved = template.resolve(root)
+        return written_out(resolved) if self._entries else resolved
+
+    def _check(
+        self, document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
+    ) -> None:
+        """Raises SourceError for a reference that leads nowhere."""
+        head = head_of(reference)
+        if head in self._entries and head not in root:
+            raise document.error(
+                path, f"`{head}` is made up after this: who refers to it must come later"
+            )
+        if head in _OF_TURNS and head not in root:
+            raise document.error(
+                path, f"`${{{reference}}}` stands where no turn is taken",
+                advice="It can stand in a turn, and `turns` in claims on the whole run too.",
+            )  # fmt: skip
+        is_known = head in (*ROOTS, *_OF_TURNS) or (head in self._entries and head in root)
+        if not is_known:
+            raise document.error(
+                path, f"unknown reference `${{{reference}}}`",
+                advice=_forms_of(head, root, [name for name in self._entries if name in root]),
+            )  # fmt: skip
+        try:
+            if lookup(root, reference) is not ABSENT:
+                return
+        except FakeInvalid as problem:
+            raise _refused(document, path, problem) from None
+        except ReferenceInvalid as problem:
+            raise document.error(path, str(problem)) from None
+        raise _absent(document, path, reference, root)
+
+
+def used_files(document: Document, row: int | None) -> list[str]:
+    """Returns the files under `use`, also those that a row of the table names."""
+    data = document.data
+    use = data.get("use") if isinstance(data, dict) else None
+    if not isinstance(use, list):
+        return []
+    root = {"column": _cells(data, row), "env": _variables(data)}
+    try:
+        return [str(name) for name in compile_references(use).resolve(root)]
+    except ReferenceInvalid:
+        return []
+
+
+def _check_name(document: Document, at: SourcePath, name: str) -> None:
+    """Raises SourceError for a name by which nobody can be referred to."""
+    if _NAME.fullmatch(name) is None:
+        raise document.error(
+            at, f"`{name}` is no name that a reference can begin with", key=True,
+            advice="Write letters, digits and `_`: `customer`, `order_2`.",
+        )  # fmt: skip
+    if name in (*ROOTS, *_OF_TURNS, *PIPELINE_ROOTS):
+        raise document.error(
+            at, f"`${{{name}}}` has a meaning already", key=True,
+            advice="Give who is made up another name, such as `customer`.",
+        )  # fmt: skip
+
+
+def _forms_of(head: str, root: Mapping[str, Any], made: Sequence[str]) -> str:
+    """Says what to write for a reference that begins with no root: the form of what is near."""
+    forms = {key: f"{first}.{key}" for first in ("env", "column") for key in root.get(first, ())}
+    forms |= {first: f"{first}.NAME" for first in ROOTS}
+    forms |= {
+        name: f"{name}[0].NAME" if isinstance(root[name], list) else f"{name}.NAME"
+        for name in made
+    }  # fmt: skip
+    nearest = forms.get(head) or forms.get(near(head, forms), "")
+    if nearest:
+        return f"Write `${{{nearest}}}`; a literal is written `$${{`."
+    return (
+        "Write `${column.NAME}` for a column of `examples`, `${env.NAME}` for a variable under "
+        "`env`, `${fake.NAME}` for a value of Faker's; a literal is written `$${`."
+    )
+
+
+def _absent(
+    document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
+) -> SourceError:
+    """Returns the error that says that a reference leads nowhere."""
+    head = head_of(reference)
+    there = root[head]
+    if isinstance(there, list):
+        found = _INDEX.match(reference)
+        if found is None or int(found[1]) >= len(there):
+            last = f"{head}[0]" if len(there) == 1 else f"{head}[0] to {head}[{len(there) - 1}]"
+            return document.error(
+                path, f"`${{{reference}}}` is not there",
+                advice=f"There are {last}: write `${{{head}[0].name}}`.",
+            )  # fmt: skip
+        there = there[int(found[1])]
+    if isinstance(there, Fakes):
+        word = reference.removeprefix(head).partition(".")[2]
+        who = "Faker" if head == "fake" else f"`{reference.removesuffix(word).rstrip('.')}`"
+        word = provider_in(word)
+        nearest = near(word, there.known())
+        return document.error(
+            path, f"{who} has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
+        )
+    known = tuple(f"{head}.{key}" for key in there)
+    advice = "" if known else "The scenario has no `examples:` table."
+    if head == "env":
+        advice = "List the variable under `env:`."
+    return document.error(
+        path, f"`${{{reference}}}` is not there", word=reference, known=known, advice=advice
+    )
+
+
+def _refused(document: Document, path: SourcePath, problem: FakeInvalid) -> SourceError:
+    advice = "" if problem.known or not problem.near else f"did you mean `{problem.near}`?"
+    found = document.error(path, str(problem), advice=advice)
+    return SourceError(
+        found.where, found.what, found.at, problem.near if problem.known else "", problem.known,
+        found.advice,
+    )  # fmt: skip
+
+
+def _refers(value: Any) -> bool:
+    """Whether a value has a reference in it, or would have if it could be read."""
+    try:
+        return bool(references_in(value))
+    except ReferenceInvalid:
+        return True
+
+
+def _cells(data: Mapping[str, Any], row: int | None) -> dict[str, Any]:
+    rows = data.get("examples")
+    if row is None or not isinstance(rows, list) or not isinstance(rows[row], dict):
+        return {}
+    cells: dict[str, Any] = rows[row]
+    return cells
+
+
+def _variables(data: Mapping[str, Any]) -> dict[str, str | None]:
+    allowed = data.get("env")
+    names = allowed if isinstance(allowed, list) else ()
+    return {name: os.environ.get(name) for name in names if isinstance(name, str)}
+
+
+def _start_of(data: Mapping[str, Any]) -> str:
+    """Returns a scenario's start before it is checked; the usual one for what is none."""
+    try:
+        moment = datetime.fromisoformat(data.get("start", DEFAULT_START))
+    except (TypeError, ValueError):
+        return DEFAULT_START
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()

@@ -1,0 +1,104 @@
+"""Which scenarios hold on code too: those of the declared pipelines that it implements."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.fields import require
+from simkit.spec.scenario.apps import App, CodePipeline, Implements, ProgramPipeline
+from simkit.spec.scenario.items import (
+    PIPELINE_SUFFIX,
+    SCENARIO_SUFFIX,
+    Item,
+    items_in,
+    scenario_files,
+)
+from simkit.trace.diff import KINDS
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What a scenario is to code that implements declared pipelines."""
+
+    other: str = ""
+    """Why it is not asked at all: it is about a pipeline that the code does not implement."""
+    left_out: str = ""
+    """Why it cannot hold."""
+
+
+HOLDS = Standing()
+
+
+def standing(item: Item, app: App) -> Standing:
+    """Returns what a scenario is to code."""
+    said = app.implements
+    if said is None:
+        return HOLDS
+    if _holder(item) not in _designs(said, app.folder):
+        return Standing(other=f"`{app.pipeline}` does not implement its pipeline")
+    return Standing(left_out=said.leaves_out.get(_key(item, app.folder), ""))
+
+
+def scenarios_of(app: App) -> dict[str, Item]:
+    """Returns the scenarios, in the folder of a pipeline's file, of what it implements.
+
+    They are found as ``file::scenario``, from that folder.
+    """
+    if app.implements is None:
+        return {}
+    designs = _designs(app.implements, app.folder)
+    return {
+        _key(item, app.folder): item
+        for file in scenario_files(app.folder)
+        for item in items_in(file)
+        if _holder(item) in designs
+    }
+
+
+def check_left_out(document: Document, app: App) -> None:
+    """Raises SourceError for the first scenario that is left out and is not there."""
+    if app.implements is None or not app.implements.leaves_out:
+        return
+    found = scenarios_of(app)
+    for key in app.implements.leaves_out:
+        require(document, ("implements", "leaves_out", key), "scenario", key, found, key=True)
+
+
+def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -> None:
+    """Raises SourceError for the first design that is not there, or path that can be none."""
+    if code.implements is None:
+        return
+    folder = Path(document.file).parent
+    single = isinstance(document.data["implements"]["designs"], str)
+    for place, name in enumerate(code.implements.designs):
+        path: SourcePath = ("implements", "designs")
+        path = path if single else (*path, place)
+        if not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)) or not (folder / name).is_file():
+            known = tuple(sorted(file.name for file in folder.glob(f"*{PIPELINE_SUFFIX}")))
+            raise document.error(
+                path, f"there is no pipeline file `{name}` beside this one",
+                word=name, known=known,
+            )  # fmt: skip
+    for at in code.implements.differs:
+        kind = at.partition(".")[0]
+        where = ("implements", "differs", at)
+        require(document, where, "kind of difference", kind, KINDS, key=True)
+
+
+def _designs(said: Implements, folder: str) -> set[str]:
+    return {os.path.realpath(Path(folder) / name) for name in said.designs}
+
+
+def _holder(item: Item) -> str:
+    """Returns the file that holds the pipeline of a scenario."""
+    file = Path(item.file)
+    if item.pipeline.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
+        file = file.parent / item.pipeline
+    return os.path.realpath(file)
+
+
+def _key(item: Item, folder: str) -> str:
+    return f"{Path(os.path.relpath(item.file, folder)).as_posix()}::{item.name}"

@@ -1,0 +1,204 @@
+"""The scenarios that files hold, found by their names alone: nothing else of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.core.errors import ReferenceInvalid, SourceError
+from simkit.core.output import note_secrets
+from simkit.core.redact import Redactor, secrets_written_in
+from simkit.core.text import short
+from simkit.language.paths import as_text
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import DocumentCache, Head, heads, near, text_of
+
+SCENARIO_SUFFIX: Final = ".scenario.yaml"
+PIPELINE_SUFFIX: Final = ".pipeline.yaml"
+_NAMING: Final = ("scenario", "pipeline")
+"""The keys that say what a document is; below these, everything is known by its model."""
+_SCENARIO_KEYS: Final = ("scenario", "turns", "examples", "expect", "needs")
+_PIPELINE_KEYS: Final = ("pipeline", "agents", "channels", "contracts", "flow")
+_KINDS_ADVICE: Final = (
+    "A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and `turns:`."
+)
+LABEL_MAX: Final = 60
+"""Characters of a row's values in its name."""
+Heads: TypeAlias = Callable[[str], list[Head]]
+"""Reads the heads of a file."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One scenario to run: a document, and a row if it has a table."""
+
+    file: str
+    name: str
+    """The scenario's name, with the row's words or values."""
+    index: int
+    """The document's place in the file."""
+    line: int
+    row: int | None = None
+    tags: tuple[str, ...] = ()
+    skip: str | None = None
+    """Why it is not run."""
+    needs: tuple[str, ...] = ()
+    """Distributions without which it is skipped, as they are written here and under ``use``."""
+    pipeline: str = ""
+    """What it names as its pipeline, as it is written."""
+    outline: str = ""
+    """The name that all rows of its table share, if it has one."""
+
+    @property
+    def id(self) -> str:
+        """``file::name``."""
+        return f"{self.file}::{self.name}"
+
+
+def scenario_files(path: str | Path) -> list[str]:
+    """Returns the scenario files of a folder, sorted; a file is returned as it is.
+
+    Raises SourceError if there is nothing at the path.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return sorted(
+            str(found)
+            for found in place.rglob(f"*{SCENARIO_SUFFIX}")
+            if not any(part.startswith(".") for part in found.relative_to(place).parts)
+        )
+    if not place.exists():
+        around = place.parent if place.parent.is_dir() else Path()
+        known = [str(found) for found in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
+        raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
+    if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+        raise SourceError(
+            str(path),
+            f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
+            advice=f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
+        )
+    return [str(path)]
+
+
+def misnamed(path: str | Path) -> str:
+    """Returns what to do with a YAML file of the folder that could be a scenario, if one is there.
+
+    Only endings are looked at: `refund.yaml`, `refund.scenario.yml`.
+    """
+    for found in sorted(Path(path).glob("*.y*ml")):
+        if not found.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+            stem = found.name.split(".")[0]
+            return f"If `{found.name}` is one, name it `{stem}{SCENARIO_SUFFIX}`."
+    return ""
+
+
+def items_in(file: str, shelf: DocumentCache | None = None) -> list[Item]:
+    """Returns the scenarios of a file; only their names are read, and what they need.
+
+    Whoever goes on to run them gives the shelf from which their documents will be taken.
+    """
+    read = heads if shelf is None else shelf.heads
+    found: list[Item] = []
+    for head in read(file):
+        if "scenario" in head.values:
+            found += _items_of(file, head, read)
+        elif "turns" in head.keys or "pipeline" not in head.values:
+            raise _nameless(file, head)
+    _refuse_twins(found)
+    return found
+
+
+def _nameless(file: str, head: Head) -> SourceError:
+    """Return what is wrong with a document without the key that says what it is.
+
+    A key that nearly is that one is named at its place.
+    """
+    has_turns = "turns" in head.keys
+    what, advice = "a document must be a pipeline or a scenario", _KINDS_ADVICE
+    if has_turns:
+        what = "a document with `turns:` is a scenario, and needs `scenario:` with its name"
+        advice = ""
+    for key, place in zip(head.keys, head.places, strict=True):
+        meant = near(key, (*_SCENARIO_KEYS, *_PIPELINE_KEYS))
+        if key == meant or meant not in _NAMING or (has_turns and meant != "scenario"):
+            continue
+        return SourceError(f"{file}:{place}", f"unknown key `{key}`: {what}", key, meant)
+    return SourceError(f"{file}:{head.line}:1", what, advice=advice)
+
+
+def _refuse_twins(items: list[Item]) -> None:
+    seen: dict[str, Item] = {}
+    for item in items:
+        other = seen.setdefault(item.name, item)
+        if other is not item:
+            raise SourceError(
+                f"{item.file}:{item.line}:1",
+                f"scenario {item.name!r} has the same name as the one in line {other.line}",
+            )
+
+
+def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
+    name = text_of(head.values["scenario"]) or str(head.values["scenario"])
+    written = head.values.get("tags")
+    tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
+    skip = text_of(head.values.get("skip"))
+    pipeline = text_of(head.values.get("pipeline")) or ""
+    needs = tuple(_needs(file, head.values, {file}, read))
+    rows = head.values.get("examples")
+    if not isinstance(rows, list) or not rows:
+        yield Item(file, name, head.index, head.line, None, tags, skip, needs, pipeline)
+        return
+    try:
+        template = compile_references(name) if "${" in name else None
+    except ReferenceInvalid as problem:
+        raise SourceError(f"{file}:{head.line}:1", str(problem)) from None
+    labels = _labels(rows)
+    for number, row in enumerate(rows):
+        row_name, outline = f"{name} [{labels[number]}]", name
+        if template is not None and isinstance(row, dict):
+            row_name = outline = str(template.resolve({"column": row}))
+        yield Item(
+            file, row_name, head.index, head.line, number, tags, skip, needs, pipeline, outline
+        )
+
+
+def _labels(rows: Sequence[Any]) -> list[str]:
+    """Returns what each row of a table is called: by its values, and its number if they repeat."""
+    note_secrets(rows)
+    secrets = sorted(set(secrets_written_in(rows)))
+    shown = Redactor({}, written=secrets).texts(rows) if secrets else rows
+    labels = [_label(row) for row in shown]
+    return [
+        label if label and labels.count(label) == 1 else f"{label} #{number}".strip()
+        for number, label in enumerate(labels, 1)
+    ]
+
+
+def _label(row: Any) -> str:
+    values = row.values() if isinstance(row, dict) else ()
+    texts = [one if isinstance(one, str) else as_text(one) for one in values]
+    return short(", ".join(" ".join(text.split()) for text in texts), LABEL_MAX)
+
+
+def _needs(file: str, values: Mapping[str, Any], seen: set[str], read: Heads) -> Iterator[str]:
+    """Yields what a document needs, and the files under its ``use``; what is wrong is told later.
+
+    ``seen`` are the files read so far: ``use`` may go round in a circle.
+    """
+    for name in _texts(values.get("use")):
+        shared = str(Path(file).parent / name)
+        if shared in seen or not Path(shared).is_file():
+            continue
+        seen.add(shared)
+        with suppress(SourceError):
+            for head in read(shared):
+                yield from _needs(shared, head.values, seen, read)
+    yield from _texts(values.get("needs"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, str))

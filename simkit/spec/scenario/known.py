@@ -1,0 +1,120 @@
+"""The names that a scenario may use: those of its pipeline, or any, where that is code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from simkit.language.matching import kinds
+from simkit.language.matching.kinds import Kind
+from simkit.spec.fields import ANYTHING
+from simkit.spec.pipeline.agents import (
+    channels_of,
+    members_of,
+    sections_of,
+    spoken_channels,
+    tools_of,
+)
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.recipe import KINDS, Recall, items_of
+from simkit.spec.scenario.apps import App
+
+Subject: TypeAlias = Pipeline | App
+"""What a scenario is about."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """Names by what they name; ANYTHING where nobody can say beforehand."""
+
+    agents: Sequence[str]
+    channels: Sequence[str]
+    tools: Sequence[str]
+    sections: Sequence[str]
+    filters: Sequence[str]
+    """The pipeline's own history filters."""
+    declared_tools: Sequence[str]
+    """The tools that the pipeline has, whether an agent is offered them or not."""
+    all_sections: frozenset[str]
+    """The sections that some recipe has, and those that any may have."""
+    sections_of: Callable[[str], Sequence[str]]
+    tools_of: Callable[[str], Sequence[str]]
+    state: Kind
+    """What the channels hold, as far as their reducers say it."""
+    recalled: frozenset[str] = frozenset()
+    """The channels of items that may have scores."""
+    said: frozenset[str] = frozenset()
+    """The channels that hold messages."""
+    goals: Sequence[str] = ()
+    """A supervisor's goals."""
+
+
+def known_in(subject: Subject) -> Known:
+    """Returns the names that a pipeline declares."""
+    if isinstance(subject, App):
+        return Known(
+            ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
+            lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE, goals=ANYTHING,
+        )  # fmt: skip
+    members = members_of(subject)
+    definitions = dict.fromkeys(members.values())
+    tools = tuple(
+        dict.fromkeys(tool for name in subject.agents for tool in tools_of(subject, name))
+    )
+    sections = tuple(
+        dict.fromkeys(name for one in definitions for name in sections_of(subject, one))
+    )
+    return Known(
+        tuple(members),
+        channels_of(subject),
+        tools,
+        sections,
+        _own_filters(subject),
+        tuple(dict.fromkeys((*tools, *subject.tools))),
+        frozenset((*sections, *KINDS)),
+        lambda agent: sections_of(subject, members[agent]),
+        lambda agent: tools_of(subject, members[agent]),
+        kinds.STATE._replace(fields=dict(_kinds_of_channels(subject))),
+        frozenset(_recalled(subject)),
+        spoken_channels(subject),
+        tuple(subject.flow.supervisor.goals) if subject.flow.supervisor is not None else (),
+    )
+
+
+_LISTED: Final = ("append", "union", "by_id")
+_HELD: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys(_LISTED, kinds.list_of(None, "a channel that is a list")),
+    "add": kinds.NUMBER._replace(noun="a channel that is a number"),
+    "merge": kinds.mapping_of(None, "a channel that is a mapping"),
+    "merge_deep": kinds.mapping_of(None, "a channel that is a mapping"),
+}
+"""Reducer to what its channel holds, whatever is written."""
+
+
+def _kinds_of_channels(pipeline: Pipeline) -> Iterator[tuple[str, Kind]]:
+    said = spoken_channels(pipeline)
+    for name in channels_of(pipeline):
+        channel = pipeline.channels.get(name)
+        reducer = "append" if channel is None else channel.reducer_name
+        if name in said and reducer in _LISTED:
+            yield name, kinds.MESSAGES._replace(noun="a channel of messages")
+        elif reducer in _HELD:
+            yield name, _HELD[reducer]
+
+
+def _recalled(pipeline: Pipeline) -> Iterator[str]:
+    for name in pipeline.agents:
+        for item in items_of(pipeline.recipe_of(name)):
+            if isinstance(item.options, Recall):
+                yield from item.options.from_ or (item.kind,)
+
+
+def _own_filters(pipeline: Pipeline) -> tuple[str, ...]:
+    """The pipeline's filters that are the user's functions."""
+    found: list[str] = []
+    for name in pipeline.agents:
+        for item in items_of(pipeline.recipe_of(name)):
+            filters = item.history.filters if item.history is not None else ()
+            found += [one for one in filters if isinstance(one, str) and ":" in one]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,81 @@
+"""Modules told by their files: where one is, and what it defines. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Final
+
+from simkit.language.yaml import near
+
+NAMES_MAX: Final = 8
+_USUAL: Final = ("graph", "agent", "root_agent", "app", "run", "ask", "chat", "main")
+"""What pipelines are mostly called; these are named first."""
+
+
+def meant_by(name: str, folders: Sequence[str]) -> str:
+    """Says how code is named that was named by its module alone, or with a dot for the colon.
+
+    Empty where no module of that name is found. A single word is looked for in the folders alone,
+    since Python has modules of many names.
+    """
+    file = file_of(name, [*folders, *sys.path] if "." in name else folders)
+    names = names_in(file) if file is not None else []
+    if names:
+        return f"`{name}` is a module. Name what it holds: `{name}:{names[0]}`.{it_has(names)}"
+    module, _, word = name.rpartition(".")
+    file = file_of(module, [*folders, *sys.path]) if module else None
+    names = names_in(file) if file is not None else []
+    if not names or word in names:
+        return ""
+    nearest = near(word, names)
+    hint = f" Did you mean `{module}:{nearest}`?" if nearest else ""
+    return f"Module `{module}` defines no `{word}`.{hint}{it_has(names)}"
+
+
+def it_has(names: Sequence[str]) -> str:
+    """Returns a sentence that names what a module has; of much the first."""
+    more = ", …" if len(names) > NAMES_MAX else ""
+    return f" It has: {', '.join(names[:NAMES_MAX])}{more}."
+
+
+def file_of(module: str, folders: Iterable[str]) -> Path | None:
+    """Returns the file of a dotted module in these folders; None where it is not there."""
+    where = [*folders]
+    found: Path | None = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, where)
+        if spec is None:
+            return None
+        found = Path(spec.origin) if spec.has_location and spec.origin else None
+        where = list(spec.submodule_search_locations or ())
+    return found
+
+
+def names_in(file: Path) -> list[str]:
+    """Returns what a module's text defines and may be a pipeline, likely names first."""
+    try:
+        body = ast.parse(file.read_text(encoding="utf-8")).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    found = [*_called(body), *_made(body)]
+    names = dict.fromkeys(name for name in found if not name.startswith("_"))
+    return sorted(names, key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL))
+
+
+def _called(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yields the functions and classes."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+
+
+def _made(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yields the objects that a call makes: a graph, an agent; a client too, so they come last."""
+    for node in body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (one.id for one in targets if isinstance(one, ast.Name))

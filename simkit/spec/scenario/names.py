@@ -1,0 +1,242 @@
+"""Names in a scenario file: each must be one of its pipeline's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.core.errors import SourceError
+from simkit.language.paths import follow
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.fields import ANYTHING, require
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.root_names import keys_in, leads_to
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.claim_names import ClaimNames
+from simkit.spec.scenario.faults import Fault
+from simkit.spec.scenario.given_messages import check_messages
+from simkit.spec.scenario.known import Known, Subject, known_in
+from simkit.spec.scenario.model import LATER, Scenario, Shared, Turn
+from simkit.spec.scenario.programs import check_program
+from simkit.spec.scenario.replies import lines_of
+from simkit.spec.scenario.scores import check_scores
+from simkit.spec.scenario.wire_only import check_shown
+from simkit.spec.validation_catalogue import FINDINGS, PREFIX
+
+CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
+"""What a reply line's ``when`` sees of a context, beside its sections."""
+
+
+def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> None:
+    """Raises SourceError for the first name that leads nowhere, or that cannot be done yet."""
+    for key in LATER:
+        if key in scenario.model_fields_set:
+            raise _unsupported(document, (key,), f"`{key}`")
+    for lint in scenario.lints:
+        lints = FINDINGS if lint.startswith(PREFIX) else LINTS
+        require(document, ("lints", lint), "lint", lint, lints, key=True)
+    known = known_in(subject)
+    if isinstance(subject, App):
+        _check_app(scenario, document, subject)
+    else:
+        _check_declared(scenario, document, subject)
+        check_shown(scenario, document)
+    _check_given(scenario.given.state, document, known)
+    claims = ClaimNames(document, known, scenario.given.state)
+    projects: dict[str, str] = {}
+    for place, turn in enumerate(scenario.turns):
+        at = ("turns", place)
+        _check_turn(turn, document, at)
+        if place == 0 and turn.restart:
+            raise document.error(
+                (*at, "restart"), "nothing has run before the first turn that could be restarted",
+                key=True,
+            )  # fmt: skip
+        _check_project(turn, document, at, projects)
+        _check_replies(turn, document, at, known)
+        _check_faults(turn.faults, document, (*at, "faults"), known)
+        _check_results(turn.tool_results, document, (*at, "tool_results"), known)
+        if turn.restart and not isinstance(subject, App) and subject.store == "memory":
+            raise document.error(
+                (*at, "restart"),
+                f"pipeline `{subject.pipeline}` has `store: memory`, which ends with its process",
+                advice="With `store: sqlite`, or without `store:`, there is something to restore.",
+                key=True,
+            )
+        claims.check(turn.expect, (*at, "expect"))
+    claims.check(scenario.expect, ("expect",))
+    _check_faults(scenario.faults, document, ("faults",), known)
+
+
+APP_KEYS: Final = ("app", "agents", "allow_hosts")
+"""What a scenario says only of a pipeline that is code."""
+
+
+def _check_declared(scenario: Scenario, document: Document, pipeline: Pipeline) -> None:
+    if scenario.cassette is not None and not pipeline.models:
+        raise document.error(
+            ("cassette",), f"pipeline `{pipeline.pipeline}` does not say which models are recorded",
+            advice="Name them in it: `models: {default: openai/gpt-5-mini}`.", key=True,
+        )  # fmt: skip
+    for key in APP_KEYS:
+        if key in scenario.model_fields_set:
+            raise document.error(
+                (key,), f"`{key}` is about a pipeline that is code, and this one is YAML",
+                advice="A pipeline that is code is named `pipeline: module:function`.", key=True,
+            )  # fmt: skip
+
+
+def _check_app(scenario: Scenario, document: Document, app: App) -> None:
+    """Refuses what code that simkit did not write cannot do."""
+    if app.program:
+        check_program(document, scenario.app)
+        if scenario.allow_hosts:
+            raise document.error(
+                ("allow_hosts",), "nobody keeps a program from the network: it reaches any host",
+                key=True,
+            )  # fmt: skip
+        return
+    if scenario.given.state and app.options.given is None:
+        raise document.error(
+            ("given", "state"), f"the state of `{app.pipeline}` is its own: nothing can be given",
+            advice="Name a function that puts it in: `app: {given: module:function}`.", key=True,
+        )  # fmt: skip
+
+
+def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
+    """Raises SourceError for the first name in a file under ``use`` that leads nowhere."""
+    known = known_in(subject)
+    if "agents" in shared.model_fields_set and not isinstance(subject, App):
+        raise document.error(
+            ("agents",), "`agents` is about a pipeline that is code, and this one is YAML",
+            key=True,
+        )  # fmt: skip
+    for code in shared.lints:
+        require(document, ("lints", code), "finding", code, FINDINGS, key=True)
+    _check_given(shared.given.state, document, known)
+    _check_results(shared.tool_results, document, ("tool_results",), known)
+
+
+def _unsupported(document: Document, path: SourcePath, what: str) -> SourceError:
+    return document.error(path, f"{what} is not supported by this version of simkit", key=True)
+
+
+def _check_given(state: Mapping[str, Any], document: Document, known: Known) -> None:
+    for channel, value in state.items():
+        path = ("given", "state", channel)
+        require(document, path, "channel", channel, known.channels, key=True)
+        if channel in known.recalled:
+            check_scores(value, document, path)
+        if channel in known.said:
+            check_messages(value, document, path)
+
+
+def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
+    if "resume" in turn.model_fields_set:
+        if turn.user is not None:
+            raise document.error(
+                (*at, "resume"),
+                "a turn has `user:` or `resume:`, not both",
+                advice="`resume:` answers what an agent asked; `user:` says something new.",
+                key=True,
+            )
+        return
+    if turn.user is None:
+        raise document.error(
+            at, "a turn needs `user:`", advice="Write what the user says: `- user: Hello`."
+        )
+    if "json_" in turn.user.model_fields_set and turn.user.json_ is None:
+        raise document.error(
+            (*at, "user", "json"), "the user's message must be a value, not null",
+            advice="Write what the user says, or a value such as `user: {json: {}}`.",
+        )  # fmt: skip
+    for form in ("parts", "simulate"):
+        if form in turn.user.model_fields_set:
+            raise _unsupported(document, (*at, "user", form), f"`{form}`")
+
+
+def _check_project(
+    turn: Turn, document: Document, at: SourcePath, projects: dict[str, str]
+) -> None:
+    """A session belongs to the project of its first turn."""
+    project = projects.setdefault(turn.session, turn.project)
+    if project != turn.project:
+        raise document.error(
+            (*at, "project") if "project" in turn.model_fields_set else at,
+            f"session `{turn.session}` belongs to project `{project}`, not `{turn.project}`",
+            advice="Give the turn another `session:`, or the same `project:`.",
+        )
+
+
+# Replies
+
+
+def _check_replies(turn: Turn, document: Document, at: SourcePath, known: Known) -> None:
+    members = known.agents
+    for agent, lines in turn.replies.items():
+        path: SourcePath = (*at, "replies", agent)
+        require(document, path, "agent", agent, members, key=True)
+        tools = known.tools_of(agent)
+        keys = (*filter(None, known.sections_of(agent)), *CONTEXT_KEYS)
+        for place, line in enumerate(lines_of(lines)):
+            inside = (*path, place) if isinstance(lines, tuple) else path
+            if line.calls is not None:
+                _check_calls(agent, document, inside, tools, known.declared_tools)
+            if line.handoff is not None:
+                require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)
+            if line.when is not None:
+                _check_when(line.when, document, (*inside, "when"), keys, known.all_sections)
+
+
+def _check_faults(
+    faults: Sequence[Fault], document: Document, at: SourcePath, known: Known
+) -> None:
+    for place, fault in enumerate(faults):
+        if fault.agent is not None:
+            require(document, (*at, place, "agent"), "agent", fault.agent, known.agents)
+
+
+def _check_when(
+    matcher: Any, document: Document, at: SourcePath, known: tuple[str, ...],
+    elsewhere: Collection[str],
+) -> None:  # fmt: skip
+    for where, key in keys_in(matcher, at):
+        if not leads_to(key, known) and not leads_to(key, tuple(elsewhere)):
+            require(document, where, "part of a context", key, known, key=True)
+
+
+def _check_calls(
+    agent: str, document: Document, at: SourcePath, tools: Sequence[str], declared: Sequence[str]
+) -> None:
+    """Refuses tools that the pipeline does not have; one that the agent has no longer is a finding
+    of the run."""
+    if tools is ANYTHING:
+        return
+    for path, tool in _calls_of(follow(document.data, (*at, "calls")), (*at, "calls")):
+        if tool not in tools and tool not in declared:
+            raise document.error(
+                path, f"agent `{agent}` has no tool `{tool}`", word=tool, known=tuple(tools),
+                advice="" if tools else "Its `tools:` in the pipeline name none.", key=True,
+            )  # fmt: skip
+
+
+def _calls_of(written: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
+    """Yields the tools that a line calls, as the file writes them: a list, or a mapping."""
+    if isinstance(written, Mapping):
+        for tool in written:
+            yield (*at, tool), tool
+    elif isinstance(written, list):
+        for place, call in enumerate(written):
+            yield from _calls_of(call, (*at, place))
+
+
+def _check_results(
+    results: Iterable[str], document: Document, at: SourcePath, known: Known
+) -> None:
+    for tool in results:
+        if known.tools is not ANYTHING and tool not in known.declared_tools:
+            raise document.error(
+                (*at, tool), f"no agent has tool `{tool}`", word=tool, known=sorted(known.tools),
+                key=True,
+            )  # fmt: skip

@@ -1,0 +1,72 @@
+"""What a scenario needs beside simkit: distributions, looked up and never imported."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, Final
+
+from packaging.requirements import InvalidRequirement, Requirement
+from pydantic import BeforeValidator, WithJsonSchema
+
+from simkit.spec.fields import refuse, shown_value
+
+ADVICE: Final = "Write a distribution, or one with versions: `langgraph`, `'langgraph>=1.2'`."
+
+
+def _requirement(value: Any) -> str:
+    """Returns the requirement as pip writes it; refuses what is more than name and versions."""
+    if not isinstance(value, str):
+        raise refuse(f"a need must be a text, not {shown_value(value)}", advice=ADVICE)
+    try:
+        found = Requirement(value)
+    except InvalidRequirement:
+        raise refuse(f"`{value}` is no distribution with versions", advice=ADVICE) from None
+    if found.extras or found.marker or found.url:
+        raise refuse(
+            f"`{value}` says more than a distribution and its versions",
+            advice="Extras, markers and addresses cannot be looked up; name what they bring.",
+        )
+    return str(found)
+
+
+Need = Annotated[
+    str,
+    BeforeValidator(_requirement),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*[A-Za-z0-9][\w.-]*\s*([(<>=!~].*)?$|\$\{"}),
+]
+"""A distribution, with or without versions."""
+
+
+def unmet(needs: Iterable[str]) -> str:
+    """Returns which needs are not met and what to do then; empty if all are.
+
+    What is malformed counts as met here: it is told when the scenario is read.
+    """
+    lacks = dict(lack for need in needs if (lack := _lack(need)) is not None)
+    if not lacks:
+        return ""
+    missing = [need for need, found in lacks.items() if not found]
+    told = [f"{need}, but {found} is installed" for need, found in lacks.items() if found]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        told.insert(0, f"{', '.join(missing)}, which {are} not installed")
+    return f"needs {'; '.join(told)}: pip install {shlex.join(lacks)}"
+
+
+@lru_cache(maxsize=256)
+def _lack(need: str) -> tuple[str, str] | None:
+    """Returns a need that is not met as pip writes it, and the version that is installed."""
+    try:
+        wanted = Requirement(need)
+    except InvalidRequirement:
+        return None
+    try:
+        found = version(wanted.name)
+    except PackageNotFoundError:
+        return str(wanted), ""
+    if wanted.specifier.contains(found, prereleases=True):
+        return None
+    return str(wanted), found

@@ -1,0 +1,187 @@
+"""The people and things that a scenario makes up: each is itself wherever it is referred to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from simkit.core.errors import FakeInvalid
+from simkit.core.rng import Chance
+from simkit.spec.scenario.fakes import Draw, Fakes, Words, check_locale
+from simkit.spec.scenario.given_fakes import Fake
+
+BASICS: Final = (
+    "name", "first_name", "last_name", "email", "phone_number", "street_address", "postcode",
+    "city", "address",
+)  # fmt: skip
+"""What somebody without values of their own is, as a whole."""
+_NAMED: Final = ("name", "first_name", "last_name", "email")
+_PLAIN_NAME: Final = re.compile(r"\{\{(?:first|last)_name\w*\}\} ?\{\{(?:first|last)_name\w*\}\}")
+_TOKEN: Final = re.compile(r"\{\{(\w+)\}\}")
+_TRIES: Final = 50
+"""How often a name is drawn that nobody has yet."""
+
+
+Fill: TypeAlias = Callable[[str, Any, Mapping[str, Any]], Any]
+"""Fills in the references of one value, given its name, itself and their root."""
+
+
+class Taken:
+    """The names and words that others in the scenario have."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.addresses: set[str] = set()
+        self.words: dict[str, set[str]] = {}
+
+
+class Persona(Fakes):
+    """One of them: a word of Faker's by its name, always the same one.
+
+    Name and e-mail address belong together, and so do the address and its parts. As a whole it is
+    the values that it was given, or, without any, its BASICS.
+    """
+
+    def __init__(
+        self, words: Words, chance: Chance, locale: str, taken: Taken,
+        values: Mapping[str, Any], fill: Fill,
+    ) -> None:  # fmt: skip
+        super().__init__(words, chance)
+        self._locale, self._others = locale, taken
+        self._taken = taken.words
+        self._own: dict[str, Any] = {}
+        self._is_made = False
+        for name, value in values.items():
+            self._own[name] = fill(name, value, {"fake": self})
+        self._made.update(self._own)
+        # Whoever comes later must not be called the same.
+        self["email"]
+        self._is_made = True
+
+    def __getitem__(self, key: str) -> Any:
+        """Returns a value of its own, or a word; raises KeyError or FakeInvalid."""
+        if key in self._own:
+            return self._own[key]
+        if key not in self._made:
+            if key in _NAMED:
+                self._made.update({**self._person(), **self._own})
+            elif key == "address":
+                self._made[key] = self._address()
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own or BASICS)
+
+    def __len__(self) -> int:
+        return len(self._own or BASICS)
+
+    def known(self) -> tuple[str, ...]:
+        """Its values and the providers' names."""
+        return tuple(dict.fromkeys((*self._own, *BASICS, *self._words.known(self._locale))))
+
+    def _asked(self, draw: Draw) -> Any:
+        if draw.unique and self._is_made:
+            raise FakeInvalid("`unique` stands under `values`, where it is told what comes first")
+        return super()._asked(self._in_locale(draw))
+
+    def _in_locale(self, draw: Draw) -> Draw:
+        return Draw(
+            provider=draw.provider, locale=draw.locale or self._locale, args=draw.args,
+            options=draw.options, number=draw.number, unique=draw.unique,
+        )  # fmt: skip
+
+    def _drawn(self, provider: str, chance: Chance) -> Any:
+        return self._words.drawn(Draw(provider=provider, locale=self._locale), chance)
+
+    def _person(self) -> dict[str, str]:
+        """Returns a name that nobody has yet, its parts, and the address that is made of it."""
+        if isinstance(given := self._own.get("name"), str):
+            first, _, last = given.partition(" ")
+            return self._reachable({"name": given, "first_name": first, "last_name": last})
+        for attempt in range(_TRIES):
+            named = self._named(self._chance.child(f"name/{attempt}"))
+            if named["name"] not in self._others.names and (
+                self._mailbox(named) not in self._others.addresses
+            ):
+                break
+        return self._reachable(named)
+
+    def _named(self, chance: Chance) -> dict[str, str]:
+        """Returns a name and its parts; in the order, and of the gender, that Faker has for it."""
+        formats = getattr(self._provider("name"), "formats", ())
+        plain = [one for one in formats if _PLAIN_NAME.fullmatch(one) and one.count("{{first") == 1]
+        if not plain:
+            name = str(self._drawn("name", chance))
+            return {"name": name, "first_name": name.split()[0], "last_name": name.split()[-1]}
+        pattern = chance.random.choice(plain)
+        parts: dict[str, str] = {}
+        for token in _TOKEN.findall(pattern):
+            kind = "first_name" if token.startswith("first") else "last_name"
+            own = self._own.get(kind)
+            parts[kind] = own if isinstance(own, str) else self._drawn(token, chance.child(token))
+        name = _TOKEN.sub(lambda at: parts[f"{at[1].split('_')[0]}_name"], pattern)
+        return {"name": name, **parts}
+
+    def _reachable(self, named: dict[str, str]) -> dict[str, str]:
+        """Returns a name with its e-mail address, which is nobody else's."""
+        mailbox = base = self._mailbox(named)
+        number = 1
+        while mailbox in self._others.addresses:
+            number += 1
+            mailbox = f"{base}{number}"
+        self._others.names.add(named["name"])
+        self._others.addresses.add(mailbox)
+        domain = self._chance.child("email").random.choice(("com", "net", "org"))
+        return {**named, "email": f"{mailbox}@example.{domain}"}
+
+    def _mailbox(self, named: Mapping[str, str]) -> str:
+        """Returns a name as it stands before the @, in the letters that may stand there."""
+        from faker.decode import unidecode
+
+        parts = []
+        for part in (named["first_name"], named["last_name"]):
+            for letter, written in getattr(self._provider("user_name"), "replacements", ()):
+                part = part.replace(letter, written)
+            parts.append(re.sub(r"[^a-z0-9-]+", "", unidecode(part).lower()).strip("-"))
+        return ".".join(filter(None, parts)) or "somebody"
+
+    def _address(self) -> str:
+        """Returns an address of its own street, postcode and city."""
+        formats = getattr(self._provider("address"), "address_formats", ())
+        fitting = [
+            one for one in formats
+            if {"street_address", "city", "postcode"} <= set(_TOKEN.findall(one))
+        ]  # fmt: skip
+        pattern = fitting[0] if fitting else "{{street_address}}\n{{postcode}} {{city}}"
+        return _TOKEN.sub(lambda at: str(self[at[1]]), pattern)
+
+    def _provider(self, name: str) -> Any:
+        """Returns the provider of Faker's that has a method of this name."""
+        return getattr(self._words.faker(self._locale), name).__self__
+
+
+Made: TypeAlias = Persona | list[Persona]
+
+
+def made_up(name: str, fake: Fake, words: Words, seed: int, taken: Taken, fill: Fill) -> Made:
+    """Returns what an entry makes up; raises FakeInvalid for a language that Faker has not."""
+    locale = fake.locale.replace("-", "_")
+    check_locale(locale)
+    above = Chance(seed).child("fakes").child(name)
+    some = [
+        Persona(words, above.child(str(place)), locale, taken, fake.values, fill)
+        for place in range(fake.count or 1)
+    ]
+    return some[0] if fake.count is None else some
+
+
+def written_out(value: Any) -> Any:
+    """Returns a value in which whoever was made up stands as plain data."""
+    if isinstance(value, Persona):
+        return {key: value[key] for key in value}
+    if isinstance(value, dict):
+        return {key: written_out(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [written_out(inner) for inner in value]
+    return value

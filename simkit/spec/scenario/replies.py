@@ -1,0 +1,352 @@
+"""Reply lines and tool results: what models and tools answer in a scenario."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import msgspec
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from simkit.core import messages as m
+from simkit.language.matching import kinds
+from simkit.language.yaml import SourcePath, near
+from simkit.providers.failures import FAILURES, Failure
+from simkit.spec.fields import (
+    AS_MATCHER,
+    Count,
+    FunctionName,
+    Number,
+    Positive,
+    TextValue,
+    Written,
+    matcher_of,
+    one_key,
+    refuse,
+    validated_inside,
+)
+from simkit.spec.scenario.beside import (
+    BESIDE,
+    BesideLine,
+    UsageValue,
+    check_beside,
+    check_words,
+    json_said,
+    schemas_beside,
+)
+from simkit.trace.store import canonical
+
+ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
+AROUND: Final = ("when", "usage", "latency_ms", "chunks", *BESIDE)
+ContextMatcher = Annotated[Any, matcher_of(kinds.CONTEXT), AS_MATCHER]
+ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
+
+
+class HandoffLine(Written):
+    """The model passes control."""
+
+    to: str
+    """The target."""
+    type: str | None = None
+    """The handoff's type; may be left out if one contract exists for the pair."""
+    query: TextValue | None = None
+    """What the target is asked."""
+    payload: Any = None
+    """The data that travels."""
+
+
+class ErrorLine(Written):
+    """A provider's failure in detail."""
+
+    status: Count | None = None
+    """The HTTP status; without it, that of the type, or 500."""
+    type: str = "server_error"
+    """The failure's type: a name of the vocabulary, or the scenario's own."""
+    message: TextValue | None = None
+    """The provider's words."""
+    retry_after: Number | None = None
+    """Seconds after which the client may try again; without it, it is told not to."""
+
+
+def _error(value: Any) -> Any:
+    if isinstance(value, str) and value not in FAILURES:
+        raise refuse(f"unknown error `{value}`", known=tuple(FAILURES), word=value)
+    if not isinstance(value, (str, dict)):
+        raise refuse("an error must be a name, or a mapping with status, type, message")
+    return value
+
+
+ErrorValue = Annotated[
+    Annotated[str, Tag("name"), WithJsonSchema({"enum": list(FAILURES)})]
+    | Annotated[ErrorLine, Tag("detail")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "detail"),
+    BeforeValidator(_error),
+]
+
+
+def _calls(value: Any) -> Any:
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, list):
+        for entry in value:
+            if not isinstance(entry, dict) or len(entry) != 1:
+                raise refuse("each call must be one tool with its arguments: `- tool: {…}`")
+            pairs += entry.items()
+    else:
+        raise refuse("calls must be a list of `tool: arguments`")
+    if not pairs:
+        raise refuse("calls must name at least one tool")
+    for tool, args in pairs:
+        if args is not None and not isinstance(args, dict):
+            raise refuse(f"the arguments of `{tool}` must be a mapping")
+    return tuple(m.CallLine(tool, {} if args is None else canonical(args)) for tool, args in pairs)
+
+
+_CALL = {"type": "object", "additionalProperties": {"type": ["object", "null"]}}
+CallsValue = Annotated[
+    Any,
+    BeforeValidator(_calls),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {**_CALL, "minProperties": 1},
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "items": {**_CALL, "minProperties": 1, "maxProperties": 1},
+                },
+            ]
+        }
+    ),
+]
+
+
+class ReplyLine(BesideLine):
+    """One scripted answer of a model: exactly one kind of answer, and what stands around it."""
+
+    noun: ClassVar[str] = "key of a reply line"
+
+    text: TextValue | None = None
+    """The model says this; may join `calls` or `handoff`."""
+    json_: Any = Field(default=None, alias="json")
+    """The model says this value as JSON."""
+    calls: CallsValue = None
+    """The model calls these tools, all in one message."""
+    handoff: HandoffLine | None = None
+    """The model passes control."""
+    interrupt: Any = None
+    """The agent asks the user and waits."""
+    error: ErrorValue | None = None
+    """The provider fails: a name, or `{status, type, message, retry_after}`."""
+    function: FunctionName | None = None
+    """The user's function of the messages answers."""
+    when: ContextMatcher = None
+    """The line is served only if this holds for the context."""
+    usage: UsageValue | None = None
+    """Tokens that the provider reports."""
+    latency_ms: Count = 0
+    """Virtual milliseconds that the answer takes."""
+    chunks: Positive | tuple[Positive, ...] | Literal["bytes"] | None = None
+    """How a stream is cut: into so many pieces, at these sizes in characters, or byte by byte."""
+
+    def reply(self) -> m.Reply:
+        """The answer as a value."""
+        given = self.model_fields_set
+        if "json_" in given:
+            return m.Structured(canonical(self.json_))
+        if "calls" in given:
+            return m.Calls(self.calls, self.text or "")
+        if self.handoff is not None:
+            line = self.handoff
+            payload = canonical(line.payload)
+            return m.Handoff(line.to, line.type, line.query, payload, self.text or "")
+        if "interrupt" in given:
+            return m.Interrupts(self.interrupt)
+        if self.error is not None:
+            return failure_of(self.error)
+        if self.function is not None:
+            return m.Computes(self.function)
+        return m.Text(self.text or "")
+
+    def answer(self) -> m.Answer:
+        """The answer with what stands around it."""
+        usage = self.usage and self.usage.usage()
+        return m.Answer(
+            self.reply(), usage or None, self.latency_ms, self.chunks, beside=self.beside()
+        )
+
+
+_FAILED: Final = Failure(500, "The provider failed.")
+
+
+def failure_of(error: str | ErrorLine) -> m.Fails:
+    """Returns what `error` says as a value: what it leaves out is the vocabulary's."""
+    if isinstance(error, str):
+        known = FAILURES[error]
+        return m.Fails(error, known.status, known.message)
+    known = FAILURES.get(error.type, _FAILED)
+    return m.Fails(
+        error.type,
+        known.status if error.status is None else error.status,
+        known.message if error.message is None else error.message,
+        error.retry_after,
+    )
+
+
+def _line(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "text" in value and ("calls" in value or "handoff" in value):
+            rest = {k: v for k, v in value.items() if k != "text"}
+            one_key(rest, "key of a reply line", ANSWERS, AROUND)
+        else:
+            one_key(value, "key of a reply line", ANSWERS, AROUND)
+        check_beside(value)
+        return value
+    if isinstance(value, list):
+        raise refuse("a reply line must be a text or a mapping, not a list")
+    if value is None:
+        raise refuse('a reply line must not be empty; an empty reply is `""`')
+    return {"text": value}
+
+
+def _fitting(line: ReplyLine) -> ReplyLine:
+    if line.logprobs or line.citations:
+        is_text = line.text is not None
+        check_words(line.beside(), line.text or "" if is_text else json_said(line.json_))
+    return line
+
+
+class _OrText:
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        line = handler(core_schema)
+        described = handler.resolve_ref_schema(line)
+        kinds = [key for key in ANSWERS if key != "text"]
+        described["oneOf"] = [
+            *({"required": [key]} for key in kinds),
+            {"required": ["text"], "not": {"anyOf": [{"required": [k]} for k in kinds]}},
+        ]
+        described["dependentSchemas"] = {
+            "text": {"not": {"anyOf": [
+                {"required": [k]} for k in kinds if k not in ("calls", "handoff")
+            ]}},
+            **schemas_beside(),
+        }  # fmt: skip
+        return {"anyOf": [{"type": ["string", "number", "boolean"]}, line]}
+
+
+Line = Annotated[ReplyLine, BeforeValidator(_line), AfterValidator(_fitting), _OrText]
+Lines = Annotated[
+    Annotated[tuple[Line, ...], Field(min_length=1), Tag("several")] | Annotated[Line, Tag("one")],
+    Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),
+]
+
+
+_LINE: Final = TypeAdapter[ReplyLine](Line)
+
+
+def line_of(value: Any) -> ReplyLine | None:
+    """Reads a reply line that user code made; None if it is none."""
+    try:
+        return _LINE.validate_python(value)
+    except ValidationError:
+        return None
+
+
+def lines_of(value: tuple[ReplyLine, ...] | ReplyLine) -> tuple[ReplyLine, ...]:
+    """An agent's lines, also where only one is written."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+class ToolAnswer(msgspec.Struct, frozen=True):
+    """One scripted answer of a tool."""
+
+    returns: Any = None
+    error: str | None = None
+    latency_ms: int = 0
+    when: Any = None
+    """Matched against the arguments; None holds of all."""
+
+
+class ToolAnswers(msgspec.Struct, frozen=True):
+    """What a scenario says a tool answers."""
+
+    answers: tuple[ToolAnswer, ...]
+    successive: bool
+    """Each answer is used once; otherwise the first that fits answers every call."""
+    may_wait: bool = False
+    """It was told for every turn: a turn that calls the tool less leaves nothing over."""
+
+
+class ToolLine(Written):
+    """One scripted answer of a tool, where it is more than the value that it returns.
+
+    A mapping with any other key is itself that value, unless the key is a misspelt one of these
+    beside `returns` or `error`; a list answers one call after the other.
+    """
+
+    returns: Any = None
+    """What the tool returns."""
+    error: TextValue | None = None
+    """The tool fails with these words, instead."""
+    latency_ms: Count = 0
+    """Virtual milliseconds that the answer takes."""
+    when: ArgumentsMatcher = None
+    """The answer is given only if this holds of the arguments."""
+
+
+_LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and set(value) <= _LONG
+
+
+def _refuse_misspelt(value: Any) -> None:
+    """Refuse what says `returns` or `error`, and beside it only keys of ours or almost so."""
+    if not isinstance(value, dict):
+        return
+    if "returns" not in value and not isinstance(value.get("error"), str):
+        return
+    others = [str(key) for key in value if key not in _LONG]
+    if all(near(key, _LONG) for key in others):
+        raise refuse(
+            f"unknown key of a tool result `{others[0]}`",
+            known=tuple(sorted(_LONG)), word=others[0],
+            advice="If this mapping is what the tool returns, write `returns: {…}` around it.",
+        )  # fmt: skip
+
+
+def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:
+    if not _is_long(value):
+        _refuse_misspelt(value)
+        return ToolAnswer(returns=canonical(value))
+    long = validated_inside(ToolLine, value, at)
+    if "returns" in value and "error" in value:
+        raise refuse("a tool either returns or fails: write `returns` or `error`")
+    returns = canonical(long.returns)
+    return ToolAnswer(returns, long.error, long.latency_ms, long.when)
+
+
+def _tool_answers(value: Any) -> Any:
+    if isinstance(value, list):
+        if not value:
+            raise refuse(
+                "a list answers successive calls and must not be empty",
+                advice="A tool that returns an empty list is written `returns: []`.",
+            )
+        answers = tuple(_tool_answer(item, (place,)) for place, item in enumerate(value))
+        return ToolAnswers(answers, successive=True)
+    return ToolAnswers((_tool_answer(value),), successive=False)
+
+
+ToolResult = Annotated[Any, BeforeValidator(_tool_answers), WithJsonSchema({"not": {"const": []}})]

@@ -1,0 +1,122 @@
+"""Turns that are taken more than once, and what in a turn waits for the reply of an earlier one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.messages import ABSENT
+from simkit.language.paths import as_text, lookup
+from simkit.language.yaml import Document, SourcePath
+
+WHOLE: Final = -1
+"""The place of the claims on the whole run."""
+FIELDS: Final = ("reply",)
+"""What of an earlier turn can be referred to."""
+MOST: Final = 10_000
+"""How often a turn may be repeated."""
+_EARLIER: Final = re.compile(r"turns\[(-?\d+)\]\.(\w+)(.*)", re.DOTALL)
+_OPENS, _CLOSES = "\ufdd0", "\ufdd1"
+"""What stands around a reference that waits: characters that Unicode keeps for a program's own."""
+_WAITING: Final = re.compile(f"{_OPENS}([^{_CLOSES}]*){_CLOSES}")
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A turn of a conversation, and where the file says it."""
+
+    number: int
+    """From 1, over the whole conversation."""
+    place: int
+    """The place among the turns that are written, from 0."""
+    repetition: int = 1
+    times: int = 1
+
+    @property
+    def root(self) -> dict[str, Any]:
+        """What `${turn.…}` leads to."""
+        return {"number": self.number, "repetition": self.repetition}
+
+
+def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
+    """Yields the turns of a conversation, given how often each that is written is taken.
+
+    ``numbers`` are theirs where only some of the conversation's turns are looked at.
+    """
+    number = 0
+    for place, often in enumerate(times):
+        for repetition in range(1, often + 1):
+            number = numbers[place] if numbers else number + 1
+            yield Spot(number, place, repetition, often)
+
+
+def waits(value: Any) -> bool:
+    """Whether anything in a value waits for an earlier turn."""
+    if isinstance(value, str):
+        return _OPENS in value
+    if isinstance(value, Mapping):
+        return any(waits(key) or waits(inner) for key, inner in value.items())
+    return isinstance(value, list) and any(map(waits, value))
+
+
+def waiting(reference: str) -> str:
+    """Returns what stands for a reference until what it leads to was said."""
+    return f"{_OPENS}{reference}{_CLOSES}"
+
+
+def as_written(value: Any) -> Any:
+    """Returns a value in which what waits is a reference again, as a file writes it."""
+    return _with(value, lambda reference: f"${{{reference}}}")
+
+
+def answered(value: Any, said: Sequence[Mapping[str, Any]]) -> Any:
+    """Returns a value in which what waits is what earlier turns have said.
+
+    What was not said, as a turn ended with a question or an error, is null.
+    """
+
+    def found(reference: str) -> Any:
+        leads_to = lookup({"turns": said}, reference)
+        return None if leads_to is ABSENT else leads_to
+
+    return _with(value, found)
+
+
+def _with(value: Any, found: Any) -> Any:
+    if isinstance(value, str):
+        whole = _WAITING.fullmatch(value)
+        if whole is not None:
+            return found(whole[1])
+        return _WAITING.sub(lambda at: as_text(found(at[1])), value) if _OPENS in value else value
+    if isinstance(value, Mapping):
+        return {_with(key, found): _with(inner, found) for key, inner in value.items()}
+    return [_with(inner, found) for inner in value] if isinstance(value, list) else value
+
+
+def check_earlier(document: Document, path: SourcePath, reference: str, number: int) -> None:
+    """Raises SourceError for a reference that leads to no earlier turn.
+
+    ``number`` is that of the turn in which it stands, from 1; of the whole run one more than all.
+    """
+    found = _EARLIER.fullmatch(reference)
+    if found is None:
+        raise document.error(
+            path, f"`${{{reference}}}` says not what of which turn",
+            advice="Write `${turns[0].reply}`, or `${turns[-1].reply}` for the turn before.",
+        )  # fmt: skip
+    index, field = int(found[1]), found[2]
+    if field not in FIELDS:
+        raise document.error(
+            path, f"nothing of a turn is called `{field}`", word=field, known=FIELDS
+        )
+    before = number - 1
+    if not -before <= index < before:
+        which = f"turns[{index}]"
+        there = f"turns[0] to turns[{before - 1}]" if before > 1 else "turns[0]"
+        raise document.error(
+            path, f"`{which}` is not before turn {number}",
+            advice=f"What was said before it is {there}." if before
+            else "Nothing was said before the first turn.",
+        )  # fmt: skip

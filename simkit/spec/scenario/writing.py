@@ -1,0 +1,206 @@
+"""Plain values as YAML that stands in a file: on one line where that reads well, else in blocks.
+
+A text stands without quotes only if simkit and readers of YAML 1.1 both read it back unchanged.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import yaml
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml import load_text
+
+WIDTH: Final = 100
+STEP: Final = 2
+"""Columns by which a block is deeper than what it belongs to."""
+_FOLDED_LEAST: Final = 40
+"""Columns that a folded text gets, however deep it stands."""
+
+Plain: TypeAlias = Any
+"""A text, a number, a boolean, None, or lists and mappings of them."""
+
+
+def flow(value: Plain) -> str:
+    """Returns a value on one line, with brackets and braces."""
+    if isinstance(value, Mapping):
+        pairs = (f"{scalar(key)}: {flow(inner)}" for key, inner in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    return scalar(value)
+
+
+def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
+    """Returns a scalar on one line; a text in the quotes of ``style``, where these can hold it.
+
+    As a value in a block, a text needs fewer quotes than inside brackets or as a key.
+    """
+    if isinstance(value, str):
+        if style == "'" and value.isprintable():
+            return "'" + value.replace("'", "''") + "'"
+        return quoted(value) if style == '"' or not _is_plain(value, in_block) else value
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(int(value))
+    number = repr(float(value))
+    # To YAML 1.1, `1e+16` is a text.
+    return number.replace("e", ".0e") if "e" in number and "." not in number else number
+
+
+def quoted(text: str) -> str:
+    """Returns a text in double quotes, what cannot be seen as escapes."""
+    characters = json.dumps(text, ensure_ascii=False)
+    return "".join(one if one.isprintable() else _escaped(one) for one in characters)
+
+
+def entry(key: str, value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
+    """Returns the lines of ``key: value``, whose key stands in a column."""
+    name = key if _is_plain_key(key) else quoted(key)
+    return _laid(f"{' ' * column}{name}:", value, column, dash_indent)
+
+
+def element(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
+    """Returns the lines of ``- value``, whose dash stands in a column."""
+    return _laid(f"{' ' * column}-", value, column, dash_indent)
+
+
+def block(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
+    """Returns the lines of a list or mapping that is not empty; its first item is in a column."""
+    if isinstance(value, Mapping):
+        entries = (entry(key, inner, column, dash_indent) for key, inner in value.items())
+        return [line for lines in entries for line in lines]
+    return [line for item in value for line in element(item, column, dash_indent)]
+
+
+def on_one_line(value: Plain, used: int) -> str | None:
+    """Returns a value on one line behind ``used`` columns; None if it reads better in a block."""
+    if not isinstance(value, Mapping | list | tuple):
+        text = scalar(value, in_block=True)
+        is_long = isinstance(value, str) and used + len(text) > WIDTH
+        return None if is_long or (isinstance(value, str) and "\n" in value) else text
+    if value and not _is_flat(value):
+        return None
+    text = flow(value)
+    return text if not value or used + len(text) <= WIDTH else None
+
+
+def text_block(text: str, column: int, style: str = "") -> list[str] | None:
+    """Returns a text as ``|`` or ``>`` and lines in a column, or None if that cannot hold it.
+
+    Without a style, a text of several lines is literal and a long one folded.
+    """
+    if style != ">" and ("\n" in text or style == "|"):
+        return _literal(text, column)
+    return _folded(text, column) or _literal(text, column)
+
+
+def _laid(start: str, value: Plain, column: int, dash_indent: int) -> list[str]:
+    """Returns what stands at the start of a line, and a value behind it or below it."""
+    is_element = start.endswith("-")
+    deeper = column + STEP
+    if is_element and isinstance(value, Mapping) and len(value) == 1:
+        # `- user: Hello` is shorter than the same in braces.
+        return _below_dash(start, block(value, deeper, dash_indent))
+    one = on_one_line(value, len(start) + 1)
+    if one is not None:
+        return [f"{start} {one}"]
+    if isinstance(value, str):
+        lines = text_block(value, deeper) or [quoted(value)]
+        return [f"{start} {lines[0]}", *lines[1:]]
+    if is_element:
+        return _below_dash(start, block(value, deeper, dash_indent))
+    if not isinstance(value, Mapping):
+        deeper = column + dash_indent
+    return [start, *block(value, deeper, dash_indent)]
+
+
+def _below_dash(start: str, lines: Sequence[str]) -> list[str]:
+    return [f"{start} {lines[0].lstrip()}", *lines[1:]]
+
+
+def _is_flat(value: Plain) -> bool:
+    """Whether people write it on one line: scalars, lists of scalars, one mapping inside one."""
+    if isinstance(value, Mapping):
+        return all(_is_flat_part(part) for part in value.values())
+    return all(_is_leaf(part) or _is_list_of_leaves(part) for part in value)
+
+
+def _is_flat_part(value: Plain) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_leaf(part) or _is_list_of_leaves(part) for part in value.values())
+    return _is_leaf(value) or _is_list_of_leaves(value)
+
+
+def _is_list_of_leaves(value: Plain) -> bool:
+    return isinstance(value, list | tuple) and all(_is_leaf(part) for part in value)
+
+
+def _is_leaf(value: Plain) -> bool:
+    return not value or not (
+        isinstance(value, Mapping | list | tuple) or (isinstance(value, str) and "\n" in value)
+    )
+
+
+def _literal(text: str, column: int) -> list[str] | None:
+    body = text.split("\n")
+    if not body[-1]:
+        body.pop()
+    return _if_it_reads("|" if text.endswith("\n") else "|-", body, text, column)
+
+
+def _folded(text: str, column: int) -> list[str] | None:
+    """A blank line stands for each line end; lines are cut at single spaces only."""
+    paragraphs = text.removesuffix("\n").split("\n")
+    if any("  " in one or one != one.strip() for one in paragraphs):
+        return None
+    body: list[str] = []
+    for paragraph in paragraphs:
+        body += [""] if body else []
+        body += textwrap.wrap(
+            paragraph, max(WIDTH - column, _FOLDED_LEAST), break_long_words=False,
+            break_on_hyphens=False,
+        )  # fmt: skip
+    return _if_it_reads(">" if text.endswith("\n") else ">-", body, text, column)
+
+
+def _if_it_reads(mark: str, body: Sequence[str], text: str, column: int) -> list[str] | None:
+    lines = [mark, *(" " * column + line if line else "" for line in body)]
+    indented = [mark, *(" " + line if line else "" for line in body)]
+    return lines if _reads_as("k: " + "\n".join([*indented, ""]), {"k": text}) else None
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(text: str, in_block: bool) -> bool:
+    if not text.isprintable() or not _reads_as(f"k: {text}\n", {"k": text}):
+        return False
+    if in_block:
+        return _reads_as(f"- {text}\n", [text])
+    return _reads_as(f"{text}: {{{text}: [{text}]}}\n", {text: {text: [text]}})
+
+
+@lru_cache(maxsize=4096)
+def _is_plain_key(text: str) -> bool:
+    return text.isprintable() and _reads_as(f"{text}: 1\n", {text: 1})
+
+
+def _reads_as(document: str, value: Plain) -> bool:
+    try:
+        return bool(
+            [one.data for one in load_text(document, "")] == [value]
+            and yaml.load(document, Loader=yaml.CSafeLoader) == value
+        )
+    # YAML 1.1 takes `2026-13-45` for a date, and there is no such one.
+    except (SourceError, yaml.YAMLError, ValueError):
+        return False
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

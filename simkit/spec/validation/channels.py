@@ -1,0 +1,197 @@
+"""What the parts of a pipeline read and write of its channels, and where they say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import ReferenceInvalid
+from simkit.language.paths import follow, parse
+from simkit.language.references import references_in
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.pipeline.agents import channels_of, members_of
+from simkit.spec.pipeline.model import Agent, Contract, Defaults, Pipeline
+from simkit.spec.pipeline.names import IMPLIED_CHANNELS, LOG
+from simkit.spec.pipeline.recipe import Item, Recipe
+from simkit.spec.pipeline.root_names import keys_in, leads_to
+
+INHERITED: Final = ("context", "writes", "before", "after")
+"""What agents have from ``defaults`` that may read channels."""
+BUILT_IN: Final = "simkit."
+"""Functions below this module are known not to look into the state."""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """One place at which a channel is read."""
+
+    channel: str
+    path: SourcePath
+    agents: tuple[str, ...] = ()
+    """The definitions of the agents that read it there; empty, it is the flow."""
+    key: bool = False
+
+
+class ChannelUse(msgspec.Struct, frozen=True):
+    """What a pipeline does with its channels."""
+
+    reads: tuple[Read, ...]
+    read: frozenset[str]
+    written: frozenset[str]
+    sees_all: bool
+    """Something gets the whole state: a function, or ``${state}``."""
+    writes_any: bool
+    """The name of a channel that is written is a reference."""
+
+
+def channel_use(pipeline: Pipeline, document: Document) -> ChannelUse:
+    """Returns what a pipeline does with its channels, found once."""
+
+    def found() -> ChannelUse:
+        finder = _Finder(pipeline, document)
+        reads = tuple(finder.reads())
+        written = tuple(_written(pipeline))
+        return ChannelUse(
+            reads, frozenset(one.channel for one in reads), frozenset(written),
+            finder.sees_all or _has_functions(pipeline), any("${" in name for name in written),
+        )  # fmt: skip
+
+    return pipeline.remembered(("channel_use",), found)
+
+
+class _Finder:
+    def __init__(self, pipeline: Pipeline, document: Document) -> None:
+        self.pipeline, self.document = pipeline, document
+        self.channels = channels_of(pipeline)
+        self.sees_all = False
+
+    def reads(self) -> Iterator[Read]:
+        pipeline = self.pipeline
+        for key in INHERITED:
+            heirs = tuple(name for name, one in pipeline.agents.items() if not _has_own(one, key))
+            if heirs:
+                yield from self._of_owner(pipeline.defaults, ("defaults",), key, heirs)
+        for name, agent in pipeline.agents.items():
+            for key in ("instructions", *INHERITED):
+                yield from self._of_owner(agent, ("agents", name), key, (name,))
+        for name, tool in pipeline.tools.items():
+            if tool.reads is not None:
+                users = (one for one in pipeline.agents if name in pipeline.of_agent(one, "tools"))
+                yield Read(tool.reads, ("tools", name, "reads"), tuple(users))
+        for place, contract in enumerate(pipeline.contracts):
+            if contract.writes:
+                yield from self._in_texts(("contracts", place, "writes"), self._sources(contract))
+        yield from self._in_texts(("flow",), ())
+
+    def _sources(self, contract: Contract) -> tuple[str, ...]:
+        """Return the definitions of the agents whose runs resolve a contract's writes."""
+        members = members_of(self.pipeline)
+        names = members if "*" in contract.from_ else contract.from_
+        return tuple(dict.fromkeys(members[name] for name in names if name in members))
+
+    def _of_owner(
+        self, owner: Agent | Defaults, at: SourcePath, key: str, agents: tuple[str, ...]
+    ) -> Iterator[Read]:
+        """Yields what one key of an agent, or of the defaults, reads."""
+        if key == "context":
+            # A function is sent no context.
+            agents = tuple(one for one in agents if self.pipeline.agents[one].function is None)
+            if agents and owner.context is not None:
+                yield from self._of_recipe(owner.context, (*at, key), agents)
+        if agents:
+            yield from self._in_texts((*at, key), agents)
+
+    def _of_recipe(self, recipe: Recipe, at: SourcePath, agents: tuple[str, ...]) -> Iterator[Read]:
+        for place, entry in enumerate(recipe):
+            for number, item in enumerate(entry if isinstance(entry, tuple) else (entry,)):
+                path = (*at, place, number) if isinstance(entry, tuple) else (*at, place)
+                inside = (*path, item.custom_name or item.kind)
+                for channel in _channels_of(item, self.pipeline.conversation):
+                    yield Read(channel, (*inside, "from"), agents)
+
+    def _in_texts(self, at: SourcePath, agents: tuple[str, ...]) -> Iterator[Read]:
+        """Yields what references and ``when`` below a place read."""
+        for path, reference, key in self._paths(follow(self.document.data, at), at):
+            channel = self._channel(reference)
+            if channel is not None:
+                yield Read(channel, path, agents, key)
+
+    def _paths(self, value: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str, bool]]:
+        if isinstance(value, str):
+            yield from ((at, text, False) for _, text in references_in(value))
+        elif isinstance(value, Mapping):
+            for key, inner in value.items():
+                if key == "when":
+                    yield from self._in_when(inner, (*at, key))
+                elif not key.startswith("x-"):
+                    yield from (((*at, key), text, True) for _, text in references_in(key))
+                    yield from self._paths(inner, (*at, key))
+        elif isinstance(value, list):
+            for place, inner in enumerate(value):
+                yield from self._paths(inner, (*at, place))
+
+    def _in_when(self, matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str, bool]]:
+        for path, key in keys_in(matcher, at):
+            inner = list(keys_in(follow(self.document.data, path), path)) if key == "state" else []
+            if inner:
+                yield from ((where, f"state.{name}", True) for where, name in inner)
+            else:
+                yield path, key, True
+
+    def _channel(self, reference: str) -> str | None:
+        """Returns the channel that a path over the root leads into; None if into none."""
+        try:
+            head, *tail = parse(reference)
+        except ReferenceInvalid:
+            return None
+        if head != "state":
+            return None
+        if not tail:
+            self.sees_all = True
+            return None
+        if tail[0] in self.channels:
+            return str(tail[0])
+        rest = reference[len("state") :].lstrip(".")
+        return next((name for name in self.channels if leads_to(rest, (name,))), None)
+
+
+def _has_own(agent: Agent, key: str) -> bool:
+    return key in agent.model_fields_set and getattr(agent, key) is not None
+
+
+def _channels_of(item: Item, conversation: str) -> Iterable[str]:
+    """Returns the channels that a section shows, by ``from`` or by its kind."""
+    named = getattr(item.options, "from_", None)
+    if isinstance(named, tuple):
+        return named
+    if item.history is not None:
+        named = named or conversation
+        return () if named == LOG else (named,)
+    implied = named or IMPLIED_CHANNELS.get(item.kind)
+    return (implied,) if implied else ()
+
+
+def _written(pipeline: Pipeline) -> Iterator[str]:
+    yield pipeline.conversation
+    owners: tuple[Agent | Defaults, ...] = (pipeline.defaults, *pipeline.agents.values())
+    for owner in owners:
+        yield from owner.writes or ()
+        for rule in (*(owner.before or ()), *(owner.after or ())):
+            yield from rule.writes
+    for contract in pipeline.contracts:
+        yield from contract.writes or ()
+
+
+def _has_functions(pipeline: Pipeline) -> bool:
+    """Says whether user code gets the state: an agent or a section that is a function."""
+    agents = pipeline.agents.values()
+    if any(one.function is not None and not one.function.startswith(BUILT_IN) for one in agents):
+        return True
+    recipes = (pipeline.defaults.context, *(one.context for one in agents))
+    return any(
+        item.custom is not None
+        for recipe in recipes
+        for entry in recipe or ()
+        for item in (entry if isinstance(entry, tuple) else (entry,))
+    )

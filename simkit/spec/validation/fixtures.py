@@ -1,0 +1,142 @@
+"""VAL-25: what a scenario, or a file under ``use``, gives and nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from simkit.core.messages import ABSENT
+from simkit.language.paths import follow
+from simkit.language.references import references_in
+from simkit.language.yaml import Document
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.model import Scenario
+from simkit.spec.validation.channels import channel_use
+from simkit.spec.validation.problems import Flaw
+
+WORDS_MIN: Final = 4
+"""Shorter words stand in any text by chance."""
+PUNCTUATION: Final = ".,;:!?()[]{}\"'"
+
+
+class Claimed:
+    """What the claims of a scenario mention."""
+
+    def __init__(self, scenario: Scenario, document: Document) -> None:
+        self.by_code = any(one.has("satisfies") for one in _scopes(scenario))
+        """A predicate of the user's may look at anything."""
+        words: set[str] = set()
+        for turn in range(len(scenario.turns)):
+            words.update(_words(follow(document.data, ("turns", turn, "expect"))))
+        words.update(_words(document.data.get("expect", ABSENT)))
+        self.words = words
+        """Every key and text, and what a key that is a path begins with."""
+        self._turns: Any = document.data.get("turns")
+        self._said: set[str] = set()
+
+    def has_text_of(self, value: Any) -> bool:
+        """Says whether the turns seem to repeat a text of a value, or a claim to deny it.
+
+        A text is looked for by its longest word, so that this is linear.
+        """
+        if not self._said:
+            self._said = {part for text in _words(self._turns) for part in _parts(text)}
+        given = list(_words(value))
+        if not self._said.isdisjoint(_longest(given)):
+            return True
+        parts = {part for text in given for part in _parts(text)}
+        return not parts.isdisjoint(_longest(self.words))
+
+
+def unread_state(
+    given: Mapping[str, Any], pipeline: Pipeline, document: Document, claimed: Claimed
+) -> Iterator[str]:
+    """Yields the channels that are given a value which nothing reads.
+
+    Read is also what a claim mentions, what the pipeline keeps private, and what the turns repeat
+    or a claim denies: lints hold contexts and queries against what is given.
+    """
+    use = channel_use(pipeline, document)
+    if use.sees_all or claimed.by_code:
+        return
+    private = {name for agent in pipeline.agents.values() for name in agent.private}
+    conversation = pipeline.conversation
+    for name, value in given.items():
+        is_read = name in use.read or name in private or name == conversation
+        if not is_read and name not in claimed.words and not claimed.has_text_of(value):
+            yield name
+
+
+def state_flaws(names: Iterable[str]) -> Iterator[Flaw]:
+    """Says of channels that what they are given is read by nothing."""
+    for name in names:
+        what = f"nothing reads channel `{name}`, and no claim mentions it"
+        yield Flaw("VAL-25", ("given", "state", name), what, key=True)
+
+
+def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
+    """Yields the columns of a table, the variables under ``env``, and who is made up, that nothing
+    refers to.
+
+    The document is the one before its references are filled in.
+    """
+    if not scenario.examples and not scenario.env and not scenario.given.fakes:
+        return
+    body = {key: value for key, value in document.data.items() if key not in ("examples", "env")}
+    read = {text for _, text in references_in(body)}
+    in_tables = {text for _, text in references_in(scenario.examples or ())}
+    for name in scenario.given.fakes:
+        if not _leads_to(name, read | in_tables):
+            what = f"nothing refers to `{name}`: write `${{{name}.name}}`"
+            if scenario.given.fakes[name].count is not None:
+                what = f"nothing refers to `{name}`: write `${{{name}[0].name}}`"
+            yield Flaw("VAL-25", ("given", "fakes", name), what, key=True)
+    columns = dict.fromkeys(key for row in scenario.examples or () for key in row)
+    for name in columns:
+        if not _leads_to(f"column.{name}", read):
+            row = next(at for at, one in enumerate(scenario.examples or ()) if name in one)
+            what = f"nothing refers to column `{name}`: write `${{column.{name}}}`"
+            yield Flaw("VAL-25", ("examples", row, name), what, key=True)
+    for place, name in enumerate(scenario.env):
+        if not _leads_to(f"env.{name}", read):
+            yield Flaw("VAL-25", ("env", place), f"nothing refers to `${{env.{name}}}`")
+
+
+def _leads_to(name: str, references: Iterable[str]) -> bool:
+    return any(one == name or one.startswith((f"{name}.", f"{name}[")) for one in references)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yields the words of a text that do not stand in any other by chance."""
+    for part in text.split():
+        word = part.strip(PUNCTUATION)
+        if len(word) >= WORDS_MIN:
+            yield word
+
+
+def _longest(texts: Iterable[str]) -> set[str]:
+    """Returns the longest word of each text."""
+    return {max(parts, key=len) for text in texts if (parts := list(_parts(text)))}
+
+
+def _scopes(scenario: Scenario) -> Iterator[Expect]:
+    yield scenario.expect
+    for turn in scenario.turns:
+        yield turn.expect
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Yields all keys and texts of a value, and the beginnings of keys that are paths."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield key
+            parts = key.replace("[", ".").split(".")
+            for end in range(1, len(parts)):
+                yield ".".join(parts[:end])
+            yield from _words(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _words(inner)

@@ -1,0 +1,126 @@
+"""Files of a folder that nobody uses, or that are named so that nobody looks at them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from os.path import normpath
+from pathlib import Path
+from typing import Any, Final
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml import FILE_BYTES_MAX, Document, text_of
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
+from simkit.spec.validation.problems import Flaw, Problems
+from simkit.spec.validation.usage import used_files
+
+_TOP_KEY: Final = re.compile(r"^(\w[\w-]*)[ \t]*:", re.MULTILINE)
+_SCENARIO: Final = frozenset(("scenario", "turns"))
+_PIPELINE: Final = frozenset(("pipeline", "agents", "flow"))
+_FIXTURES: Final = frozenset(("given", "tool_results"))
+_SHARED: Final = _FIXTURES | {"version", "use", "agents", "lints"}
+_CODE: Final = ("*.py", "*.feature")
+"""Files that may name a pipeline, too."""
+
+
+def named_files(documents: Iterable[Document], library: Library) -> Iterator[str]:
+    """Yields the pipeline and the files under ``use`` that scenarios name, normalised.
+
+    Read from what is written, so that a scenario which is wrong elsewhere counts as well.
+    """
+    for document in documents:
+        data = document.data
+        if isinstance(data, Mapping) and "scenario" in data:
+            name = text_of(data.get("pipeline")) or ""
+            yield normpath(Path(document.file).parent / name)
+            try:
+                yield from (file for file, _ in used_files(document, library))
+            except (SourceError, TypeError, IndexError):
+                # What is wrong there has been told.
+                continue
+
+
+def check_folder(
+    folder: str, files: Iterable[str], named: Collection[str], library: Library, problems: Problems
+) -> None:
+    """Adds what is odd about a folder; ``named`` are the files that its scenarios name."""
+    code: str | None = None
+    for file in files:
+        if file.endswith(SCENARIO_SUFFIX) or normpath(file) in named:
+            continue
+        if file.endswith(PIPELINE_SUFFIX):
+            code = _code_in(folder) if code is None else code
+            if Path(file).name not in code:
+                _check_orphan(file, library, problems)
+        else:
+            _check_other(file, library, problems)
+
+
+def yaml_files(folder: str) -> list[str]:
+    """Returns the YAML files below a folder, sorted, without those in hidden ones."""
+    return sorted(str(found) for found in _visible(folder, "*.y*ml"))
+
+
+def _check_orphan(file: str, library: Library, problems: Problems) -> None:
+    document = _first(file, frozenset(("pipeline",)), library)
+    if document is not None and "implements" not in document.data:
+        what = "no scenario names this pipeline"
+        problems.add(document, [Flaw("VAL-31", ("pipeline",), what, key=True)])
+
+
+def _check_other(file: str, library: Library, problems: Problems) -> None:
+    keys = _top_keys(file)
+    for looks, ending in ((_SCENARIO, SCENARIO_SUFFIX), (_PIPELINE, PIPELINE_SUFFIX)):
+        document = _first(file, looks, library) if looks <= keys else None
+        if document is not None:
+            key = ending.split(".")[1]
+            what = f"a {key} stands in a file that is not named as one"
+            advice = f"Name the file `{Path(file).name.split('.')[0]}{ending}`."
+            problems.add(document, [Flaw("VAL-32", (key,), what, advice, key=True)])
+            return
+    if keys & _FIXTURES and all(key in _SHARED or key.startswith("x-") for key in keys):
+        document = _first(file, frozenset(), library)
+        if document is not None:
+            problems.add(document, [Flaw("VAL-30", (), "no scenario uses this file")])
+
+
+def _top_keys(file: str) -> frozenset[str]:
+    """Returns what looks like a top-level key; a file that cannot be ours has none."""
+    path = Path(file)
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            return frozenset()
+        return frozenset(_TOP_KEY.findall(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
+
+
+def _first(file: str, keys: frozenset[str], library: Library) -> Document | None:
+    """Returns the file's first document with these keys; None if there is none, or no YAML."""
+    try:
+        documents = library.documents(file)
+    except SourceError:
+        return None
+    return next((one for one in documents if keys <= _keys(one.data)), None)
+
+
+def _keys(data: Any) -> frozenset[str]:
+    return frozenset(data) if isinstance(data, Mapping) else frozenset()
+
+
+def _code_in(folder: str) -> str:
+    texts = (
+        path.read_text(encoding="utf-8", errors="replace")
+        for pattern in _CODE
+        for path in _visible(folder, pattern)
+    )
+    return "\n".join(texts)
+
+
+def _visible(folder: str, pattern: str) -> Iterator[Path]:
+    place = Path(folder)
+    for found in place.rglob(pattern):
+        hidden = any(part.startswith(".") for part in found.relative_to(place).parts)
+        if not hidden and found.is_file():
+            yield found

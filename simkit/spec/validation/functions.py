@@ -1,0 +1,138 @@
+"""Functions that files name and that are not there, told without running any module.
+
+A module is looked for where a run looks for it, and its file is read. Where that does not say which
+names the module has, nothing is said.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from simkit.language.yaml import SourcePath, near
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.replies import ReplyLine, lines_of
+from simkit.spec.validation.problems import Flaw
+
+Named = tuple[SourcePath, str]
+"""A function's name, and where it stands."""
+
+_ANY: Final = frozenset("*")
+"""The names of a module of which nobody can tell them without running it."""
+_DYNAMIC: Final = ("globals(", "exec(", "sys.modules", "__path__")
+
+
+def missing_functions(pipeline: Pipeline) -> Iterator[Flaw]:
+    """VAL-26: an agent, a tool or a reducer names a function that is not there."""
+    agents, tools = pipeline.agents.items(), pipeline.tools.items()
+    yield from _flaws((("agents", name, "function"), one.function or "") for name, one in agents)
+    yield from _flaws((("tools", name, "function"), one.function or "") for name, one in tools)
+    for name, channel in pipeline.channels.items():
+        yield from _flaws([(("channels", name, "reducer"), channel.reducer_name)])
+
+
+def missing_in_scenario(scenario: Scenario) -> Iterator[Flaw]:
+    """VAL-26: a reply line or a `satisfies` names a function that is not there."""
+    yield from _flaws(_satisfies(("expect", "satisfies"), scenario.expect.satisfies))
+    for place, turn in enumerate(scenario.turns):
+        at: SourcePath = ("turns", place)
+        yield from _flaws(_satisfies((*at, "expect", "satisfies"), turn.expect.satisfies))
+        for agent, written in turn.replies.items():
+            yield from _flaws(_in_lines((*at, "replies", agent), written))
+
+
+def _satisfies(at: SourcePath, names: str | Sequence[str] | None) -> Iterator[Named]:
+    if isinstance(names, str):
+        yield at, names
+    else:
+        yield from (((*at, place), name) for place, name in enumerate(names or ()))
+
+
+def _in_lines(at: SourcePath, written: ReplyLine | tuple[ReplyLine, ...]) -> Iterator[Named]:
+    for place, line in enumerate(lines_of(written)):
+        where = (*at, place) if isinstance(written, tuple) else at
+        yield (*where, "function"), line.function or ""
+
+
+def _flaws(named: Iterable[Named]) -> Iterator[Flaw]:
+    for path, name in named:
+        if ":" in name and (lack := _lack(name, str(Path.cwd()))):
+            yield Flaw("VAL-26", path, f"function `{name}`: {lack}")
+
+
+@lru_cache(maxsize=1024)
+def _lack(name: str, here: str) -> str:
+    """Returns why a function is not there; empty if it is, or if nobody can tell."""
+    module, _, function = name.partition(":")
+    found = _file(module, here)
+    if found is None:
+        return f"there is no module {module!r}"
+    names = _names(found) if found.suffix == ".py" else _ANY
+    if isinstance(names, SyntaxError):
+        return f"{found.name}, line {names.lineno}, is no Python: {names.msg}"
+    if function in names or names & _ANY:
+        return ""
+    nearest = near(function, names)
+    meant = f"; did you mean {nearest!r}?" if nearest else ""
+    return f"module {module!r} has no function {function!r}{meant}"
+
+
+def _file(module: str, here: str) -> Path | None:
+    """Returns a module's file, some other path if it has none; None if there is no such module."""
+    head, *rest = module.split(".")
+    spec = _spec(head, here)
+    if spec is None:
+        return None
+    if not rest:
+        return Path(spec.origin or here)
+    if spec.submodule_search_locations is None:
+        return None
+    for folder in spec.submodule_search_locations:
+        place = Path(folder, *rest)
+        for file in (place.with_name(f"{place.name}.py"), place / "__init__.py"):
+            if file.is_file():
+                return file
+        if place.is_dir() or any(place.parent.glob(f"{place.name}.*")):
+            return place
+    # A package can look for its modules elsewhere.
+    is_plain = spec.origin is None or _names(Path(spec.origin)) != _ANY
+    return None if is_plain else Path(here)
+
+
+def _spec(head: str, here: str) -> ModuleSpec | None:
+    try:
+        return PathFinder.find_spec(head, [here]) or find_spec(head)
+    except ValueError:
+        # It is imported, and does not say from where.
+        return ModuleSpec(head, None)
+
+
+def _names(file: Path) -> frozenset[str] | SyntaxError:
+    """Returns the names that a module binds when it is run; what it says where it is no Python."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        body = ast.parse(text).body
+    except SyntaxError as problem:
+        return problem
+    except (OSError, ValueError):
+        return _ANY
+    names = frozenset(_bound(body))
+    return _ANY if "__getattr__" in names or any(word in text for word in _DYNAMIC) else names
+
+
+def _bound(body: Iterable[ast.AST]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        else:
+            yield from _bound(ast.iter_child_nodes(node))

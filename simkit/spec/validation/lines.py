@@ -1,0 +1,199 @@
+"""Reply lines and tool results of a scenario, as far as they are known before it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from simkit.core import messages as m
+from simkit.core.errors import MatcherError, OutputInvalid
+from simkit.core.text import counted
+from simkit.language.json_schema import place_text, schema_errors
+from simkit.language.yaml import SourcePath
+from simkit.spec.pipeline.agents import members_of, summarisers_of, tools_of
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.waivers import is_off
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.model import Scenario, Turn
+from simkit.spec.scenario.replies import HandoffLine, ReplyLine, lines_of
+from simkit.spec.validation.problems import Flaw
+from simkit.spec.validation.reach import started
+from simkit.trace.store import canonical
+
+Read: TypeAlias = Callable[[str, str, str], tuple[Any, str]]
+"""How a reply's text becomes an output: of text, the agent's ``parse`` and its name."""
+UNREGISTERED = "HND-11"
+"""The lint that says of a run what VAL-22 says of a file."""
+
+
+def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[Flaw]:
+    """VAL-20 to VAL-23: what can be said of lines and results without running them."""
+    lines = _Lines(pipeline, read)
+    speaks = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
+    for place, turn in enumerate(scenario.turns):
+        at = ("turns", place)
+        for agent, written in turn.replies.items():
+            path = (*at, "replies", agent)
+            yield from lines.of_agent(agent, written, path, speaks or _speaks_in(turn))
+        yield from _result_flaws(turn, scenario, (*at, "tool_results"))
+
+
+class _Lines:
+    def __init__(self, pipeline: Pipeline, read: Read) -> None:
+        self._pipeline, self._read = pipeline, read
+        self._members, self._started = members_of(pipeline), started(pipeline)
+
+    def of_agent(
+        self, agent: str, written: ReplyLine | tuple[ReplyLine, ...], at: SourcePath, speaks: bool
+    ) -> Iterator[Flaw]:
+        """Yields what is wrong with an agent's lines.
+
+        ``speaks`` says that the scenario tells of handoffs that are refused.
+        """
+        definition = self._members[agent]
+        if self._pipeline.agents[definition].function is not None:
+            what = f"agent `{agent}` has reply lines, but it is a function and asks no model"
+            advice = "Remove the lines: a scenario cannot answer for a function."
+            yield Flaw("VAL-20", at, what, advice, key=True)
+            return
+        if agent not in self._started:
+            what = f"agent `{agent}` has reply lines, but nothing can ever start it"
+            yield Flaw("VAL-20", at, what, key=True)
+            return
+        for place, line in enumerate(lines_of(written)):
+            path = (*at, place) if isinstance(written, tuple) else at
+            if line.handoff is not None:
+                yield from self._of_handoff(agent, line.handoff, (*path, "handoff"), speaks)
+            elif line.function is None and line.error is None:
+                yield from self._of_line(definition, line.reply(), path)
+
+    def _of_line(self, agent: str, reply: m.Reply, at: SourcePath) -> Iterator[Flaw]:
+        # A summary is a text of its own, whatever the agent puts out otherwise.
+        if isinstance(reply, m.Calls):
+            yield from self._of_calls(agent, reply, at)
+        elif isinstance(reply, (m.Text, m.Structured)) and agent not in summarisers_of(
+            self._pipeline
+        ):
+            output = self._pipeline.agents[agent].output
+            for path, what in self._errors(output, self._value(agent, reply)):
+                said = f"{_located(path, what)}; so says the `output` of agent `{agent}`"
+                yield Flaw("VAL-21", at, said)
+
+    def _value(self, agent: str, reply: m.Text | m.Structured) -> Any:
+        if isinstance(reply, m.Structured):
+            return reply.value
+        try:
+            return self._read(reply.text, self._pipeline.of_agent(agent, "parse"), agent)[0]
+        except OutputInvalid:
+            return reply.text
+
+    def _of_calls(self, agent: str, reply: m.Calls, at: SourcePath) -> Iterator[Flaw]:
+        offered = tools_of(self._pipeline, agent)
+        for call in reply.calls:
+            if call.tool not in offered:
+                what = f"agent `{agent}` is not offered tool `{call.tool}`"
+                advice = f"Its tools: {', '.join(offered) or 'none'}."
+                yield Flaw("VAL-21", (*at, "calls"), what, advice)
+                continue
+            tool = self._pipeline.tools.get(call.tool)
+            for path, what in self._errors(tool.args if tool is not None else None, call.args):
+                said = f"{_located(path, what)}; so says `args` of tool `{call.tool}`"
+                advice = "Correct the line, or the tool's `args`."
+                yield Flaw("VAL-21", (*at, "calls"), said, advice)
+
+    def _errors(self, schema: Any, value: Any) -> Iterable[tuple[SourcePath, str]]:
+        """Returns what a schema refuses; what only user code, or the run, can tell is passed."""
+        named = self._pipeline.schemas
+        if isinstance(schema, Mapping) and set(schema) == {"$ref"}:
+            schema = named.get(schema["$ref"], schema)
+        if schema is None or isinstance(schema, str):
+            return ()
+        try:
+            return schema_errors(schema, canonical(value), named)[:1]
+        except MatcherError:
+            return ()
+
+    def _of_handoff(
+        self, agent: str, line: HandoffLine, at: SourcePath, speaks: bool
+    ) -> Iterator[Flaw]:
+        types = [
+            one.type
+            for one in self._pipeline.contracts
+            if one.to == line.to and {agent, "*"} & set(one.from_)
+        ]
+        pair = f"from `{agent}` to `{line.to}`"
+        if line.type is None:
+            if len(types) > 1:
+                what = f"the handoff {pair} must say its type: there are contracts for "
+                what += ", ".join(f"`{name}`" for name in types)
+                yield Flaw("VAL-21", at, what, "Write which one under `type:`.")
+        elif line.type not in types and not speaks:
+            known = ", ".join(f"`{name}`" for name in types)
+            what = f"no contract {pair} is of type `{line.type}`; "
+            what += f"there are {known}" if known else "the pair has none"
+            yield Flaw("VAL-22", (*at, "type"), what)
+
+
+def _located(path: SourcePath, text: str) -> str:
+    return f"{place_text(path)}: {text}" if path else text
+
+
+def _speaks_in(turn: Turn) -> bool:
+    return _speaks_of_refusals(turn.expect)
+
+
+def _speaks_of_refusals(expect: Expect) -> bool:
+    """Says whether claims tell of an unregistered type, or of a handoff that is rejected."""
+    if any(isinstance(one, Mapping) and one.get("id") == UNREGISTERED
+           for one in expect.findings or ()):  # fmt: skip
+        return True
+    return _holds_pair(expect.handoffs, "outcome", "rejected") or _holds_pair(
+        expect.events, "kind", "HandoffRejected"
+    )
+
+
+def _holds_pair(matcher: Any, key: str, word: str) -> bool:
+    if isinstance(matcher, Mapping):
+        return matcher.get(key) == word or any(
+            _holds_pair(inner, key, word) for inner in matcher.values()
+        )
+    if isinstance(matcher, (list, tuple)):
+        return any(_holds_pair(inner, key, word) for inner in matcher)
+    return False
+
+
+# Tool results
+
+
+def calls_in(turn: Turn, scenario: Scenario) -> Counter[str] | None:
+    """Returns how often the lines of a turn call each tool.
+
+    None where a function decides, or a recording answers agents that have no lines.
+    """
+    if scenario.cassette is not None:
+        return None
+    found: Counter[str] = Counter()
+    for written in turn.replies.values():
+        for line in lines_of(written):
+            if line.function is not None:
+                return None
+            found.update(call.tool for call in line.calls or ())
+    return found
+
+
+def _result_flaws(turn: Turn, scenario: Scenario, at: SourcePath) -> Iterator[Flaw]:
+    """VAL-23: every model call of a turn takes one of its lines, so no others call a tool."""
+    calls = calls_in(turn, scenario) if turn.tool_results else None
+    if calls is None:
+        return
+    for tool, result in turn.tool_results.items():
+        if not calls[tool]:
+            what = f"no reply line of this turn calls tool `{tool}`"
+            yield Flaw("VAL-23", (*at, tool), what, key=True)
+        elif result.successive and len(result.answers) > calls[tool]:
+            what = (
+                f"tool `{tool}` has {counted(len(result.answers), 'result')}, one for each call, "
+                f"but the lines of this turn call it {counted(calls[tool], 'time')}"
+            )
+            yield Flaw("VAL-23", (*at, tool, calls[tool]), what)

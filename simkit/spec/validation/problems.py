@@ -1,0 +1,145 @@
+"""What checks find: a flaw at a path of its document, and a problem at a place of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from simkit.core.errors import SourceError
+from simkit.language.yaml import Document, SourcePath, path_text
+from simkit.spec.pipeline.waivers import WHOLE, names_place, places_off
+from simkit.spec.validation_catalogue import CODES, PREFIX
+
+_OF_FOLDERS: Final = ("VAL-14", "VAL-25", "VAL-30", "VAL-31", "VAL-32")
+"""Findings that are only told of a folder that is checked whole."""
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """One thing that is odd about a document."""
+
+    code: str
+    path: SourcePath
+    what: str
+    advice: str = ""
+    """What to do now, where the catalogue cannot say it as well."""
+    key: bool = False
+    """It is the key at the path, not its value, that is odd."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a file."""
+
+    code: str
+    where: str
+    """``file:line:column``."""
+    what: str
+    at: str = ""
+    """The path inside the document."""
+    near: str = ""
+    known: tuple[str, ...] = ()
+    advice: str = ""
+
+    @property
+    def severity(self) -> str:
+        """``E`` or ``W``."""
+        return CODES[self.code].severity
+
+    @property
+    def text(self) -> str:
+        """All of it, as every error of a file reads."""
+        lead = "warning " if self.severity == "W" else ""
+        what = f"{lead}{self.code}: {self.what}"
+        return str(SourceError(self.where, what, self.at, self.near, self.known, self.advice))
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was checked, and what is wrong."""
+
+    files: int
+    scenarios: int
+    """Rows of tables count one by one."""
+    problems: tuple[Problem, ...]
+    """In the order of files and lines."""
+    turned_off: int = 0
+    """How many findings the files turn off."""
+
+    def count(self, severity: str) -> int:
+        """How many problems are of a severity."""
+        return sum(problem.severity == severity for problem in self.problems)
+
+
+class Problems:
+    """Collects problems, each once, without those that their document turns off."""
+
+    def __init__(self) -> None:
+        self._found: dict[Problem, None] = {}
+        self._off: set[tuple[str, int, str, SourcePath]] = set()
+        self._seen: dict[tuple[str, int], Document] = {}
+        self._used: set[tuple[str, int, str, str]] = set()
+        """Document, code and place of each entry under ``lints`` that turned something off."""
+
+    def refuse(self, code: str, problem: SourceError) -> None:
+        """Adds what keeps a file from running."""
+        p = problem
+        self._found[Problem(code, p.where, p.what, p.at, p.near, p.known, p.advice)] = None
+
+    def add(self, document: Document, flaws: Iterable[Flaw]) -> None:
+        """Adds what is odd about a document."""
+        waivers = waivers_of(document)
+        key = document.file, document.index
+        self._seen[key] = document
+        for flaw in flaws:
+            where = document.position(flaw.path, flaw.key)
+            places = [
+                place for place in waivers.get(flaw.code, ())
+                if place == WHOLE or names_place((where, flaw.what, path_text(flaw.path)), place)
+            ]  # fmt: skip
+            if places:
+                self._off.add((*key, flaw.code, flaw.path))
+                self._used.update((*key, flaw.code, place) for place in places)
+                continue
+            self._tell(document, flaw)
+
+    def _tell(self, document: Document, flaw: Flaw) -> None:
+        where = document.position(flaw.path, flaw.key)
+        # What is odd in a turn that is repeated is told once.
+        at = path_text(document.written_at(flaw.path))
+        advice = flaw.advice or CODES[flaw.code].fix
+        self._found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
+
+    def report(self, files: Iterable[str], scenarios: int) -> Report:
+        """Returns what was found, in the order of the files; other files come last."""
+        order = {file: place for place, file in enumerate(files)}
+        for key, document in self._seen.items():
+            for code, named in places_off(waivers_of(document)):
+                is_told = code.startswith(PREFIX) and code not in _OF_FOLDERS
+                if is_told and (*key, code, named) not in self._used:
+                    what = f"`{code}` was not found at `{named}`, so nothing is turned off there"
+                    self._tell(document, Flaw("VAL-33", ("lints", code, named), what, key=True))
+
+        def place(problem: Problem) -> tuple[int, str, int, int]:
+            file, line, column = place_of(problem.where)
+            return order.get(file, len(order)), file, line, column
+
+        return Report(len(order), scenarios, tuple(sorted(self._found, key=place)), len(self._off))
+
+
+def waivers_of(document: Document) -> dict[str, dict[str, str]]:
+    """Returns what a document turns off, by code and place."""
+    lints = document.data.get("lints") if isinstance(document.data, Mapping) else None
+    if not isinstance(lints, Mapping):
+        return {}
+    return {
+        str(code): dict(off) if isinstance(off, Mapping) else {WHOLE: str(off)}
+        for code, off in lints.items()
+    }
+
+
+def place_of(where: str) -> tuple[str, int, int]:
+    """Returns file, line and column of `file:line:column`; 0 for what is not there."""
+    file, *numbers = where.rsplit(":", 2)
+    if len(numbers) == 2 and all(number.isdigit() for number in numbers):
+        return file, int(numbers[0]), int(numbers[1])
+    return where, 0, 0

@@ -1,0 +1,53 @@
+"""Which agents a pipeline can start, whatever its flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simkit.spec.pipeline.agents import hands_over, members_of, startable, summarisers_of
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.validation.problems import Flaw
+
+
+def started(pipeline: Pipeline) -> frozenset[str]:
+    """Returns the participants that the flow can start, directly or through handoffs.
+
+    Where the file does not say whom a turn starts with, that is all of them.
+    """
+    return pipeline.remembered(("started",), lambda: _started(pipeline))
+
+
+def _started(pipeline: Pipeline) -> frozenset[str]:
+    flow = pipeline.flow
+    if flow.graph is not None:
+        first = set(flow.graph.nodes)
+    elif flow.supervisor is not None:
+        first = {name for goal in flow.supervisor.goals.values() for step in goal.steps
+                 for name in step}  # fmt: skip
+    else:
+        return startable(pipeline)
+    members = members_of(pipeline)
+    found: set[str] = set()
+    waiting = [*first, *summarisers_of(pipeline)]
+    while waiting:
+        name = waiting.pop()
+        if name in members and name not in found:
+            found.add(name)
+            waiting += pipeline.of_agent(members[name], "handoffs")
+            if hands_over(pipeline, members[name]):
+                waiting += (one.to for one in pipeline.contracts if {name, "*"} & set(one.from_))
+    return frozenset(found)
+
+
+def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
+    """VAL-10: agents that nothing can start. VAL-14: contracts that only they could use."""
+    reached, members = started(pipeline), members_of(pipeline)
+    running = {members[name] for name in reached}
+    for name in pipeline.agents:
+        if name not in running:
+            yield Flaw("VAL-10", ("agents", name), f"nothing can start agent `{name}`", key=True)
+    for place, contract in enumerate(pipeline.contracts):
+        if "*" not in contract.from_ and reached.isdisjoint(contract.from_):
+            sources = ", ".join(f"`{name}`" for name in contract.from_)
+            what = f"nothing can use this contract: nothing can start {sources}"
+            yield Flaw("VAL-14", ("contracts", place), what)

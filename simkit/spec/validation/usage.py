@@ -1,0 +1,163 @@
+"""What scenarios use of pipelines and of files under ``use``: known when all are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simkit.language.yaml import Document
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.model import Scenario, Shared
+from simkit.spec.validation.declared import private_reads, unused, unused_channels
+from simkit.spec.validation.fixtures import Claimed, state_flaws, unread_names, unread_state
+from simkit.spec.validation.functions import missing_functions, missing_in_scenario
+from simkit.spec.validation.graphs import graph_flaws
+from simkit.spec.validation.lines import Read, calls_in, line_flaws
+from simkit.spec.validation.problems import Flaw, Problems
+from simkit.spec.validation.reach import unreachable
+from simkit.spec.validation.vacuous import vacuous_claims
+
+
+class _PipelineUse(msgspec.Struct):
+    pipeline: Pipeline
+    document: Document
+    words: set[str] = msgspec.field(default_factory=set)
+    """What its scenarios give and claim."""
+    scenarios: int = 0
+    by_code: bool = False
+    """A scenario has a predicate that may look at anything."""
+
+
+class _SharedUse(msgspec.Struct):
+    document: Document
+    shared: Shared
+    unread: set[str]
+    """Channels that are given a value which no scenario has read yet."""
+    uncalled: set[str]
+    """Tools that have a result which no scenario's line has called for yet."""
+
+
+class Usage:
+    """Collects what the scenarios of a call use, and says at the end what is left."""
+
+    def __init__(self, library: Library, problems: Problems, read: Read) -> None:
+        """``read`` is how a reply's text becomes an output."""
+        self._library, self._problems, self._read = library, problems, read
+        self._pipelines: dict[tuple[str, int], _PipelineUse] = {}
+        self._shared: dict[str, _SharedUse] = {}
+
+    def pipeline(self, pipeline: Pipeline, document: Document) -> _PipelineUse:
+        """Adds a pipeline; what can be said without its scenarios is said when it is new."""
+        key = normpath(document.file), document.index
+        if key not in self._pipelines:
+            self._pipelines[key] = _PipelineUse(pipeline, document)
+            self._problems.add(document, _pipeline_flaws(pipeline, document))
+        return self._pipelines[key]
+
+    def scenario(self, prepared: Prepared) -> None:
+        """Adds a scenario, or a row of its table."""
+        scenario, document, pipeline = prepared.scenario, prepared.document, prepared.pipeline
+        if isinstance(pipeline, App):
+            # What its code does is not known: only what the file itself contradicts is.
+            names = unread_names(scenario, prepared.written or document)
+            self._problems.add(document, names)
+            return
+        use = self.pipeline(pipeline, prepared.pipeline_document)
+        claimed = Claimed(scenario, document)
+        use.scenarios += 1
+        use.by_code |= claimed.by_code
+        use.words |= claimed.words
+        use.words |= scenario.given.state.keys()
+        self._problems.add(document, self._flaws(prepared, pipeline, use, claimed))
+        files = list(used_files(document, self._library)) if scenario.use else []
+        for (file, inner), shared in zip(files, prepared.shared, strict=True):
+            use.words |= shared.given.state.keys()
+            self._share(file, inner, shared, scenario, use, claimed)
+
+    def _flaws(
+        self, prepared: Prepared, pipeline: Pipeline, use: _PipelineUse, claimed: Claimed
+    ) -> Iterator[Flaw]:
+        scenario = prepared.scenario
+        yield from line_flaws(scenario, pipeline, self._read)
+        yield from vacuous_claims(scenario, pipeline)
+        yield from missing_in_scenario(scenario)
+        given = scenario.given.state
+        yield from state_flaws(unread_state(given, pipeline, use.document, claimed))
+        yield from unread_names(scenario, prepared.written or prepared.document)
+
+    def _share(
+        self, file: str, document: Document, shared: Shared, scenario: Scenario,
+        use: _PipelineUse, claimed: Claimed,
+    ) -> None:  # fmt: skip
+        """Takes off what this scenario reads of a file under ``use``."""
+        known = self._shared.get(file)
+        if known is None:
+            known = self._shared[file] = _SharedUse(
+                document, shared, set(shared.given.state), set(shared.tool_results)
+            )
+        if known.unread:
+            left = {name: shared.given.state[name] for name in known.unread}
+            known.unread = set(unread_state(left, use.pipeline, use.document, claimed))
+        if known.uncalled:
+            known.uncalled -= _called(scenario, known.uncalled)
+
+    def finish(self, complete: set[str]) -> None:
+        """Says what no scenario uses of the files of which all scenarios were read."""
+        for (file, _), use in self._pipelines.items():
+            if file in complete and use.scenarios and not use.by_code:
+                flaws = unused_channels(use.pipeline, use.document, use.words)
+                self._problems.add(use.document, flaws)
+        for file, one in self._shared.items():
+            if file in complete:
+                given = one.shared.given.state
+                flaws = state_flaws(name for name in given if name in one.unread)
+                self._problems.add(one.document, flaws)
+                self._problems.add(one.document, _result_flaws(one))
+
+
+def used_files(
+    document: Document, library: Library, chain: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Document]]:
+    """Yields the files under ``use``, those that they use first; raises SourceError.
+
+    What goes round in a circle is refused elsewhere, and only left here.
+    """
+    names: Any = document.data.get("use") if isinstance(document.data, Mapping) else None
+    for name in names or ():
+        file = str(Path(document.file).parent / name)
+        if normpath(file) not in chain:
+            inner = library.documents(file)[0]
+            yield from used_files(inner, library, (*chain, normpath(file)))
+            yield normpath(file), inner
+
+
+def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
+    yield from unreachable(pipeline)
+    yield from graph_flaws(pipeline)
+    yield from private_reads(pipeline, document)
+    yield from missing_functions(pipeline)
+    yield from unused(pipeline)
+
+
+def _called(scenario: Scenario, tools: set[str]) -> set[str]:
+    """Returns those of some tools that a scenario's lines may call, in turns that say no result."""
+    found: set[str] = set()
+    for turn in scenario.turns:
+        calls = calls_in(turn, scenario)
+        if calls is None:
+            return tools
+        found.update(tool for tool in calls if tool not in turn.tool_results)
+    return found & tools
+
+
+def _result_flaws(use: _SharedUse) -> Iterator[Flaw]:
+    for tool in use.shared.tool_results:
+        if tool in use.uncalled:
+            what = f"no reply line of the scenarios that use this file calls tool `{tool}`"
+            yield Flaw("VAL-25", ("tool_results", tool), what, key=True)

@@ -1,0 +1,72 @@
+"""What the suite says of a broken rule: which, by what, what was seen, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simkit.report.events import event_lines
+from simkit.report.text import findings_text
+from simkit.report.wording import wrapped
+from simkit.session.simulate import Outcome
+from simkit.testing.rules import APPLICATIONS, Rule
+from simkit.trace import events as e
+
+_HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
+"""Events that every trace has, whatever an adapter tells."""
+
+
+def broken_text(adapter: str, entry: str, rule: Rule, seen: Outcome | str) -> str:
+    """Returns what is said of a rule that does not hold; ``seen`` is what came of its run, or why
+    it could not go on."""
+    return "\n".join(
+        (
+            f"the adapter {adapter!r} breaks the rule `{rule.rule}` (docs/adapters.md):",
+            *wrapped(rule.says, "  "),
+            *wrapped(f"`{entry}` is to be this: {APPLICATIONS[rule.app]}", "  "),
+            "",
+            *_seen(seen),
+            "",
+            *wrapped(f"To keep it: {rule.fix}", "  → ", "    "),
+        )
+    )
+
+
+def proves_nothing_text(adapter: str, entry: str, rule: Rule) -> str:
+    """Returns what is said where a rule holds though nothing was told."""
+    return "\n".join(
+        (
+            f"the rule `{rule.rule}` holds for `{entry}` with the adapter {adapter!r} silenced:",
+            *wrapped(
+                "the application shows all of it by itself, so that the rule proves nothing. "
+                f"It is to be this: {APPLICATIONS[rule.app]}",
+                "  ",
+            ),
+        )
+    )
+
+
+def missing_text(applications: str, name: str) -> str:
+    """Returns what is said where there is no application of a name."""
+    return "\n".join(
+        (
+            f"{applications!r} has no application `{name}`, which is to be this:",
+            *wrapped(f"{APPLICATIONS[name]} An agent's instructions are `You are <name>.`", "  "),
+            *wrapped(
+                "Where the framework cannot do that, say why: "
+                f'`not_supported = {{"{name}": "…"}}`.',
+                "  → ", "    ",
+            ),
+        )
+    )  # fmt: skip
+
+
+def _seen(seen: Outcome | str) -> Iterator[str]:
+    if isinstance(seen, str):
+        yield "the run could not go on:"
+        yield from (f"  {line}" for line in seen.splitlines())
+        return
+    yield findings_text(seen.judgement.findings)
+    yield ""
+    yield "the trace holds:"
+    events = [event for event in seen.trace.events if not isinstance(event, _HEAD)]
+    yield from event_lines(events)

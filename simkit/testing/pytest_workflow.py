@@ -1,0 +1,126 @@
+"""What pytest tells GitHub Actions of scenarios, and how they changed since a base.
+
+Loaded only in a workflow, or with ``--simkit-base``. Under xdist each process sends its results
+inside pytest's own reports, and the one that started the others writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from simkit.core.errors import TraceError
+from simkit.core.output import clean
+from simkit.report.diff_lines import Sides
+from simkit.report.diffs import summary_line
+from simkit.report.github_actions import (
+    add_summary,
+    compared,
+    is_workflow,
+    traces_in,
+    workflow_commands,
+)
+from simkit.report.last_run import Entry, Ledger
+from simkit.report.outcomes import not_run
+from simkit.report.results import Result
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, Item
+from simkit.trace.store import Trace
+
+LEDGER: Final[pytest.StashKey[Ledger]] = pytest.StashKey()
+RUN: Final = "simkit_run"
+"""The key under which a process of pytest-xdist is told which run it writes for."""
+SENT_AS: Final = "simkit_result"
+"""The attribute of a report that holds a result: as text, since reports travel as plain data."""
+
+
+def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
+    """Returns the result with its trace kept in `.simkit`, to be compared with a base."""
+    file = config.stash[LEDGER].keep(result.id, trace.lines())
+    return msgspec.structs.replace(result, trace=file)
+
+
+class Workflow:
+    """Collects the results of all processes, and writes them at the end."""
+
+    def __init__(self, base: str, config: pytest.Config) -> None:
+        """Raises UsageError if ``base`` is given and holds no trace."""
+        self._base = base
+        sent: dict[str, str] = getattr(config, "workerinput", {})
+        self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=sent.get(RUN, ""))
+        self._results: dict[str, Result] = {}
+        if base:
+            try:
+                traces_in(base)
+            except TraceError as problem:
+                raise pytest.UsageError(f"--simkit-base: {problem}") from None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Lets a process of pytest-xdist keep its traces for this run."""
+        if self._base:
+            node.workerinput[RUN] = self._ledger.begin()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Puts what came of a scenario into its report."""
+        report = yield
+        scenario: Item | None = getattr(item, "scenario", None)
+        if isinstance(scenario, Item) and (call.when == "call" or not report.passed):
+            result = _result(item, scenario, call, report)
+            setattr(report, SENT_AS, msgspec.json.encode(result).decode())
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Takes a result out of a report; of several runs of a scenario the last one counts."""
+        sent: str | None = getattr(report, SENT_AS, None)
+        if sent is not None:
+            result = msgspec.json.decode(sent, type=Result)
+            self._results[result.id] = result
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remembers a file that cannot be read."""
+        file = report.nodeid
+        if report.failed and file.endswith(SCENARIO_SUFFIX):
+            error = report.longreprtext.strip()
+            self._results[file] = Result(file, file, 1, "", "broken", error=error)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Writes annotations, the summary of the step, and how many scenarios changed."""
+        results = list(self._results.values())
+        if not results or hasattr(terminalreporter.config, "workerinput"):
+            # Each process of xdist has a terminal of its own, which nobody sees.
+            return
+        if self._base:
+            entries = [Entry(r.id, r.outcome, r.digest, r.trace) for r in results]
+            self._ledger.close(entries, [r.id for r in results if r.failed])
+            self._ledger.end()
+        if is_workflow(os.environ):
+            for line in workflow_commands(results, os.environ):
+                terminalreporter.write_line(line)
+            note = add_summary(results, os.environ, self._base)
+            if note:
+                terminalreporter.write_line(clean(f"simkit: {note}"))
+        if self._base:
+            counts = summary_line(list(compared(results, self._base)), Sides("base", "now"))
+            shown = f"`simkit diff --base {self._base}` shows what"
+            terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {shown}"))
+
+
+def _result(
+    item: pytest.Item, scenario: Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> Result:
+    """What the item says of itself; else why it was not run: skipped, or a fixture failed."""
+    result: Result | None = getattr(item, "result", None)
+    if result is not None:
+        return result
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        return not_run(scenario, "skipped", reason=reason.removeprefix("Skipped: "))
+    error = call.excinfo.exconly() if call.excinfo is not None else report.longreprtext
+    return not_run(scenario, "broken", error=error)

@@ -1,0 +1,1 @@
+"""What a run leaves: events, their store, and what is read from them."""

@@ -1,0 +1,265 @@
+"""Two model calls: the messages of their contexts that came, went or changed, and the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from simkit.core.messages import ABSENT, Message
+from simkit.trace.diff.aligning import aligned
+from simkit.trace.diff.fingerprints import ContextPrint, Fingerprints, common_ends, fingerprint
+from simkit.trace.diff.values import Edit, edits, key_of, plain
+from simkit.trace.views import CallView, ContextView, TurnView
+
+_Printed: TypeAlias = tuple[bytes, CallView, ContextPrint]
+"""A call under what is equal for equal calls, and its context's fingerprint."""
+
+EXPLAINED_MAX: Final = 100
+"""Calls of which it is looked up what dropped the messages that only one context holds."""
+COMPARED_MAX: Final = 300_000
+"""Messages that are compared one by one; calls beyond are only counted as different."""
+
+
+class Same(msgspec.Struct, frozen=True, gc=False, tag="same", tag_field="what"):
+    """Messages that both contexts hold, one behind the other."""
+
+    count: int
+
+
+class Came(msgspec.Struct, frozen=True, gc=False, tag="came", tag_field="what"):
+    """A message that only the second context holds."""
+
+    at: int
+    """Its place in the context, from 0."""
+    message: Message
+    dropped_by: str = ""
+    """The filter, or ``window``, that took it out of the other context."""
+
+
+class Went(msgspec.Struct, frozen=True, gc=False, tag="went", tag_field="what"):
+    """A message that only the first context holds."""
+
+    at: int
+    message: Message
+    dropped_by: str = ""
+
+
+class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed", tag_field="what"):
+    """A message that says something else at the same place; ``at`` is its place in the second."""
+
+    at: int
+    one: Message
+    other: Message
+
+
+MessageEdit: TypeAlias = Same | Came | Went | Changed
+
+
+class CallDiff(msgspec.Struct, frozen=True, gc=False):
+    """What one model call was sent and answered, where that differs; or a call of one run only."""
+
+    agent: str
+    turn: int
+    """The turn's number, in the second run if that has the call."""
+    call: int
+    """The agent's call in the turn, from 0, likewise."""
+    sizes: tuple[int | None, int | None]
+    """The number of messages in each context; None where there is no such call."""
+    tokens: tuple[int | None, int | None]
+    messages: tuple[MessageEdit, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    """Where tools offered, settings, the answer or its error differ."""
+    again: tuple[tuple[int, int], ...] = ()
+    """Later calls of the agent with the same changes: turn and call."""
+
+    @property
+    def changes(self) -> Iterator[Came | Went | Changed]:
+        """The messages that came, went or changed."""
+        return (edit for edit in self.messages if not isinstance(edit, Same))
+
+
+class Calls:
+    """Compares the model calls of two runs, turn by turn; tells the same change only once."""
+
+    def __init__(self, has_handoff_tools: bool) -> None:
+        """``has_handoff_tools`` says that both pipelines pass control by tools that models are
+        offered; else the agents that control may be passed to are compared alone."""
+        self._has_handoff_tools = has_handoff_tools
+        self._one, self._other = Fingerprints(), Fingerprints()
+        self._told: dict[bytes, int] = {}
+        """What changed to the place of the call that told it."""
+        self._again: dict[int, list[tuple[int, int]]] = {}
+        self._found: list[CallDiff] = []
+        self._left = COMPARED_MAX
+        self.more = 0
+        """Calls that differ and were not compared message by message."""
+
+    def found(self) -> tuple[CallDiff, ...]:
+        """Returns the calls that differ, agent by agent in the order of their first difference."""
+        calls = [
+            msgspec.structs.replace(call, again=tuple(self._again.get(place, ())))
+            for place, call in enumerate(self._found)
+        ]
+        order = {agent: place for place, agent in enumerate(dict.fromkeys(c.agent for c in calls))}
+        return tuple(sorted(calls, key=lambda call: order[call.agent]))
+
+    def compare(self, one: TurnView, other: TurnView) -> None:
+        """Takes in a turn of each run."""
+        for agent in dict.fromkeys([*one.calls_by_agent, *other.calls_by_agent]):
+            mine = [self._printed(c, self._one) for c in one.calls_by_agent.get(agent, ())]
+            its = [self._printed(c, self._other) for c in other.calls_by_agent.get(agent, ())]
+            for span in aligned([key for key, _, _ in mine], [key for key, _, _ in its]):
+                if not span.is_equal:
+                    self._span(mine[span.lo : span.hi], its[span.other_lo : span.other_hi])
+
+    def _span(self, mine: Sequence[_Printed], its: Sequence[_Printed]) -> None:
+        for (_, old, old_print), (_, new, new_print) in zip(mine, its, strict=False):
+            messages = self._messages(old, old_print, new, new_print)
+            if messages is None:
+                self.more += 1
+                continue
+            call = CallDiff(
+                new.agent, new.turn, new.index, (old_print.size, new_print.size),
+                (old.context.tokens, new.context.tokens), messages,
+                tuple(edits(self._around(old), self._around(new))),
+            )  # fmt: skip
+            key = key_of([call.agent, _changed(call)])
+            told = self._told.setdefault(key, len(self._found))
+            if told < len(self._found):
+                self._again.setdefault(told, []).append((call.turn, call.call))
+                continue
+            if told < EXPLAINED_MAX:
+                explained = _explained(messages, old.context, new.context)
+                call = msgspec.structs.replace(call, messages=tuple(explained))
+            self._found.append(call)
+        for _, old, old_print in mine[len(its) :]:
+            sizes, tokens = (old_print.size, None), (old.context.tokens, None)
+            self._found.append(CallDiff(old.agent, old.turn, old.index, sizes, tokens))
+        for _, new, new_print in its[len(mine) :]:
+            sent, cost = (None, new_print.size), (None, new.context.tokens)
+            self._found.append(CallDiff(new.agent, new.turn, new.index, sent, cost))
+
+    def _messages(
+        self, old: CallView, old_print: ContextPrint, new: CallView, new_print: ContextPrint
+    ) -> tuple[MessageEdit, ...] | None:
+        """The changes between two contexts; None if too much was compared already."""
+        head, tail = common_ends(old_print, new_print)
+        hi, end = old_print.size - tail, new_print.size - tail
+        self._left -= hi + end - 2 * head
+        if self._left < 0:
+            return None
+        middle = _edited(
+            _Stretch(old.context.messages, old_print.prints(head, hi), head),
+            _Stretch(new.context.messages, new_print.prints(head, end), head),
+        )
+        return tuple(_folded([Same(head), *middle, Same(tail)]))
+
+    def _printed(self, call: CallView, prints: Fingerprints) -> _Printed:
+        found = prints.of(call.context)
+        return key_of([str(found.whole), found.size, self._around(call)]), call, found
+
+    def _around(self, call: CallView) -> dict[str, Any]:
+        """What a call has beside its messages; what is not there is no key."""
+        context = call.context
+        passing = {} if self._has_handoff_tools else context.handoff_tools
+        found: dict[str, Any] = {"tools": [one for one in context.tools if one not in passing]}
+        if context.handoffs != ():
+            found["handoffs"] = None if context.handoffs is None else list(context.handoffs)
+        if context.settings:
+            found["settings"] = plain(context.settings)
+        if call.reply is not None:
+            answer = plain(call.reply)
+            found["answer"] = answer if "calls" in answer else answer["content"]
+        if call.error is not None:
+            found["failed with"] = {"error": call.error.error, "message": call.error.message}
+        return found
+
+
+class _Stretch(msgspec.Struct, frozen=True, gc=False):
+    """A range of a context."""
+
+    context: Sequence[Message]
+    prints: list[int]
+    start: int
+
+    def cut(self, lo: int, hi: int) -> list[Message]:
+        """Its messages from one of its places up to another."""
+        return list(self.context[self.start + lo : self.start + hi])
+
+
+def _edited(one: _Stretch, other: _Stretch) -> Iterator[MessageEdit]:
+    """Yields how one range of messages becomes the other."""
+    for span in aligned(one.prints, other.prints):
+        if span.is_equal:
+            yield Same(span.hi - span.lo)
+            continue
+        mine, its = one.cut(span.lo, span.hi), other.cut(span.other_lo, span.other_hi)
+        at, other_at = one.start + span.lo, other.start + span.other_lo
+        # Against each other stand messages of one kind: the same speaker in the same section.
+        for part in aligned([_kind(message) for message in mine], [_kind(m) for m in its]):
+            places = range(part.other_lo, part.other_hi)
+            if part.is_equal:
+                for place, old in zip(places, mine[part.lo : part.hi], strict=True):
+                    yield Changed(other_at + place, old, its[place])
+                continue
+            yield from (Went(at + place, mine[place]) for place in range(part.lo, part.hi))
+            yield from (Came(other_at + place, its[place]) for place in places)
+
+
+def _explained(
+    found: Sequence[MessageEdit], one: ContextView, other: ContextView
+) -> Iterator[MessageEdit]:
+    """Yields the same changes; of a message that one context lacks, with what dropped it there."""
+    there = any(isinstance(edit, Came | Went) for edit in found)
+    by_print, by_other_print = (_dropped(view) if there else {} for view in (one, other))
+    for edit in found:
+        if isinstance(edit, Came | Went):
+            lacking = by_print if isinstance(edit, Came) else by_other_print
+            yield msgspec.structs.replace(
+                edit, dropped_by=lacking.get(fingerprint(edit.message), "")
+            )
+        else:
+            yield edit
+
+
+def _dropped(context: ContextView) -> dict[int, str]:
+    drops = context.dropped()
+    return {fingerprint(drop.message): drop.by for drop in drops if drop.what == "message"}
+
+
+def _kind(message: Message) -> tuple[str, str, str]:
+    speaker = message.agent if message.role != "system" else None
+    return message.role, speaker or "", message.section
+
+
+def _folded(found: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
+    """Yields the same changes with equal messages counted together."""
+    same = 0
+    for edit in found:
+        if isinstance(edit, Same):
+            same += edit.count
+            continue
+        if same:
+            yield Same(same)
+            same = 0
+        yield edit
+    if same:
+        yield Same(same)
+
+
+def _changed(call: CallDiff) -> list[Any]:
+    """What changed, without places: equal for calls that need to be told only once."""
+    changes: list[Any] = []
+    for edit in call.changes:
+        if isinstance(edit, Changed):
+            changes.append([str(fingerprint(edit.one)), str(fingerprint(edit.other))])
+        else:
+            changes.append([edit.__struct_config__.tag, str(fingerprint(edit.message))])
+    around = [[edit.at, _told(edit.one), _told(edit.other)] for edit in call.edits]
+    return [changes, around]
+
+
+def _told(value: Any) -> Any:
+    return None if value is ABSENT else [value]

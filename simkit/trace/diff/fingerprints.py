@@ -1,0 +1,135 @@
+"""Fingerprints of contexts: two that share a long history are compared in logarithmic time.
+
+A context is ranges over streams that only grow. Each stream is hashed once, message by message, as
+a polynomial, from which the hash of any range follows (Karp and Rabin, 1987). Texts and calls
+count; ids, turns and sections do not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from simkit.core.messages import Message
+from simkit.trace.diff.values import key_of, said
+from simkit.trace.views import ContextView, MadePart, StreamView
+
+_PRIME: Final = (1 << 127) - 1
+_BASE: Final = 0x5DEECE66D_2545F4914F6CDD1D
+_POWERS: Final = [1]
+
+
+def fingerprint(message: Message) -> int:
+    """Returns a number that is equal for messages that say the same."""
+    return int.from_bytes(hashlib.blake2b(key_of(said(message)), digest_size=15).digest())
+
+
+def _power(number: int) -> int:
+    """The base to a power; each is computed once."""
+    while len(_POWERS) <= number:
+        _POWERS.append(_POWERS[-1] * _BASE % _PRIME)
+    return _POWERS[number]
+
+
+class Chain:
+    """The hashes of a list of messages and of all its ranges."""
+
+    __slots__ = ("_sums", "prints")
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.prints = [fingerprint(message) for message in messages]
+        self._sums = [0]
+        for number in self.prints:
+            self._sums.append((self._sums[-1] * _BASE + number) % _PRIME)
+
+    def range(self, lo: int, hi: int) -> int:
+        """The hash of the messages from ``lo`` up to ``hi``."""
+        return (self._sums[hi] - self._sums[lo] * _power(hi - lo)) % _PRIME
+
+
+class ContextPrint:
+    """The hashes of one context's beginnings and ends."""
+
+    __slots__ = ("_pieces", "size", "whole")
+
+    def __init__(self, pieces: Iterable[tuple[Chain, int, int]]) -> None:
+        """``pieces`` are ranges, one behind the other."""
+        self._pieces = [piece for piece in pieces if piece[1] < piece[2]]
+        self.size = sum(hi - lo for _, lo, hi in self._pieces)
+        self.whole = self.head(self.size)
+
+    def head(self, size: int) -> int:
+        """The hash of the first messages."""
+        total = 0
+        for chain, lo, hi in self._pieces:
+            taken = min(hi - lo, size)
+            total = (total * _power(taken) + chain.range(lo, lo + taken)) % _PRIME
+            size -= taken
+            if not size:
+                break
+        return total
+
+    def tail(self, size: int) -> int:
+        """The hash of the last messages."""
+        before = self.head(self.size - size)
+        return (self.whole - before * _power(size)) % _PRIME
+
+    def prints(self, lo: int, hi: int) -> list[int]:
+        """The fingerprints of the messages from ``lo`` up to ``hi``."""
+        found: list[int] = []
+        for chain, first, end in self._pieces:
+            size = end - first
+            found += chain.prints[first + max(lo, 0) : first + max(min(hi, size), 0)]
+            lo, hi = lo - size, hi - size
+        return found
+
+
+class Fingerprints:
+    """Makes the fingerprints of one run's contexts; each stream is hashed once."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, tuple[StreamView, Chain]] = {}
+
+    def of(self, context: ContextView) -> ContextPrint:
+        """Returns the fingerprint of a context of a run that is over."""
+        pieces: list[tuple[Chain, int, int]] = []
+        for part in context.parts:
+            if isinstance(part, MadePart):
+                pieces.append(_whole(part.message))
+            elif part.rendered is not None:
+                pieces.append(_whole(part.rendered))
+            else:
+                if part.summary is not None:
+                    pieces.append(_whole(part.summary))
+                pieces.append((self._chain(part.stream), part.lo, part.hi))
+                lo = max(part.lo - part.hi, 0)
+                pieces.append((Chain(part.tail), lo, len(part.tail)))
+        pieces.append((Chain(context.said), 0, len(context.said)))
+        return ContextPrint(pieces)
+
+    def _chain(self, stream: StreamView) -> Chain:
+        if id(stream) not in self._streams:
+            # The stream is kept with its chain, so that its id stays its own.
+            self._streams[id(stream)] = stream, Chain(stream.entries)
+        return self._streams[id(stream)][1]
+
+
+def _whole(message: Message) -> tuple[Chain, int, int]:
+    return Chain((message,)), 0, 1
+
+
+def common_ends(one: ContextPrint, other: ContextPrint) -> tuple[int, int]:
+    """Returns with how many equal messages two contexts begin, and with how many others end."""
+    most = min(one.size, other.size)
+    head = _largest(most, lambda size: one.head(size) == other.head(size))
+    return head, _largest(most - head, lambda size: one.tail(size) == other.tail(size))
+
+
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """The largest size for which it holds; it holds of 0, and of all that are smaller."""
+    lo, hi = 0, most
+    while lo < hi:
+        middle = (lo + hi + 1) // 2
+        lo, hi = (middle, hi) if holds(middle) else (lo, middle - 1)
+    return lo

@@ -1,0 +1,245 @@
+"""Two runs: the first event that differs, then what agents were sent, handoffs, and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.messages import ABSENT
+from simkit.trace import events as e
+from simkit.trace.diff.aligning import aligned
+from simkit.trace.diff.calls import CallDiff, Calls
+from simkit.trace.diff.values import Edit, ItemEdit, edits, item_edits, key_of, plain
+from simkit.trace.views import TurnView, View
+
+NATIVE: Final = "native"
+"""The driver of declared pipelines, which pass control without a tool."""
+BEFORE: Final = 3
+"""Events shown before the first that differs."""
+
+
+class FirstDifference(msgspec.Struct, frozen=True, gc=False):
+    """The first event that differs. What the runs declare comes before all of them."""
+
+    number: int
+    """The event's number, from 1."""
+    before: tuple[e.AnyEvent, ...]
+    """The events before it, which are the same in both runs."""
+    one: e.AnyEvent | None
+    """The first run's event; None if that has ended."""
+    other: e.AnyEvent | None
+    edits: tuple[Edit, ...] = ()
+    """Where events of one kind differ."""
+
+
+class TurnDiff(msgspec.Struct, frozen=True, gc=False):
+    """What differs in a turn, or a turn of one run only."""
+
+    turn: int | None
+    """Its number in the first run; None if that has no such turn. 0 is before the first turn."""
+    other_turn: int | None
+    user: str
+    """What the user said."""
+    edits: tuple[Edit, ...] = ()
+    """Agents that ran, reply, error, question."""
+    handoffs: tuple[ItemEdit, ...] = ()
+    state: tuple[Edit, ...] = ()
+    """What was written: items that channels got, else their values after the turn."""
+
+
+class TraceDiff(msgspec.Struct, frozen=True, gc=False):
+    """All in which two runs differ."""
+
+    declared: tuple[Edit, ...]
+    """What the pipelines and the scenarios say of themselves; it makes no two runs different."""
+    first: FirstDifference | None
+    """None also where two drivers made the runs: each tells the same in events of its own."""
+    calls: tuple[CallDiff, ...] = ()
+    more_calls: int = 0
+    """Calls that differ, too, and were not compared message by message."""
+    turns: tuple[TurnDiff, ...] = ()
+    at_end: tuple[Edit, ...] = ()
+    """Channels that were written alike, and are not equal at the end."""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the same happened in both runs."""
+        return not (self.first or self.calls or self.more_calls or self.turns or self.at_end)
+
+
+def trace_diff(one: View, other: View) -> TraceDiff:
+    """Returns in what two runs differ; near-linear in their sizes."""
+    declared = tuple(edits(_declared(one), _declared(other)))
+    first = None
+    if _driver(one) == _driver(other):
+        first = _first_difference(one.events, other.events)
+        if first is None:
+            return TraceDiff(declared, None)
+    calls = Calls(has_handoff_tools=NATIVE not in (_driver(one), _driver(other)))
+    turns = [_start(one, other)]
+    for mine, its in _paired(one, other):
+        if mine is not None and its is not None:
+            calls.compare(mine, its)
+        turns.append(_turn_diff(one, mine, other, its))
+    told = {edit.at.partition(".")[0].partition("[")[0] for turn in turns for edit in turn.state}
+    return TraceDiff(
+        declared, first, calls.found(), calls.more,
+        tuple(turn for turn in turns if _differs(turn)),
+        tuple(edit for edit in _at_end(one, other) if edit.at not in told),
+    )  # fmt: skip
+
+
+def _driver(view: View) -> str:
+    return view.started.driver if view.started is not None else ""
+
+
+def _declared(view: View) -> dict[str, Any]:
+    started = view.started
+    said: dict[str, Any] = msgspec.to_builtins(started) if started is not None else {}
+    return {name: plain(value) for name, value in said.items() if name not in ("at", "kind")}
+
+
+def _first_difference(
+    one: Sequence[e.AnyEvent], other: Sequence[e.AnyEvent]
+) -> FirstDifference | None:
+    for place, (mine, its) in enumerate(zip_longest(one, other)):
+        if mine == its or (isinstance(mine, e.RunStarted) and isinstance(its, e.RunStarted)):
+            continue
+        found: tuple[Edit, ...] = ()
+        if type(mine) is type(its):
+            found = tuple(edits(*(plain(msgspec.to_builtins(event)) for event in (mine, its))))
+        before = tuple(one[max(place - BEFORE, 0) : place])
+        return FirstDifference(place + 1, before, mine, its, found)
+    return None
+
+
+def _paired(one: View, other: View) -> Iterator[tuple[TurnView | None, TurnView | None]]:
+    """Yields the turns side by side: those in which the same was said, then those in between."""
+    for span in aligned(*([_asked(turn) for turn in view.turns] for view in (one, other))):
+        mine, its = one.turns[span.lo : span.hi], other.turns[span.other_lo : span.other_hi]
+        yield from zip_longest(mine, its)
+
+
+def _asked(turn: TurnView) -> tuple[str, str]:
+    return turn.session, "" if turn.message is None else turn.message.content
+
+
+def _turn_diff(one: View, mine: TurnView | None, other: View, its: TurnView | None) -> TurnDiff:
+    if mine is None or its is None:
+        number, its_number = (None if turn is None else turn.number for turn in (mine, its))
+        there = its if mine is None else mine
+        return TurnDiff(number, its_number, "" if there is None else _asked(there)[1])
+    return TurnDiff(
+        mine.number, its.number, _asked(its)[1],
+        tuple(edits(_told(mine), _told(its))),
+        tuple(item_edits(_handoffs(mine), _handoffs(its), ("from", "to"))),
+        tuple(_written(one, mine, other, its)),
+    )  # fmt: skip
+
+
+def _differs(turn: TurnDiff) -> bool:
+    is_in_one = turn.turn is None or turn.other_turn is None
+    return is_in_one or bool(turn.edits or turn.handoffs or turn.state)
+
+
+def _told(turn: TurnView) -> dict[str, Any]:
+    """What a turn is for its user, and who worked in it."""
+    told: dict[str, Any] = {
+        "user": _asked(turn)[1],
+        "agents": [run.agent for run in turn.runs],
+        "reply": plain(turn.reply),
+    }
+    if turn.error is not None:
+        told["error"] = f"{turn.error.type}: {turn.error.message}"
+    if turn.interrupt is not None:
+        told["question"] = plain(turn.interrupt)
+    return told
+
+
+def _handoffs(turn: TurnView) -> list[dict[str, Any]]:
+    return [plain(handoff.fields()) for handoff in turn.handoffs]
+
+
+def _start(one: View, other: View) -> TurnDiff:
+    """What stands in the state before anybody said anything."""
+    return TurnDiff(0, 0, "", state=tuple(edits(_given(one), _given(other))))
+
+
+def _given(view: View) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for event in view.events:
+        if isinstance(event, e.StateUpdated) and not event.turn:
+            for name, raw in event.update.items():
+                value = plain(view.resolved(raw))
+                is_set = isinstance(value, dict) and value.keys() == {"$set"}
+                found[name] = value["$set"] if is_set else value
+    return found
+
+
+def _written(one: View, mine: TurnView, other: View, its: TurnView) -> Iterator[Edit]:
+    """Yields what channels got, where it differs."""
+    deltas, its_deltas = _deltas(one, mine.updates), _deltas(other, its.updates)
+    inner, its_inner = _inner_deltas(one, mine.updates), _inner_deltas(other, its.updates)
+    for name in dict.fromkeys([*inner, *its_inner]):
+        yield from edits(inner.get(name, []), its_inner.get(name, []), name)
+    for name in dict.fromkeys([*deltas, *its_deltas]):
+        wrote, its_wrote = deltas.get(name, []), its_deltas.get(name, [])
+        if key_of(wrote) == key_of(its_wrote):
+            continue
+        if _grows(one, name) and _grows(other, name):
+            yield from edits(wrote, its_wrote, name)
+        else:
+            written = wrote + its_wrote
+            old, new = (_after(turn, name, written) for turn in (mine, its))
+            yield from edits(old, new, name)
+
+
+def _grows(view: View, channel: str) -> bool:
+    facts = view.pipeline.channels.get(channel)
+    return facts is not None and facts.reducer == "append"
+
+
+def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
+    """Returns what each channel got, one behind the other; lists that are appended are joined."""
+    found: dict[str, list[Any]] = {}
+    for event in updates:
+        for name, raw in event.update.items() if not event.state else ():
+            delta = plain(view.resolved(raw))
+            grows = _grows(view, name)
+            if delta is None and grows:
+                continue  # It is skipped: as if nothing were written.
+            is_many = isinstance(delta, list) and grows
+            found.setdefault(name, []).extend(delta if is_many else [delta])
+    return found
+
+
+def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
+    """Return what each channel of graphs inside others got, one behind the other."""
+    found: dict[str, list[Any]] = {}
+    for event in updates:
+        for name, raw in event.update.items() if event.state else ():
+            found.setdefault(f"{event.state}.{name}", []).append(plain(view.resolved(raw)))
+    return found
+
+
+def _after(turn: TurnView, channel: str, written: Sequence[Any]) -> Any:
+    """A channel's value after a turn; of a mapping only what the turn wrote."""
+    value = plain(turn.state.get(channel, ABSENT))
+    if isinstance(value, dict) and all(isinstance(delta, Mapping) for delta in written):
+        touched = {key for delta in written for key in delta}
+        return {key: inner for key, inner in value.items() if key in touched}
+    return value
+
+
+def _at_end(one: View, other: View) -> Iterator[Edit]:
+    """Yields the channels that differ after the last turn of a session."""
+    ends = [{turn.session: turn.state for turn in view.turns} for view in (one, other)]
+    for session in ends[0].keys() & ends[1].keys():
+        mine, its = (end[session] for end in ends)
+        for name in dict.fromkeys([*mine, *its]):
+            old, new = plain(mine.get(name, ABSENT)), plain(its.get(name, ABSENT))
+            if any(True for _ in edits(old, new)):
+                yield Edit(name, old, new)

@@ -1,0 +1,116 @@
+"""Two values: the places at which they differ. Lists are aligned, messages are what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.messages import ABSENT, Message
+from simkit.trace.diff.aligning import aligned
+
+_SERVED_ID: Final = re.compile(r"\b[a-z]+_(?=\d{24}\b)0*(\d+)")
+"""The id of a call as a provider writes it, in a text: the trace's own is the number alone."""
+_ENCODE: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Edit(msgspec.Struct, frozen=True, gc=False):
+    """A place at which two values differ; what is not there is ABSENT."""
+
+    at: str
+    """``payload.km``, ``messages[2]``; of an item that went, its place in the first list."""
+    one: Any
+    other: Any
+
+
+class ItemEdit(msgspec.Struct, frozen=True, gc=False):
+    """An item of a list that came (``one`` is None), went (``other`` is None) or changed."""
+
+    one: Mapping[str, Any] | None
+    other: Mapping[str, Any] | None
+    edits: tuple[Edit, ...] = ()
+
+
+def said(message: Message) -> dict[str, Any]:
+    """Returns what a message says, without its ids, its turn and the section that shows it."""
+    text = _SERVED_ID.sub(r"call\1", message.content)
+    shown: dict[str, Any] = {"role": message.role, "content": text}
+    if message.agent and message.role != "system":  # Instructions are nobody's words.
+        shown["agent"] = message.agent
+    if message.tool:
+        shown["tool"] = message.tool
+    if message.calls:
+        shown["calls"] = [{call.name: plain(call.args)} for call in message.calls]
+    return shown
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as JSON; messages are what they say."""
+    if isinstance(value, Message):
+        return said(value)
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def key_of(value: Any) -> bytes:
+    """Returns what is equal for equal plain values, whatever the order of their keys."""
+    return _ENCODE(value)
+
+
+def edits(one: Any, other: Any, at: str = "") -> Iterator[Edit]:
+    """Yields the places at which two plain values differ."""
+    if one is ABSENT or other is ABSENT:
+        if one is not other:
+            yield Edit(at, one, other)
+    elif isinstance(one, dict) and isinstance(other, dict) and (one or other):
+        for key in dict.fromkeys([*one, *other]):
+            below = f"{at}.{key}" if at else str(key)
+            yield from edits(one.get(key, ABSENT), other.get(key, ABSENT), below)
+    elif isinstance(one, list) and isinstance(other, list):
+        yield from _list_edits(one, other, at)
+    elif key_of(one) != key_of(other):
+        yield Edit(at, one, other)
+
+
+def _list_edits(one: list[Any], other: list[Any], at: str) -> Iterator[Edit]:
+    for span in aligned([key_of(item) for item in one], [key_of(item) for item in other]):
+        if span.is_equal:
+            continue
+        pairs = min(span.hi - span.lo, span.other_hi - span.other_lo)
+        for step in range(pairs):
+            place = span.other_lo + step
+            yield from edits(one[span.lo + step], other[place], f"{at}[{place}]")
+        for place in range(span.lo + pairs, span.hi):
+            yield Edit(f"{at}[{place}]", one[place], ABSENT)
+        for place in range(span.other_lo + pairs, span.other_hi):
+            yield Edit(f"{at}[{place}]", ABSENT, other[place])
+
+
+def item_edits(
+    one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], same_by: Sequence[str]
+) -> Iterator[ItemEdit]:
+    """Yields the items of two lists that came, went or changed.
+
+    Where items stand against each other, those that agree in the keys ``same_by`` are one that
+    changed.
+    """
+    for span in aligned([key_of(item) for item in one], [key_of(item) for item in other]):
+        if span.is_equal:
+            continue
+        mine, its = one[span.lo : span.hi], other[span.other_lo : span.other_hi]
+        kind, its_kind = (
+            [key_of([item.get(key) for key in same_by]) for item in row] for row in (mine, its)
+        )
+        for part in aligned(kind, its_kind):
+            left, right = mine[part.lo : part.hi], its[part.other_lo : part.other_hi]
+            if part.is_equal:
+                for old, new in zip(left, right, strict=True):
+                    yield ItemEdit(old, new, tuple(edits(dict(old), dict(new))))
+            else:
+                yield from (ItemEdit(old, None) for old in left)
+                yield from (ItemEdit(None, new) for new in right)

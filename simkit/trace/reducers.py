@@ -1,0 +1,291 @@
+"""Reducers: pure functions (current, update) → value, and the list that appends without copying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, overload
+
+from simkit.core.messages import JsonValue, Message, message_field
+from simkit.language.json_schema import equal, is_number, is_object
+from simkit.language.paths import as_text
+
+_SPENT_MAX: Final = 64
+"""Items that a list which keeps its last ones may carry along unseen, beside four times these."""
+_COPIED_MAX: Final = 64
+"""Items that are copied rather than shared with the family of a list that is not its newest."""
+
+
+class Appended(Sequence[Any]):
+    """An immutable list that shares its items with the lists it grew from.
+
+    Appending to the newest list of a family costs the items appended, not the length; appending to
+    an older one, as parallel branches do, founds a family that begins with it. So a snapshot of a
+    channel after every turn is linear in the turns.
+    """
+
+    __slots__ = ("_head", "_hi", "_items", "_lo")
+
+    def __init__(
+        self,
+        items: list[Any] | None = None,
+        lo: int = 0,
+        hi: int | None = None,
+        head: Appended | None = None,
+    ) -> None:
+        """Takes ownership of ``items``, which stand behind those of ``head``."""
+        self._items = [] if items is None else items
+        self._lo = lo
+        self._hi = len(self._items) if hi is None else hi
+        self._head = head
+
+    def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
+        """Returns this list with ``more`` behind it, cut to its ``last`` items if given."""
+        items, hi, head = self._items, self._hi, self._head
+        if hi != len(items) or (last and head is not None):
+            if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
+                return Appended(list(more), head=self)
+            items, head = list(self), None
+            lo = 0
+        else:
+            lo = self._lo
+        items.extend(more)
+        if last and len(items) - lo > last:
+            lo = len(items) - last
+            if lo > _SPENT_MAX + 4 * last:
+                return Appended(items[lo:])
+        return Appended(items, lo, len(items), head)
+
+    @property
+    def family(self) -> int:
+        """Equal for lists of which the longer begins with the shorter (if both keep all)."""
+        return id(self._items)
+
+    @property
+    def start(self) -> int:
+        """The place of the first item within the family."""
+        return self._lo
+
+    def __len__(self) -> int:
+        size = self._hi - self._lo
+        return size if self._head is None else size + len(self._head)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if self._head is not None:
+            return self._behind(self._head, index)
+        size = self._hi - self._lo
+        if isinstance(index, slice):
+            start, stop, step = index.indices(size)
+            if step < 0:
+                return [self._items[self._lo + place] for place in range(start, stop, step)]
+            return self._items[self._lo + start : self._lo + stop : step]
+        if index < 0:
+            index += size
+        if not 0 <= index < size:
+            raise IndexError(index)
+        return self._items[self._lo + index]
+
+    def _behind(self, head: Appended, index: int | slice) -> Any:
+        before, size = len(head), len(self)
+        if isinstance(index, slice):
+            start, stop, step = index.indices(size)
+            if step != 1:
+                return [self[place] for place in range(start, stop, step)]
+            own = self._items[self._lo + max(0, start - before) : self._lo + max(0, stop - before)]
+            return [*head[start:stop], *own] if start < before else own
+        if index < 0:
+            index += size
+        if not 0 <= index < size:
+            raise IndexError(index)
+        return head[index] if index < before else self._items[self._lo + index - before]
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._head is not None:
+            yield from self._head
+        items = self._items
+        for place in range(self._lo, self._hi):
+            yield items[place]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Appended):
+            return list(self) == list(other)
+        if isinstance(other, list):
+            return list(self) == other
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+Reducer = Callable[[Any, Any], Any]
+
+DECLARED_RESET: Final = "$set"
+
+
+def is_reset(update: JsonValue) -> bool:
+    """Holds for ``{$set: value}``, which replaces a value whatever its reducer says."""
+    return type(update) is dict and len(update) == 1 and DECLARED_RESET in update
+
+
+def replace(_current: Any, update: Any) -> Any:
+    """Returns the update."""
+    return update
+
+
+def append(current: Any, update: Any, last: int = 0) -> Any:
+    """Returns the list with the update behind it: a list extends, null is skipped."""
+    if update is None:
+        return current
+    more = update if isinstance(update, (list, tuple, Appended)) else [update]
+    if not isinstance(current, Appended):
+        current = Appended([] if current is None else list(current))
+    return current.extended(more, last)
+
+
+def merge(current: Any, update: Any) -> Any:
+    """Returns the mapping with the update's keys in it."""
+    if update is None:
+        return current
+    return {**(current or {}), **update}
+
+
+def merge_deep(current: Any, update: Any) -> Any:
+    """Returns the mapping with the update merged in, mapping by mapping."""
+    if update is None:
+        return current
+    merged = dict(current or {})
+    for key, value in update.items():
+        old = merged.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = merge_deep(old, value) if both else value
+    return merged
+
+
+def add(current: Any, update: Any) -> Any:
+    """Returns the sum."""
+    if update is None:
+        return current
+    return (current or 0) + update
+
+
+def union(current: Any, update: Any) -> Any:
+    """Returns the list with those items of the update that are not in it yet."""
+    if update is None:
+        return current
+    items = _items_of(current)
+    for item in _items_of(update):
+        # Python finds True in [1]; what it does not find, nobody does.
+        if item not in items or not any(equal(item, one) for one in items):
+            items.append(item)
+    return items
+
+
+def by_id(current: Any, update: Any) -> Any:
+    """Returns the list where an item of the update replaces the one of its ``id``, or is added."""
+    if update is None:
+        return current
+    items = _items_of(current)
+    places = {_id_of(item): place for place, item in enumerate(items)}
+    for item in _items_of(update):
+        identity = _id_of(item)
+        if identity is not None and identity in places:
+            items[places[identity]] = item
+        else:
+            places[identity] = len(items)
+            items.append(item)
+    return items
+
+
+def _items_of(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple, Appended)) else [value]
+
+
+def _id_of(item: Any) -> Any:
+    """What an item is known by: its id, such that ``true`` is not ``1``; None if it has none."""
+    if isinstance(item, Message):
+        return message_field(item, "id") or None
+    identity = item.get("id") if isinstance(item, Mapping) else None
+    if identity is None or isinstance(identity, str):
+        return identity
+    return (identity,) if is_number(identity) else (as_text(identity), type(identity).__name__)
+
+
+BUILT_IN: Final[Mapping[str, Reducer]] = {
+    "replace": replace,
+    "append": append,
+    "merge": merge,
+    "merge_deep": merge_deep,
+    "add": add,
+    "union": union,
+    "by_id": by_id,
+}
+
+_EMPTY: Final[Mapping[str, Callable[[], Any]]] = {
+    "append": Appended,
+    "merge": dict,
+    "merge_deep": dict,
+    "add": int,
+    "union": list,
+    "by_id": list,
+}
+
+
+def empty_value(reducer: str, default: JsonValue) -> Any:
+    """Returns what a channel begins as: its default, else its reducer's empty value."""
+    if default is not None:
+        if reducer == "append":
+            return Appended(_items_of(default))
+        return _items_of(default) if reducer in ("union", "by_id") else default
+    make = _EMPTY.get(reducer)
+    return make() if make else None
+
+
+def problem_of(reducer: str, update: JsonValue, current: JsonValue = None) -> str:
+    """Says why a built-in reducer cannot join this update to what is there; empty if it can."""
+    particular = _PARTICULAR.get(reducer)
+    if particular is None or update is None or is_reset(update):
+        return ""
+    noun, fits = particular
+    named = reducer.partition("_")[0]
+    if not fits(update):
+        return f"reducer `{named}` takes {noun}, not {_shown(update)}"
+    if current is not None and not fits(current):
+        return f"reducer `{named}` joins {noun} to another, but the channel holds {_shown(current)}"
+    return ""
+
+
+def _shown(update: JsonValue) -> str:
+    if isinstance(update, Message):
+        return f"the message {update.content!r}"
+    if isinstance(update, (list, tuple, Appended)):
+        return f"a list of {len(update)}"
+    return repr(update)
+
+
+_PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "add": ("a number", is_number),
+    "merge": ("a mapping", is_object),
+    "merge_deep": ("a mapping", is_object),
+}
+"""Reducers that cannot take every value, and what they take."""
+
+
+def reducer_of(name: str, last: int = 0) -> Reducer:
+    """Returns a built-in reducer that also knows the declared reset ``{$set: value}``."""
+    plain: Reducer = BUILT_IN[name]
+    if name == "append" and last:
+
+        def plain(current: Any, update: Any) -> Any:
+            return append(current, update, last)
+
+    def reduced(current: Any, update: Any) -> Any:
+        if is_reset(update):
+            return empty_value(name, update[DECLARED_RESET])
+        return plain(current, update)
+
+    return reduced

@@ -1,0 +1,251 @@
+"""The trace: everything that happened, in order. Producers emit it; judges read only it.
+
+A trace is a header and one JSON object a line; two runs are equal exactly when these bytes are
+equal. What a pipeline hands over is copied into plain data when its event is made, so what the
+pipeline changes later cannot change what is recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import TraceError
+from simkit.core.messages import JsonValue, Message
+from simkit.trace.events import FORMAT, AnyEvent
+from simkit.trace.reducers import Appended
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line of a stored trace."""
+
+    simkit_trace: int
+    """The format's version."""
+
+
+_EVENT_DECODER: Final = msgspec.json.Decoder(AnyEvent)
+
+
+REFERENCES: Final = frozenset(("$message", "$unlogged", "$data"))
+"""Keys under which references stand in the trace; a user's own are put aside under ``$data``."""
+
+
+class References(list[JsonValue]):
+    """References to messages, canonical already: many events share them, and nobody changes one."""
+
+
+def canonical(value: Any) -> JsonValue:
+    """Returns a fresh JSON value for anything a pipeline may hand over.
+
+    Messages become references by number; sets are sorted; bytes, NaN, infinities and foreign
+    objects become tagged values with type and content hash, never a ``repr`` with an address.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is dict:
+        if len(value) == 1 and next(iter(value)) in REFERENCES:
+            return {"$data": [[k, canonical(v)] for k, v in value.items()]}
+        return {
+            (k if type(k) is str else _key(k)): canonical(v)  # keys are texts nearly always
+            for k, v in value.items()
+        }
+    if kind is list or kind is tuple or kind is Appended:
+        return [canonical(item) for item in value]
+    if kind is Message:
+        return {"$message": value.number} if value.id else _unlogged(value)
+    if kind is References:
+        return [*value]
+    if kind is float:
+        if isfinite(value):
+            return value
+        return {"$float": "nan" if value != value else ("inf" if value > 0 else "-inf")}
+    return _foreign(value)
+
+
+def copied(value: Any) -> Any:
+    """Returns a value as plain data that nobody else can reach; messages stay messages.
+
+    This is the door to user code, both ways: what a user's function gets it may change, and what
+    it gives it may keep.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None or kind is Message:
+        return value
+    if isinstance(value, Mapping):
+        return {(k if type(k) is str else _key(k)): copied(v) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [copied(item) for item in value]
+    return canonical(value)
+
+
+def _key(key: Any) -> str:
+    plain = canonical(key)
+    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+
+
+def _unlogged(message: Message) -> JsonValue:
+    return {
+        "$unlogged": {
+            "role": message.role,
+            "content": message.content,
+            **({"agent": message.agent} if message.agent else {}),
+            **({"data": canonical(message.data)} if message.data is not None else {}),
+        }
+    }
+
+
+def _foreign(value: Any) -> JsonValue:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return canonical(float(value))
+    if isinstance(value, Mapping):
+        return canonical(dict(value))
+    if isinstance(value, (set, frozenset)):
+        return sorted((canonical(item) for item in value), key=msgspec.json.encode)
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()}
+    if isinstance(value, Sequence):
+        return [canonical(item) for item in value]
+    return _tagged(value)
+
+
+def _tagged(value: Any) -> JsonValue:
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    content = None if isinstance(value, type) else _content_of(value)
+    if content is None:
+        return {"$object": name}
+    digest = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
+    return {"$object": name, "sha256": digest, "value": content}
+
+
+def _content_of(value: Any) -> JsonValue:
+    """What an object holds; None for one of no known kind, which may hold anything."""
+    dump: Callable[[], Any] | None = getattr(value, "model_dump", None)
+    if callable(dump):
+        return canonical(dump())
+    if hasattr(value, "__dataclass_fields__"):
+        return {f: canonical(getattr(value, f)) for f in value.__dataclass_fields__}
+    if isinstance(value, msgspec.Struct):
+        return {f: canonical(getattr(value, f)) for f in value.__struct_fields__}
+    if isinstance(value, Enum):
+        return canonical(value.value)
+    if type(value).__module__.partition(".")[0] in _SAID_BY_THEIR_TEXT:
+        return str(value)
+    return None
+
+
+_SAID_BY_THEIR_TEXT: Final = frozenset(
+    ("datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo")
+)
+"""Modules of the standard library whose values are told apart by their texts."""
+
+
+class Trace:
+    """The ordered events of one run of one scenario.
+
+    Producers make events only of frozen values and of plain data that nobody else can reach
+    (`canonical`), so encoding them together, on demand, gives the same bytes as one by one.
+    """
+
+    __slots__ = ("_encoded", "_size", "emit", "events")
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.emit: Callable[[AnyEvent], None] = self.events.append
+        """Adds an event."""
+        self._encoded = b""
+        self._size = -1
+
+    def lines(self) -> list[bytes]:
+        """Returns the stored form, line by line, without line ends."""
+        return self.encoded().splitlines()
+
+    def encoded(self) -> bytes:
+        """Returns the stored form: JSONL with a header.
+
+        Raises TraceError naming the event that holds a value no JSON can hold.
+        """
+        if self._size != len(self.events):
+            self._encoded = _encode_lines([Header(FORMAT), *self.events])
+            self._size = len(self.events)
+        return self._encoded
+
+    def digest(self) -> str:
+        """Returns the sha256 of the stored form; equal exactly for equal runs."""
+        return hashlib.sha256(self.encoded()).hexdigest()
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def _encode_lines(values: list[Any]) -> bytes:
+    try:
+        return _ENCODER.encode_lines(values)
+    except (TypeError, ValueError, OverflowError):
+        for value in values:
+            try:
+                _ENCODER.encode(value)
+            except (TypeError, ValueError, OverflowError) as problem:
+                raise TraceError(
+                    f"event {type(value).__name__} holds a value that cannot be recorded: {problem}"
+                ) from None
+        raise
+
+
+def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
+    """Return the trace as it may leave the process; without secrets, the same one."""
+    lines = trace.lines()
+    found = [redact(line) for line in lines]
+    return trace if found == lines else decoded(b"\n".join(found))
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Reads a stored trace; raises TraceError naming file and line."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as problem:
+        raise TraceError(f"{path}: {problem.strerror or problem}") from None
+    return decoded(content, str(path))
+
+
+def decoded(content: bytes, name: str = "trace") -> Trace:
+    """Reads the stored form; raises TraceError naming the line that cannot be read."""
+    first, *rest = content.split(b"\n") if content else [b""]
+    try:
+        header = msgspec.json.decode(first, type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise TraceError(
+            f'{name}:1: this is no simkit trace: its first line must be {{"simkit_trace":{FORMAT}}}'
+        ) from None
+    if header.simkit_trace != FORMAT:
+        raise TraceError(
+            f"{name}:1: the trace has format {header.simkit_trace}, this simkit reads format "
+            f"{FORMAT}. Run its scenario again to get a new one."
+        )
+    if rest and not rest[-1]:
+        rest.pop()
+    trace = Trace()
+    for number, line in enumerate(rest, 2):
+        try:
+            trace.events.append(_EVENT_DECODER.decode(line))
+        except UnicodeDecodeError as problem:
+            byte = line[problem.start]
+            raise TraceError(
+                f"{name}:{number}: the trace is damaged: byte {problem.start} of the line "
+                f"(0x{byte:02x}) is not UTF-8"
+            ) from None
+        except msgspec.MsgspecError as problem:
+            raise TraceError(
+                f"{name}:{number}: not an event of a simkit trace: {problem}"
+            ) from None
+    return trace

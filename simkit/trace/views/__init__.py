@@ -1,0 +1,33 @@
+"""Views on a trace: turns, agent runs, model calls, contexts, handoffs, tool calls, state.
+
+A view is built by one pass over the events, costs what is new with each of them, and shares what
+stays: contexts are ranges over one log, state snapshots share their values.
+"""
+
+from simkit.trace.views.contexts import ContextView, MadePart, Messages, ShownPart, StreamView
+from simkit.trace.views.turns_and_calls import (
+    CallView,
+    HandoffView,
+    RunView,
+    ToolView,
+    TurnView,
+    run_ids,
+)
+from simkit.trace.views.view import View, said_in, view_of
+
+__all__ = [
+    "CallView",
+    "ContextView",
+    "HandoffView",
+    "MadePart",
+    "Messages",
+    "RunView",
+    "ShownPart",
+    "StreamView",
+    "ToolView",
+    "TurnView",
+    "View",
+    "run_ids",
+    "said_in",
+    "view_of",
+]

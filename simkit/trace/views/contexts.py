@@ -1,0 +1,322 @@
+"""Contexts as judges see them: ranges over one log, what was made, what was dropped."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+from msgspec.structs import replace
+
+from simkit.core.messages import Dropped, Message
+from simkit.language.paths import as_text
+from simkit.trace import events as e
+
+
+class StreamView:
+    """What one agent's filters leave of a log: the settled part, growing with every turn."""
+
+    __slots__ = ("cuts", "entries", "id", "sums", "tokens")
+
+    def __init__(self, identity: str) -> None:
+        self.id = identity
+        self.entries: list[Message] = []
+        self.tokens: list[int] = []
+        self.sums: list[int] = [0]
+        """``sums[k]``: the tokens of the first k entries."""
+        self.cuts: list[e.Cut] = []
+
+
+@final
+class MadePart:
+    """A message made for one context, as judges see it."""
+
+    __slots__ = ("message", "of", "pieces", "section", "shown", "tokens")
+
+    def __init__(self, part: e.Made, shown: Sequence[ShownPart] = ()) -> None:
+        self.section, self.tokens, self.of = part.section, part.tokens, part.of
+        self.message, self.pieces = part.message, part.pieces
+        self.shown = shown
+        """The histories that are rendered in its pieces."""
+
+    def piece_messages(self) -> Iterator[Message]:
+        """Yields the part of each section that shares the message, as a message of its own."""
+        for piece in self.pieces:
+            yield replace(self.message, content=piece.content, section=piece.section, data=None)
+
+
+@final
+class ShownPart:
+    """A range of a filtered history, as judges see it."""
+
+    __slots__ = (
+        "cuts_hi", "hi", "lo", "rendered", "rendered_tokens", "section", "stream",
+        "stream_messages", "summary", "summary_tokens", "tail", "tail_cuts", "tail_tokens",
+    )  # fmt: skip
+
+    def __init__(self, part: e.Shown, stream: StreamView, messages: Mapping[int, Message]) -> None:
+        self.section, self.stream, self.lo = part.section, stream, part.lo
+        self.stream_messages = messages
+        self.hi, self.cuts_hi = len(stream.entries), len(stream.cuts)
+        self.tail: list[Message] = []
+        self.tail_tokens: list[int] = []
+        self.tail_cuts = part.tail_cuts
+        self.summary, self.summary_tokens = part.summary, part.summary_tokens
+        self.rendered, self.rendered_tokens = part.rendered, part.rendered_tokens
+
+    def __len__(self) -> int:
+        """The number of messages in the context."""
+        if self.rendered is not None:
+            return 1
+        return self.hi + len(self.tail) - self.lo + (self.summary is not None)
+
+    def entry(self, place: int) -> Message:
+        """The logged message at a place of settled + tail."""
+        return self.stream.entries[place] if place < self.hi else self.tail[place - self.hi]
+
+    def settled(self, place: int) -> Message:
+        """The settled message at a place of the stream, with its section."""
+        return replace(self.stream.entries[place], section=self.section)
+
+    def entries(self, lo: int | None = None) -> Iterator[Message]:
+        """The logged messages shown, in order, from ``lo`` on."""
+        for place in range(self.lo if lo is None else lo, self.hi + len(self.tail)):
+            yield self.entry(place)
+
+    def message(self, index: int) -> Message:
+        """The message at a place of the context, with its section."""
+        if self.rendered is not None:
+            return self.rendered
+        if self.summary is not None:
+            if index == 0:
+                return self.summary
+            index -= 1
+        return replace(self.entry(self.lo + index), section=self.section)
+
+
+class Messages(Sequence[Message]):
+    """The messages of a context, or of one section of it, made one by one when looked at."""
+
+    __slots__ = ("_parts", "_starts")
+
+    def __init__(self, parts: Sequence[MadePart | ShownPart | list[Message]]) -> None:
+        self._parts = parts
+        self._starts = [0]
+        for part in parts:
+            size = 1 if isinstance(part, MadePart) else len(part)
+            self._starts.append(self._starts[-1] + size)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        place = bisect_left(self._starts, index + 1) - 1
+        part = self._parts[place]
+        if isinstance(part, MadePart):
+            return part.message
+        if isinstance(part, ShownPart):
+            return part.message(index - self._starts[place])
+        return part[index - self._starts[place]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+
+class UnshownView:
+    """What sections read and did not show; items are looked up only when they are asked for."""
+
+    __slots__ = ("_facts", "_state")
+
+    def __init__(self, facts: Sequence[e.Unshown] = (), state: Mapping[str, Any] = {}) -> None:
+        """``state`` is what the run received."""
+        self._facts, self._state = facts, state
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        return sum(
+            sum(end - first for first, end in fact.places) if isinstance(fact, e.LeftOut) else 1
+            for fact in self._facts
+        )
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yields the entries: by section, then by channel, its items in their order first."""
+        by_source: dict[tuple[str, str], list[e.Unshown]] = {}
+        for fact in self._facts:
+            by_source.setdefault((fact.section, fact.channel), []).append(fact)
+        for (section, channel), facts in by_source.items():
+            yield from self._items(section, channel, facts)
+            for fact in facts:
+                if isinstance(fact, e.Shortened):
+                    yield _cut_short(fact)
+
+    def by(self, section: str) -> dict[tuple[str, str], int]:
+        """Returns how many items or values of a section were left out or cut: reason, channel."""
+        counts: dict[tuple[str, str], int] = {}
+        for fact in self._facts:
+            if fact.section == section:
+                key, size = (fact.by, fact.channel), len(UnshownView((fact,)))
+                counts[key] = counts.get(key, 0) + size
+        return counts
+
+    def _items(
+        self, section: str, channel: str, facts: Sequence[e.Unshown]
+    ) -> Iterator[dict[str, Any]]:
+        value = self._state.get(channel)
+        items = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        ranges = sorted(
+            (*span, fact.by) for fact in facts if isinstance(fact, e.LeftOut)
+            for span in fact.places
+        )  # fmt: skip
+        for first, end, by in ranges:
+            for place in range(first, end):
+                fields = _fields_of(items[place])
+                yield {"section": section, "channel": channel, **fields, "by": by}
+
+
+def _fields_of(item: Any) -> Mapping[str, Any]:
+    """Returns an item's fields, except those by which an entry says where and why."""
+    if isinstance(item, Message):
+        return {"text": item.content, "agent": item.agent}
+    if not isinstance(item, Mapping):
+        return {"text": as_text(item)}
+    return {key: value for key, value in item.items() if key not in ("section", "channel", "by")}
+
+
+def _cut_short(fact: e.Shortened) -> dict[str, Any]:
+    entry: dict[str, Any] = {"section": fact.section}
+    if fact.channel:
+        entry["channel"] = fact.channel
+    entry["path"] = fact.path
+    entry["by"] = fact.by
+    entry["items" if fact.items else "characters"] = fact.items or fact.characters
+    return entry
+
+
+class ContextView:
+    """Exactly what one model call received."""
+
+    __slots__ = (
+        "budget", "handoff_tools", "handoffs", "hidden", "named", "parts", "said", "said_tokens",
+        "settings", "tokens", "tools", "unshown",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        event: e.ContextBuilt,
+        parts: list[MadePart | ShownPart],
+        unshown: UnshownView | None = None,
+    ) -> None:
+        self.parts = parts
+        self.named: Callable[[Sequence[Message]], list[Message]] | None = None
+        """Says which message is of which section, where no driver has."""
+        self.unshown = UnshownView() if unshown is None else unshown
+        self.said: list[Message] = []
+        self.said_tokens: list[int] = []
+        self.tools, self.settings = event.tools, event.settings
+        self.hidden = event.hidden
+        self.handoffs = event.handoffs
+        """The agents that it may pass control to; None where that is not known."""
+        self.handoff_tools = dict(event.handoff_tools)
+        """Of code: the tools offered that pass control, with the agents that get it."""
+        self.tokens, self.budget = event.tokens, event.budget
+
+    @property
+    def messages(self) -> Messages:
+        """All messages in order."""
+        return Messages([*self.parts, [replace(m, section="run") for m in self.said]])
+
+    def sectioned(self) -> Sequence[Message]:
+        """Return all messages in order, each with the section that it is of."""
+        return self.messages if self.named is None else self.named(self.messages)
+
+    @property
+    def sections(self) -> list[str]:
+        """The names of the sections that made something, in order, each once."""
+        names: dict[str, None] = {}
+        if self.named is not None:
+            return list(dict.fromkeys(m.section for m in self.sectioned()))
+        for part in self.parts:
+            if isinstance(part, MadePart):
+                for piece in part.pieces:
+                    names[piece.section] = None
+                if not part.pieces:
+                    names[part.section] = None
+            elif len(part):
+                names[part.section] = None
+        if self.said:
+            names["run"] = None
+        return list(names)
+
+    def section(self, name: str) -> Messages:
+        """The messages that one section made; its own piece of a message that several share."""
+        found: list[MadePart | ShownPart | list[Message]] = []
+        if self.named is not None:
+            return Messages([[m for m in self.sectioned() if m.section == name]])
+        for part in self.parts:
+            if isinstance(part, ShownPart):
+                if part.section == name:
+                    found.append(part)
+            elif part.pieces:
+                found += [[one] for one in part.piece_messages() if one.section == name]
+            elif part.section == name:
+                found.append(part)
+        if name == "run" and self.said:
+            found.append([replace(m, section="run") for m in self.said])
+        return Messages(found)
+
+    def dropped(self) -> list[Dropped]:
+        """What history sections read and left out, in the order in which it was said."""
+        out: list[tuple[int, int, Dropped]] = []
+        for part in self._histories():
+            originals = part.stream_messages
+            cuts = [*part.stream.cuts[: part.cuts_hi], *part.tail_cuts]
+            gone = {cut.message for cut in cuts if cut.what == "message"}
+            for order, cut in enumerate(cuts):
+                message = originals[cut.message]
+                out.append((cut.message, order, Dropped(message, cut.what, cut.by)))
+            for place in range(min(part.lo, part.hi + len(part.tail))):
+                shown = part.entry(place)
+                number = shown.number
+                if number not in gone:
+                    entry = Dropped(originals[number], "message", "window")
+                    out.append((number, len(cuts), entry))
+        return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
+
+    def left_out(self) -> list[dict[str, Any]]:
+        """What other sections read and left out, item by item, with the reason."""
+        return list(self.unshown)
+
+    def _histories(self) -> Iterator[ShownPart]:
+        for part in self.parts:
+            if isinstance(part, ShownPart):
+                yield part
+            else:
+                yield from part.shown
+
+    def weights(self) -> Iterator[tuple[str, str | None, int]]:
+        """Yields (section, agent, tokens) of every message; linear in the context."""
+        for part in self.parts:
+            if isinstance(part, MadePart):
+                if part.pieces:
+                    for piece in part.pieces:
+                        yield piece.section, None, piece.tokens
+                else:
+                    yield part.section, part.message.agent, part.tokens
+            elif part.rendered is not None:
+                yield part.section, None, part.rendered_tokens
+            else:
+                if part.summary is not None:
+                    yield part.section, part.summary.agent, part.summary_tokens
+                for place in range(part.lo, part.hi):
+                    message = part.stream.entries[place]
+                    yield part.section, message.agent, part.stream.tokens[place]
+                for message, tokens in zip(part.tail, part.tail_tokens, strict=True):
+                    yield part.section, message.agent, tokens
+        for message, tokens in zip(self.said, self.said_tokens, strict=True):
+            yield "run", message.agent, tokens

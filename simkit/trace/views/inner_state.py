@@ -1,0 +1,69 @@
+"""The state of one graph that another graph runs: its channels, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from simkit.trace import events as e
+from simkit.trace.reducers import (
+    BUILT_IN,
+    DECLARED_RESET,
+    Reducer,
+    empty_value,
+    is_reset,
+    reducer_of,
+)
+
+
+def reducers_of(channels: Mapping[str, e.ChannelFacts]) -> dict[str, Reducer]:
+    """Return how updates of channels are joined; where the user's code does it, values replace."""
+    return {
+        name: reducer_of(one.reducer if one.reducer in BUILT_IN else "replace", one.last)
+        for name, one in channels.items()
+    }
+
+
+class InnerState:
+    """What the channels of a graph inside another hold."""
+
+    __slots__ = ("channels", "reducers", "values")
+
+    def __init__(self, event: e.StateOpened, around: Mapping[str, Any]) -> None:
+        """``around`` is what the channels of the state around hold."""
+        self.channels = event.channels
+        self.reducers = reducers_of(event.channels)
+        self.values: dict[str, Any] = {
+            name: empty_value(one.reducer, one.default) for name, one in event.channels.items()
+        }
+        self.values.update((name, around[name]) for name in event.shares if name in around)
+
+    def take(
+        self, update: Mapping[str, Any], values: Mapping[str, Any], resolved: Callable[[Any], Any]
+    ) -> None:
+        """Take an update, and the new ``values`` that it says, as recorded."""
+        held = dict(self.values)
+        for name, delta in update.items():
+            if name in values:
+                held[name] = resolved(values[name])
+            elif name in self.reducers:
+                held[name] = self.reducers[name](held.get(name), delta)
+        self.values = held
+
+
+def joined_updates(
+    before: Mapping[str, Any], update: Mapping[str, Any], channels: Mapping[str, e.ChannelFacts]
+) -> dict[str, Any]:
+    """Return what a run wrote in all, where it wrote some channels more than once."""
+    found = {**before}
+    for name, delta in update.items():
+        facts = channels.get(name)
+        is_first = name not in before or is_reset(delta)
+        if is_first or facts is None or facts.reducer not in BUILT_IN:
+            found[name] = delta
+            continue
+        held = before[name]
+        start = empty_value(facts.reducer, held[DECLARED_RESET] if is_reset(held) else held)
+        whole = BUILT_IN[facts.reducer](start, delta)
+        found[name] = {DECLARED_RESET: whole} if is_reset(held) else whole
+    return found

@@ -1,0 +1,74 @@
+"""Sections of contexts that code built: which message is of which, as its file says.
+
+A native driver knows what made each message. Of code it is said by what the messages are: the first
+section whose matcher fits. What the run itself said or heard is ``run``. Of the rest, system
+messages at the front are ``instructions``, the last user message that this turn brought is
+``current_message``, and all others are ``history``: what was said before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from simkit.core.messages import JsonValue, Message
+from simkit.language.matching import Matcher, compile_matcher
+
+RUN: Final = "run"
+INSTRUCTIONS: Final = "instructions"
+HISTORY: Final = "history"
+CURRENT: Final = "current_message"
+"""A section of one message: the last that fits."""
+
+
+class Naming:
+    """Names the sections of one agent's contexts."""
+
+    __slots__ = ("_matchers", "_names")
+
+    def __init__(self, sections: Mapping[str, JsonValue]) -> None:
+        self._names = frozenset(sections)
+        self._matchers: list[tuple[str, Matcher]] = [
+            (name, compile_matcher(matcher)) for name, matcher in sections.items()
+        ]
+
+    def named(
+        self, messages: Sequence[Message], said: Collection[int], first: int
+    ) -> list[Message]:
+        """Returns a context's messages with their sections.
+
+        ``said`` are the run's own numbers, ``first`` is that of the turn's first message.
+        """
+        found: list[Message] = []
+        is_front, is_current_found = True, False
+        for message in reversed(messages):
+            is_said = message.role in ("assistant", "tool") and bool(message.id)
+            name = RUN if is_said and message.number in said else ""
+            for section, matcher in self._matchers if not name else ():
+                if section == CURRENT and is_current_found:
+                    continue
+                if matcher.holds(message):
+                    name = section
+                    is_current_found = is_current_found or section == CURRENT
+                    break
+            found.append(replace(message, section=name))
+        if not is_current_found and CURRENT not in self._names:
+            _name_current(found, first)
+        found.reverse()
+        for place, message in enumerate(found):
+            is_front = is_front and message.role == "system"
+            if not message.section:
+                section = INSTRUCTIONS if is_front else HISTORY
+                found[place] = replace(message, section=section)
+        return found
+
+
+def _name_current(latest_first: list[Message], first: int) -> None:
+    """Names the last user message, if the turn brought it and it is of no other section."""
+    for place, message in enumerate(latest_first):
+        if message.role == "user":
+            if not message.section and message.id and message.number >= first:
+                latest_first[place] = replace(message, section=CURRENT)
+            return

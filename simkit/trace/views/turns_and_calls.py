@@ -1,0 +1,177 @@
+"""Turns, agent runs, model calls, handoffs and tool calls as judges see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from simkit.core.messages import JsonValue, Message
+from simkit.trace import events as e
+from simkit.trace.views.contexts import ContextView
+
+
+class HandoffView:
+    """One request to pass control, and what became of it."""
+
+    __slots__ = ("depth", "event", "id", "mode", "outcome", "payload", "reason", "turn")
+
+    def __init__(self, event: e.HandoffRequested, payload: Any) -> None:
+        """``payload`` is the event's, its references to messages followed."""
+        self.payload = payload
+        self.id, self.event, self.turn = event.handoff, event, event.turn
+        self.outcome, self.reason, self.depth = "requested", "", 0
+        self.mode = event.mode
+        """What is known of it by now: code shows only when it is made whether it comes back."""
+
+    def fields(self) -> dict[str, Any]:
+        """What a claim sees."""
+        event = self.event
+        shown: dict[str, Any] = {
+            "from": event.from_agent,
+            "to": event.to_agent,
+            "type": event.type,
+            "mode": self.mode,
+            "query": event.query,
+            "payload": self.payload,
+            "outcome": self.outcome,
+        }
+        if self.reason:
+            shown["reason"] = self.reason
+        return shown
+
+
+class ToolView:
+    """One tool call and its answer."""
+
+    __slots__ = (
+        "agent",
+        "args",
+        "asked",
+        "at",
+        "call_id",
+        "error",
+        "result",
+        "returned_at",
+        "tool",
+    )
+
+    def __init__(self, event: e.ToolCalled, asked: JsonValue = None) -> None:
+        self.agent, self.tool, self.args = event.agent, event.tool, event.args
+        self.asked = asked
+        """The arguments in the model's words; None for a call that no model asked for."""
+        self.call_id, self.at = event.call_id, event.at
+        self.result: JsonValue = None
+        self.error: str | None = None
+        self.returned_at: int | None = None
+
+    def fields(self) -> dict[str, JsonValue]:
+        """What a claim sees."""
+        return {
+            "agent": self.agent,
+            "tool": self.tool,
+            "args": self.args,
+            "asked": self.asked,
+            "result": self.result,
+            "error": self.error,
+            "call_id": self.call_id,
+            "called_at": self.at,
+            "returned_at": self.returned_at,
+        }
+
+
+def place_among(
+    tools: Sequence[ToolView], call_id: str, asked_at: Mapping[str, tuple[int, int]]
+) -> int:
+    """Returns where a call stands among a turn's: those of one message in its order, whoever
+    began first.
+
+    ``asked_at`` has the message that asks for a call, and the call's place there.
+    """
+    message, place = asked_at.get(call_id, (-1, 0))
+    for index, other in enumerate(tools):
+        its_message, its_place = asked_at.get(other.call_id, (-2, 0))
+        if its_message == message and its_place > place:
+            return index
+    return len(tools)
+
+
+class CallView:
+    """One model call: a context sent, a reply received."""
+
+    __slots__ = ("agent", "at", "context", "error", "id", "index", "reply", "run", "turn")
+
+    def __init__(self, event: e.ContextBuilt, context: ContextView, index: int) -> None:
+        self.id, self.agent, self.run, self.turn = event.call, event.agent, event.run, event.turn
+        self.index = index
+        """Its place among the agent's calls in the turn, from 0."""
+        self.context, self.at = context, event.at
+        self.reply: Message | None = None
+        self.error: e.ModelFailed | None = None
+
+
+class RunView:
+    """One activation of an agent."""
+
+    __slots__ = (
+        "agent", "at", "call_id", "calls", "finished", "finished_at", "goal", "group", "handoff",
+        "handoff_from", "id", "input", "message", "messages", "output", "received", "status",
+        "turn", "update",
+    )  # fmt: skip
+
+    def __init__(self, event: e.AgentStarted, received: Any, input: Any) -> None:
+        """``input`` is the event's, its references to messages followed."""
+        self.id, self.agent, self.turn, self.at = event.run, event.agent, event.turn, event.at
+        self.input, self.handoff, self.group = input, event.handoff, event.group
+        self.handoff_from, self.call_id = event.handoff_from, event.call_id
+        self.received = received
+        self.goal = event.goal or None
+        self.output: Any = None
+        self.update: dict[str, Any] = {}
+        self.message: Message | None = None
+        self.messages: list[Message] = []
+        self.calls: list[CallView] = []
+        self.status = "running"
+        self.finished = False
+        self.finished_at = 0
+        """The number of events up to its end: runs in the order in which they finished."""
+
+
+class TurnView:
+    """One user message and all that happened until the pipeline waited again."""
+
+    __slots__ = (
+        "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi", "interrupt",
+        "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs", "session",
+        "state", "tools", "unused", "updates",
+    )  # fmt: skip
+
+    def __init__(self, event: e.TurnStarted, lo: int, message: Message | None) -> None:
+        self.number, self.session, self.at = event.turn, event.session, event.at
+        self.message, self.lo, self.hi = message, lo, lo
+        self.runs: list[RunView] = []
+        self.calls: list[CallView] = []
+        self.calls_by_agent: dict[str, list[CallView]] = {}
+        self.handoffs: list[HandoffView] = []
+        self.tools: list[ToolView] = []
+        self.routes: list[e.RouteChosen] = []
+        self.limits: list[e.LimitReached] = []
+        self.unused: tuple[e.UnusedLines, ...] = ()
+        self.reply: Any = None
+        self.error: e.ErrorFacts | None = None
+        self.interrupt: Any = None
+        """The question that the user answers next."""
+        self.resumes: TurnView | None = None
+        """The turn before it, whose question the user answered."""
+        self.state: Mapping[str, Any] = {}
+        self.finished = False
+        self.updates: list[e.StateUpdated] = []
+
+
+def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> list[str]:
+    """Return the identifiers of an agent's runs in the order by which claims count them.
+
+    ``runs`` began in the scope, of any agent; ``calls`` are the agent's. A run that waited for the
+    user began earlier, and comes first. A run that asked no model counts.
+    """
+    began = [run.id for run in runs if run.agent == agent]
+    return [*dict.fromkeys(call.run for call in calls if call.run not in began), *began]

@@ -1,0 +1,486 @@
+"""The view of a whole trace, built event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from simkit.core.messages import JsonValue, Message
+from simkit.trace import events as e
+from simkit.trace.reducers import (
+    BUILT_IN,
+    DECLARED_RESET,
+    Reducer,
+    empty_value,
+    is_reset,
+    reducer_of,
+)
+from simkit.trace.views.contexts import ContextView, MadePart, ShownPart, StreamView, UnshownView
+from simkit.trace.views.inner_state import InnerState, joined_updates
+from simkit.trace.views.naming import Naming
+from simkit.trace.views.turns_and_calls import (
+    CallView,
+    HandoffView,
+    RunView,
+    ToolView,
+    TurnView,
+    place_among,
+)
+
+
+class View:
+    """All views on one trace; ``apply`` takes the next event."""
+
+    def __init__(self) -> None:
+        self.events: list[e.AnyEvent] = []
+        self.pipeline = e.PipelineFacts(name="", agents={})
+        self.started: e.RunStarted | None = None
+        self.turns: list[TurnView] = []
+        self.messages: dict[int, Message] = {}
+        self.tokens: dict[int, int] = {}
+        self.runs: dict[str, RunView] = {}
+        self.calls: dict[str, CallView] = {}
+        self.handoffs: dict[str, HandoffView] = {}
+        self.streams: dict[str, StreamView] = {}
+        self.error: e.ErrorFacts | None = None
+        self.states: dict[str, dict[str, Any]] = {}
+        """Session to its channels' values now."""
+        self._projects: dict[str, str] = {}
+        self._tools: dict[str, ToolView] = {}
+        self.asked: dict[str, JsonValue] = {}
+        """Tool call to its arguments in the model's words."""
+        self._asked_at: dict[str, tuple[int, int]] = {}
+        """Tool call to the message that asks for it, and its place there."""
+        self._start: dict[str, Any] = {}
+        self._reducers: dict[str, Reducer] = {}
+        """Channels that outlive an agent run, with their reducers."""
+        self._shared: dict[str, str] = {}
+        """Channels that sessions share, with their scopes."""
+        self._of_turn: list[str] = []
+        self._branches: dict[str, dict[str, Any]] = {}
+        """Parallel branch to the state as its runs see it."""
+        self._outer: dict[str, str] = {}
+        """Parallel branch to the one in which its group began; empty for none."""
+        self._groups: dict[str, dict[str, Any]] = {}
+        """Parallel group to the state when it began."""
+        self._pending: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+        """Parallel branch to the updates that its runs made and none has seen yet."""
+        self._inner: dict[str, InnerState] = {}
+        """The states of graphs that others run, by their names."""
+        self._interrupted: dict[str, TurnView] = {}
+        """Session to its last turn, where that waits for the user."""
+        self._namings: dict[str, Naming] = {}
+        """Agents of whose contexts the pipeline's file says which message is of which section."""
+        self._beside: dict[str, int] = {}
+        """Tool calls that one message makes beside others, and the message's number."""
+        self._opened: dict[int, dict[str, RunView]] = {}
+        """Message to its calls that are carried out by running an agent, with the first run."""
+        self._questions: dict[str, JsonValue] = {}
+        """Run to what it has asked the user."""
+
+    @property
+    def turn(self) -> TurnView:
+        """The turn that is going on, or the last one."""
+        return self.turns[-1]
+
+    def state_at_end(self) -> Mapping[str, Any]:
+        """The last session's channels after the last turn, turn-scoped ones as they were."""
+        return self.turns[-1].state if self.turns else dict(self._start)
+
+    def apply(self, event: e.AnyEvent) -> None:
+        """Takes the next event into account; constant work but for what the event holds."""
+        self.events.append(event)
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    def resolved(self, value: JsonValue) -> Any:
+        """Returns a recorded value with its references to messages followed."""
+        kind = type(value)
+        if kind is dict:
+            if len(value) == 1:
+                if "$message" in value:
+                    return self.messages[value["$message"]]
+                if "$unlogged" in value:
+                    return Message(**value["$unlogged"])
+                if "$data" in value:
+                    return {k: self.resolved(v) for k, v in value["$data"]}
+            resolved = self.resolved
+            return {
+                k: resolved(v) if type(v) is dict or type(v) is list else v
+                for k, v in value.items()
+            }
+        if kind is list:
+            return [self.resolved(item) for item in value]
+        return value
+
+    # The handlers, in the order of a run.
+
+    def _run_started(self, event: e.RunStarted) -> None:
+        self.started, self.pipeline = event, event.pipeline
+        self._namings = {
+            name: Naming(agent.sections)
+            for name, agent in event.pipeline.agents.items()
+            if agent.sections is not None
+        }
+        for name, channel in event.pipeline.channels.items():
+            if channel.scope == "agent_run":
+                continue
+            self._start[name] = empty_value(channel.reducer, channel.default)
+            known = channel.reducer if channel.reducer in BUILT_IN else "replace"
+            self._reducers[name] = reducer_of(known, channel.last)
+            if channel.scope in ("project", "global"):
+                self._shared[name] = channel.scope
+            if channel.scope == "turn":
+                self._of_turn.append(name)
+
+    def _session_started(self, event: e.SessionStarted) -> None:
+        self._projects[event.session] = event.project
+        state = dict(self._start)
+        for session, other in self.states.items():
+            same_project = self._projects.get(session) == event.project
+            for name, channel in self.pipeline.channels.items():
+                if channel.scope == "global" or (channel.scope == "project" and same_project):
+                    state[name] = other[name]
+        self.states[event.session] = state
+
+    def _turn_started(self, event: e.TurnStarted) -> None:
+        message = self.messages.get(event.message)
+        turn = TurnView(event, len(self.events) - 1, message)
+        self.turns.append(turn)
+        waiting = self._interrupted.pop(event.session, None)
+        if not event.message and waiting is not None:
+            turn.resumes, turn.message = waiting, waiting.message
+        elif waiting is not None:
+            # The user said something else: what the interrupted turn kept is over.
+            self._clear_turn(event.session)
+
+    def _message_added(self, event: e.MessageAdded) -> None:
+        number = event.message.number
+        self.messages[number] = event.message
+        self.tokens[number] = event.tokens
+        for place, call in enumerate(event.message.calls):
+            self.asked[call.id] = call.args
+            self._asked_at[call.id] = (number, place)
+        if event.run:
+            run = self.runs.get(event.run)
+            if run is not None:
+                run.messages.append(event.message)
+        if len(event.message.calls) > 1:
+            self._beside.update((call.id, number) for call in event.message.calls)
+        turn = self.turns[-1] if self.turns else None
+        if turn is not None and turn.message is None and event.message.role == "user":
+            turn.message = event.message
+
+    def _route_chosen(self, event: e.RouteChosen) -> None:
+        self.turns[-1].routes.append(event)
+
+    def _agent_started(self, event: e.AgentStarted) -> None:
+        state = self.states.get(event.session, {})
+        if event.state:
+            state = self._inner[event.state].values
+        elif event.group:
+            outer = self._branch_state(event.outer, state)
+            state = self._branches[event.run] = self._groups.setdefault(event.group, outer)
+            self._outer[event.run] = event.outer
+        elif event.branch:
+            state = self._branch_state(event.branch, state)
+        if event.channels is not None:
+            state = {name: state[name] for name in event.channels if name in state}
+        received: Any = state
+        if event.received is not None:
+            more = self.resolved(event.received)
+            received = {**state, **more} if isinstance(more, Mapping) else more
+        run = RunView(event, received, self.resolved(event.input))
+        self.runs[event.run] = run
+        self.turns[-1].runs.append(run)
+        if event.call_id in self._beside and not run.group:
+            self._join_group(run, self._beside[event.call_id])
+
+    def _join_group(self, run: RunView, message: int) -> None:
+        """Agents that the calls of one message run are one parallel group: none knows of another,
+        whether threads run them side by side or one after the other."""
+        opened = self._opened.setdefault(message, {})
+        if run.call_id in opened:
+            return  # It goes on in a branch that another run has opened.
+        opened[run.call_id] = run
+        if len(opened) > 1:
+            for one in opened.values():
+                one.group = f"m{message}"
+
+    def _context_built(self, event: e.ContextBuilt) -> None:
+        run = self.runs.get(event.run)
+        if event.base:
+            base = self.calls[event.base].context
+            parts, unshown = base.parts, base.unshown
+        else:
+            parts = [self._part(part) for part in event.parts]
+            unshown = UnshownView(event.left_out, run.received if run is not None else {})
+        context = ContextView(event, parts, unshown)
+        naming = self._namings.get(event.agent)
+        if naming is not None and run is not None:
+            said = self.turns[-1].message
+            first = said.number if said is not None and said.id else 0
+            context.named = partial(_named, naming, run, first)
+        for number in event.said:
+            context.said.append(self.messages[number])
+            context.said_tokens.append(self.tokens[number])
+        turn = self.turns[-1]
+        mine = turn.calls_by_agent.setdefault(event.agent, [])
+        call = CallView(event, context, len(mine))
+        mine.append(call)
+        turn.calls.append(call)
+        self.calls[event.call] = call
+        if run is not None and run.agent == event.agent:
+            run.calls.append(call)
+
+    def _part(self, part: e.Part) -> MadePart | ShownPart:
+        if isinstance(part, e.Made):
+            return MadePart(part, [self._history(shown) for shown in part.shown])
+        return self._history(part)
+
+    def _history(self, part: e.Shown) -> ShownPart:
+        stream = self.streams.get(part.stream)
+        if stream is None or part.restarts:
+            stream = self.streams[part.stream] = StreamView(part.stream)
+        if part.kept:
+            edits = _edits(part.cuts)
+            total = stream.sums[-1]
+            for number in part.kept:
+                message, tokens = self._entry(number, edits)
+                total += tokens
+                stream.entries.append(message)
+                stream.tokens.append(tokens)
+                stream.sums.append(total)
+        if part.cuts:
+            stream.cuts.extend(part.cuts)
+        shown = ShownPart(part, stream, self.messages)
+        if part.tail:
+            edits = _edits(part.tail_cuts)
+            for number in part.tail:
+                message, tokens = self._entry(number, edits)
+                shown.tail.append(message)
+                shown.tail_tokens.append(tokens)
+        return shown
+
+    def _entry(self, number: int, edits: Mapping[int, list[e.Cut]]) -> tuple[Message, int]:
+        message, tokens = self.messages[number], self.tokens[number]
+        for cut in edits.get(number, ()) if edits else ():
+            tokens -= cut.saved
+            message = cut.becomes if cut.becomes is not None else replace(message, calls=())
+        return message, tokens
+
+    def _model_replied(self, event: e.ModelReplied) -> None:
+        self.calls[event.call].reply = self.messages.get(event.message)
+
+    def _model_failed(self, event: e.ModelFailed) -> None:
+        self.calls[event.call].error = event
+
+    def _tool_called(self, event: e.ToolCalled) -> None:
+        tool = ToolView(event, self.asked.get(event.call_id))
+        self._tools[event.call_id] = tool
+        tools = self.turns[-1].tools
+        tools.insert(place_among(tools, event.call_id, self._asked_at), tool)
+
+    def _tool_returned(self, event: e.ToolReturned) -> None:
+        tool = self._tools[event.call_id]
+        tool.result, tool.returned_at = self.resolved(event.result), event.at
+
+    def _tool_failed(self, event: e.ToolFailed) -> None:
+        tool = self._tools[event.call_id]
+        tool.error, tool.returned_at = event.error, event.at
+
+    def _handoff_requested(self, event: e.HandoffRequested) -> None:
+        handoff = HandoffView(event, self.resolved(event.payload))
+        self.handoffs[event.handoff] = handoff
+        self.turns[-1].handoffs.append(handoff)
+
+    def _handoff_rejected(self, event: e.HandoffRejected) -> None:
+        handoff = self.handoffs[event.handoff]
+        handoff.outcome, handoff.reason = "rejected", event.reason
+
+    def _handoff_made(self, event: e.HandoffMade) -> None:
+        handoff = self.handoffs[event.handoff]
+        handoff.outcome, handoff.depth, handoff.mode = "made", event.depth, event.mode
+
+    def channels_of(self, event: e.StateUpdated) -> Mapping[str, e.ChannelFacts]:
+        """Return the channels that an update may write."""
+        return self._inner[event.state].channels if event.state else self.pipeline.channels
+
+    def _state_opened(self, event: e.StateOpened) -> None:
+        around = self._inner.get(event.around)
+        values = self.states.get(event.session, {}) if around is None else around.values
+        self._inner[event.state] = InnerState(event, values)
+
+    def _state_updated(self, event: e.StateUpdated) -> None:
+        if event.state:
+            update = {name: self.resolved(raw) for name, raw in event.update.items()}
+            self._inner[event.state].take(update, event.values or {}, self.resolved)
+        else:
+            update = self._session_updated(event)
+        run = self.runs.get(event.run)
+        if run is not None:
+            # Most runs write once.
+            run.update = (
+                joined_updates(run.update, update, self.channels_of(event))
+                if run.update
+                else update
+            )
+        if self.turns:
+            self.turns[-1].updates.append(event)
+
+    def _session_updated(self, event: e.StateUpdated) -> dict[str, Any]:
+        """Returns an update of a session's channels, its references followed."""
+        before = self.states.get(event.session)
+        state = dict(self._start if before is None else before)
+        values, resolved, reducers = event.values, self.resolved, self._reducers
+        update = {}
+        for name, raw in event.update.items():
+            update[name] = delta = resolved(raw)
+            reduce = reducers.get(name)
+            if reduce is None:
+                if name in self.pipeline.channels:
+                    continue
+                # Code tells the state of which nobody declared anything: each time its new value.
+                reduce = _last
+            if values is not None and name in values:
+                state[name] = resolved(values[name])
+            else:
+                state[name] = reduce(state.get(name), delta)
+            if name in self._shared:
+                self._share(event.session, name, state[name], self._shared[name])
+        self.states[event.session] = state
+        if event.branch:
+            self._note_in_branches(event, update)
+        return update
+
+    def _branch_state(self, branch: str, otherwise: dict[str, Any]) -> dict[str, Any]:
+        """What the next run of a branch sees: its writes are applied when that is asked."""
+        pending = self._pending.get(branch)
+        if not pending:
+            return self._branches.get(branch, otherwise)
+        state = dict(self._branches[branch])
+        for update, own in pending:
+            for name, delta in update.items():
+                if name in own:
+                    state[name] = self.resolved(own[name])
+                elif name in self._reducers:
+                    state[name] = self._reducers[name](state.get(name), delta)
+        pending.clear()
+        self._branches[branch] = state
+        return state
+
+    def _note_in_branches(self, event: e.StateUpdated, update: Mapping[str, Any]) -> None:
+        branch, computed = event.branch, event.branch_values or {}
+        while branch in self._branches:
+            self._pending.setdefault(branch, []).append((update, computed.get(branch, {})))
+            branch = self._outer[branch]
+
+    def _share(self, session: str, channel: str, value: Any, scope: str) -> None:
+        for other in self.states:
+            near = scope == "global" or self._projects.get(other) == self._projects.get(session)
+            if other != session and near:
+                self.states[other] = {**self.states[other], channel: value}
+
+    def _turn_interrupted(self, event: e.TurnInterrupted) -> None:
+        self._questions[event.run] = self.resolved(event.question)
+
+    def _checkpoint_saved(self, event: e.CheckpointSaved) -> None:
+        # A turn's own checkpoint is saved when the turn is over.
+        if self.turns and self.turns[-1].number == event.turn:
+            self.turns[-1].hi = len(self.events)
+
+    def _limit_reached(self, event: e.LimitReached) -> None:
+        if self.turns:
+            self.turns[-1].limits.append(event)
+
+    def _agent_finished(self, event: e.AgentFinished) -> None:
+        run = self.runs[event.run]
+        run.output, run.status, run.finished = self.resolved(event.output), event.status, True
+        run.finished_at = len(self.events)
+        run.message = self.messages.get(event.message)
+
+    def _turn_finished(self, event: e.TurnFinished) -> None:
+        turn = self.turns[-1]
+        state = self.states.get(event.session, self._start)
+        turn.reply, turn.error = self.resolved(event.reply), event.error
+        turn.unused = event.unused
+        turn.state, turn.hi, turn.finished = state, len(self.events), True
+        if event.waits_for:
+            turn.interrupt = self._questions.get(event.waits_for)
+            self._interrupted[event.session] = turn
+        else:
+            self._clear_turn(event.session)
+
+    def _clear_turn(self, session: str) -> None:
+        kept = dict(self.states.get(session, self._start))
+        for name in self._of_turn:
+            kept[name] = self._start[name]
+        self.states[session] = kept
+
+    def _run_finished(self, event: e.RunFinished) -> None:
+        self.error = event.error
+
+
+_NO_EDITS: Mapping[int, list[e.Cut]] = {}
+
+
+def _named(naming: Naming, run: RunView, first: int, messages: Sequence[Message]) -> list[Message]:
+    return naming.named(messages, {message.number for message in run.messages}, first)
+
+
+def _last(_: Any, value: Any) -> Any:
+    return value[DECLARED_RESET] if is_reset(value) else value
+
+
+def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
+    if not cuts:
+        return _NO_EDITS
+    edits: dict[int, list[e.Cut]] = {}
+    for cut in cuts:
+        if cut.what != "message":
+            edits.setdefault(cut.message, []).append(cut)
+    return edits
+
+
+_HANDLERS: dict[type, Any] = {
+    e.RunStarted: View._run_started,
+    e.SessionStarted: View._session_started,
+    e.TurnStarted: View._turn_started,
+    e.MessageAdded: View._message_added,
+    e.RouteChosen: View._route_chosen,
+    e.AgentStarted: View._agent_started,
+    e.ContextBuilt: View._context_built,
+    e.ModelReplied: View._model_replied,
+    e.ModelFailed: View._model_failed,
+    e.ToolCalled: View._tool_called,
+    e.ToolReturned: View._tool_returned,
+    e.ToolFailed: View._tool_failed,
+    e.HandoffRequested: View._handoff_requested,
+    e.HandoffRejected: View._handoff_rejected,
+    e.HandoffMade: View._handoff_made,
+    e.StateOpened: View._state_opened,
+    e.StateUpdated: View._state_updated,
+    e.TurnInterrupted: View._turn_interrupted,
+    e.CheckpointSaved: View._checkpoint_saved,
+    e.LimitReached: View._limit_reached,
+    e.AgentFinished: View._agent_finished,
+    e.TurnFinished: View._turn_finished,
+    e.RunFinished: View._run_finished,
+}
+
+
+def view_of(events: Sequence[e.AnyEvent]) -> View:
+    """Returns the view of a whole trace."""
+    view = View()
+    for event in events:
+        view.apply(event)
+    return view
+
+
+def said_in(view: View) -> list[dict[str, Any]]:
+    """Returns what each turn has said, for those that wait for it."""
+    return [{"reply": turn.reply} for turn in view.turns]

@@ -1,0 +1,207 @@
+"""What in a claim must change so that it holds of what was found; what holds stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from simkit.checks.scope import Path
+from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall
+from simkit.language.matching.aligning import aligned
+from simkit.language.matching.compiling import is_operator
+from simkit.language.matching.rendering import line
+from simkit.language.matching.values import Said, is_list, size_of, structure_of, text_of
+from simkit.language.paths import lookup
+from simkit.update.edits import Edit, Give, Put, Relist, applied
+from simkit.update.observed_values import claim_of, claim_of_mapping, holds
+
+
+class Manual(msgspec.Struct, frozen=True):
+    """A part of a claim that only people can change."""
+
+    path: Path
+    why: str
+
+
+Change: TypeAlias = Edit | Manual
+AsClaim: TypeAlias = Callable[[Any], Any]
+"""How what was found is claimed, where it stands for itself."""
+
+
+def changes(matcher: Any, value: Any, as_claim: AsClaim = claim_of) -> list[Change]:
+    """Returns what makes a matcher hold of a value; paths lead from the matcher.
+
+    ``as_claim`` says how an element of the value is written, if the value is a list.
+    """
+    found = list(_changes(matcher, value, (), as_claim))
+    edits = [one for one in found if not isinstance(one, Manual)]
+    if len(edits) < len(found) or holds(applied(matcher, edits), value):
+        return found
+    for whole in (_whole(value, as_claim), {"$eq": _plain(value)}):
+        if holds(whole, value):
+            return [Put((), whole)]
+    return [Manual((), f"no claim that can be written holds of {line(value)}")]
+
+
+def changes_of_agents(matcher: Any, groups: Sequence[Any]) -> list[Change]:
+    """Returns what makes a list of agents hold; a nested list is one group in any order."""
+    if not isinstance(matcher, list):
+        return [Manual((), "it is no plain list of agents")]
+
+    def fits(wanted: Any, found: Any) -> bool:
+        if isinstance(wanted, list) and isinstance(found, list):
+            return holds({"$unordered": wanted}, found)
+        return holds(wanted, found)
+
+    return list(
+        _relist(matcher, groups, (), lambda *pair: not fits(*pair), lambda one: one, _replace)
+    )
+
+
+def _whole(value: Any, as_claim: AsClaim) -> Any:
+    return [as_claim(item) for item in value] if is_list(value) else claim_of(value)
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(structure_of(value), enc_hook=list)
+
+
+def _changes(matcher: Any, value: Any, at: Path, as_claim: AsClaim = claim_of) -> Iterator[Change]:
+    if holds(matcher, value):
+        return
+    if isinstance(matcher, Mapping):
+        yield from _of_mapping(matcher, value, at)
+    elif isinstance(matcher, list) and is_list(structure_of(value)):
+        elements = structure_of(value)
+        yield from _relist(matcher, elements, at, _differs, as_claim, _changes)
+    elif isinstance(matcher, list) or text_of(value) is None:
+        yield Put(at, _whole(value, as_claim))
+    else:
+        yield Put(at, text_of(value))
+
+
+# Mappings
+
+
+def _of_mapping(matcher: Mapping[str, Any], value: Any, at: Path) -> Iterator[Change]:
+    plain = {key: operand for key, operand in matcher.items() if not is_operator(key)}
+    for key, operand in matcher.items():
+        if key not in plain and not holds({key: operand}, value):
+            yield from _of_operator(key, operand, value, (*at, key))
+    if not plain or holds(plain, value):
+        return
+    parts = _parts(plain, value)
+    if parts is not None:
+        for key, inner in parts.items():
+            yield from _changes(plain[key], inner, (*at, key))
+    elif len(plain) == len(matcher):
+        yield Put(at, claim_of(value))
+    else:
+        yield Manual(at, f"it stands beside operators, but found was {line(value)}")
+
+
+def _of_operator(name: str, operand: Any, value: Any, at: Path) -> Iterator[Change]:
+    size = size_of(value)
+    if name == "$eq":
+        yield Put(at, text_of(value) if isinstance(operand, str) else _plain(value))
+    elif name == "$len" and size is not None:
+        yield from _changes(operand, size, at)
+    elif name == "$exact" and isinstance(structure_of(value), Mapping):
+        yield from _of_exact(operand, structure_of(value), at)
+    else:
+        yield Manual(at, f"`{name}` does not hold of {line(value)}")
+
+
+def _of_exact(operand: Mapping[str, Any], value: Mapping[str, Any], at: Path) -> Iterator[Change]:
+    found = claim_of_mapping(value)
+    if any(key not in found for key in operand) or not operand:
+        yield Put(at, found)
+        return
+    for key, wanted in operand.items():
+        yield from _changes(wanted, value[_unescaped(key)], (*at, key))
+    for key, claim in found.items():
+        if key not in operand:
+            yield Give(at, key, claim)
+
+
+def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
+    """What each key speaks of; None where another role, tool or kind of value was found."""
+    if isinstance(value, ToolCall) and len(plain) == 1:
+        (name,) = plain
+        if name not in ("id", "name", "tool", "args"):
+            return {name: value.args} if name == value.name else None
+    if isinstance(value, Said):
+        value = value.structure
+    if not isinstance(value, Mapping | Message | Dropped | ToolCall):
+        return None
+    role, content = _spoken(value)
+    parts: dict[str, Any] = {}
+    for key in plain:
+        is_role = role and key in ROLE_ALIASES and not (key == "tool" and "role" in plain)
+        if is_role and ROLE_ALIASES[key] != role:
+            return None
+        if is_role or (role and key in ("content", "text")):
+            parts[key] = content
+        else:
+            parts[key] = lookup(value, _unescaped(key))
+    return parts
+
+
+def _spoken(value: Any) -> tuple[str, Any]:
+    """The role and content of a message; an empty role for what is none."""
+    if isinstance(value, Dropped):
+        value = value.message
+    if isinstance(value, Message):
+        return value.role, Said(value.content, value.data)
+    if isinstance(value, Mapping) and "role" in value and "content" in value:
+        content = value["content"]
+        said = Said(content, value.get("data")) if isinstance(content, str) else content
+        return ROLE_ALIASES.get(str(value["role"]), ""), said
+    return "", ABSENT
+
+
+def _unescaped(key: str) -> str:
+    return key[1:] if key.startswith("$$") else key
+
+
+# Lists
+
+
+def _differs(wanted: Any, found: Any) -> bool:
+    return not holds(wanted, found)
+
+
+def _replace(_wanted: Any, found: Any, at: Path, as_claim: AsClaim = claim_of) -> Iterator[Change]:
+    yield Put(at, as_claim(found))
+
+
+def _relist(
+    wanted: Sequence[Any],
+    found: Sequence[Any],
+    at: Path,
+    differs: Callable[[Any, Any], bool],
+    as_claim: AsClaim,
+    change: Callable[[Any, Any, Path, AsClaim], Iterator[Change]],
+) -> Iterator[Change]:
+    """Yields what makes a whole list hold: elements changed in place, taken out, put in."""
+    pairs = aligned(wanted, found, differs)
+    if not pairs:
+        yield Put(at, [as_claim(one) for one in found])
+        return
+    for place, index in pairs:
+        if differs(wanted[place], found[index]):
+            yield from change(wanted[place], found[index], (*at, place), as_claim)
+    placed = dict(pairs)
+    removed = tuple(place for place in range(len(wanted)) if place not in placed)
+    of = {index: place for place, index in pairs}
+    added = []
+    before = 0
+    for index, one in enumerate(found):
+        if index in of:
+            before = of[index] + 1
+        else:
+            added.append((before, as_claim(one)))
+    if removed or added:
+        yield Relist(at, removed, tuple(added))

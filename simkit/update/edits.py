@@ -1,0 +1,188 @@
+"""Edits of a file: values that say what shall stand where, and the text that comes of them.
+
+Pure: a text and edits at places in its documents give a new text. Every byte outside the ranges
+that the edits replace stays: comments, order, quotes, anchors, line ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from simkit.language.yaml import SourcePath
+from simkit.update.layout import Layout, Spot, layouts
+from simkit.update.replacing import Obstacle, Site, give, put, relisted, unfolded
+
+
+class Put(msgspec.Struct, frozen=True, tag=True):
+    """Another value where one stands."""
+
+    path: SourcePath
+    value: Any
+
+
+class Give(msgspec.Struct, frozen=True, tag=True):
+    """A key that a mapping does not have; it becomes the last one."""
+
+    path: SourcePath
+    key: str
+    value: Any
+
+
+class Relist(msgspec.Struct, frozen=True, tag=True):
+    """Elements that leave a list, and others that come; the rest stays as it is written."""
+
+    path: SourcePath
+    removed: tuple[int, ...]
+    added: tuple[tuple[int, Any], ...]
+    """Values, each before the old element of that place; the list's length is its end."""
+
+
+class Unfold(msgspec.Struct, frozen=True, tag=True):
+    """What stands in brackets or braces on one line stands in lines, its parts as written."""
+
+    path: SourcePath
+
+
+Edit: TypeAlias = Put | Give | Relist | Unfold
+
+
+class Replacement(msgspec.Struct, frozen=True, order=True):
+    """A range of a text, and what stands there afterwards."""
+
+    start: int
+    end: int
+    depth: int
+    """Where several insert at one place: the deepest comes first, so this counts down."""
+    text: str
+
+
+class Sheet:
+    """A text with its layout, read once for all edits."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._layouts = layouts(text)
+        found = re.search(r"\r\n?|\n", text)
+        self._line_end = found[0] if found else "\n"
+
+    def layout(self, document: int) -> Layout:
+        """Returns where everything stands in a document."""
+        return self._layouts[document]
+
+    def replacements(self, document: int, edit: Edit) -> list[Replacement]:
+        """Returns what an edit replaces in a document; raises Obstacle where it cannot."""
+        layout = self._layouts[document]
+        chain = _reached(layout, edit.path)
+        site = Site(self.text, layout, chain)
+        if isinstance(edit, Put):
+            _refuse_anchors(layout, chain[-1])
+            found = [put(site, edit.value)]
+        elif isinstance(edit, Give):
+            found = [give(site, edit.key, edit.value)]
+        elif isinstance(edit, Relist):
+            for place in edit.removed:
+                _refuse_anchors(layout, chain[-1].items[place])
+            found = list(relisted(site, edit.removed, edit.added))
+        else:
+            found = [unfolded(site)]
+        return [
+            Replacement(start, end, -len(chain), text.replace("\n", self._line_end))
+            for start, end, text in found
+        ]
+
+    def with_replacements(self, replacements: Iterable[Replacement]) -> str:
+        """Returns the text with ranges replaced that do not overlap."""
+        pieces: list[str] = []
+        end = 0
+        for one in sorted(replacements):
+            if one.start < end:
+                raise Obstacle("another change stands in the same place")
+            pieces += [self.text[end : one.start], one.text]
+            end = one.end
+        return "".join([*pieces, self.text[end:]])
+
+
+def edited(text: str, edits: Mapping[int, Sequence[Edit]]) -> str:
+    """Returns a file's text with each document's edits made; raises Obstacle."""
+    sheet = Sheet(text)
+    return sheet.with_replacements(
+        replacement
+        for document, some in edits.items()
+        for edit in some
+        for replacement in sheet.replacements(document, edit)
+    )
+
+
+def applied(data: Any, edits: Iterable[Edit]) -> Any:
+    """Returns a document's plain value as it is read once the edits are made."""
+    # Lists change last, the innermost first, because that moves the places that paths name.
+    for edit in sorted(edits, key=lambda one: (isinstance(one, Relist), -len(one.path))):
+        data = _applied(data, edit.path, edit)
+    return data
+
+
+def _applied(data: Any, path: SourcePath, edit: Edit) -> Any:
+    if path:
+        step, *rest = path
+        inner = _applied(data[step], tuple(rest), edit)
+        if isinstance(data, Mapping):
+            return {**data, step: inner}
+        return [inner if place == step else one for place, one in enumerate(data)]
+    if isinstance(edit, Put):
+        return edit.value
+    if isinstance(edit, Give):
+        return {**data, edit.key: edit.value}
+    if isinstance(edit, Unfold):
+        return data
+    return list(_elements(data, edit))
+
+
+def _elements(old: Sequence[Any], edit: Relist) -> Iterator[Any]:
+    for place in range(len(old) + 1):
+        yield from (value for before, value in edit.added if before == place)
+        if place < len(old) and place not in edit.removed:
+            yield old[place]
+
+
+# Where an edit may be made
+
+
+def _reached(layout: Layout, path: SourcePath) -> list[Spot]:
+    """Returns the values on the way to a path that nothing else reads."""
+    chain = layout.chain(path)
+    for spot in chain:
+        if spot.kind == "alias":
+            raise Obstacle(f"it is written elsewhere: here is only its alias `*{spot.anchor}`")
+        if layout.is_shared(spot):
+            raise Obstacle(f"aliases repeat it, as `*{spot.anchor}`")
+    if len(chain) <= len(path):
+        raise Obstacle("it is not written out here")
+    return chain
+
+
+def _refuse_anchors(layout: Layout, spot: Spot) -> None:
+    """Raises if what is replaced holds an anchor that aliases elsewhere need."""
+    for one in spot.below():
+        if layout.is_shared(one):
+            raise Obstacle(f"it holds the anchor `&{one.anchor}`, which aliases repeat")
+
+
+def opened(text: str, document: int, path: SourcePath) -> str:
+    """Returns the text in which a path leads through lines, not through brackets on one line.
+
+    What cannot be written so stays as it is.
+    """
+    sheet = Sheet(text)
+    for size in range(len(path) + 1):
+        try:
+            chain = _reached(sheet.layout(document), path[:size])
+            if chain[-1].is_flow:
+                text = sheet.with_replacements(sheet.replacements(document, Unfold(path[:size])))
+                sheet = Sheet(text)
+        except Obstacle:
+            return text
+    return text

@@ -1,0 +1,110 @@
+"""The claims that do not hold, each with what was found; the judge's own checks find them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from simkit.checks.claims import Writer
+from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import CHECKS, Judgement
+from simkit.checks.observing import unobservable
+from simkit.checks.runs import groups_of
+from simkit.checks.scope import Path, Scope, scope_of_run, scope_of_turn
+from simkit.language.yaml import Document
+from simkit.spec.scenario.model import Scenario
+from simkit.trace.views import View
+
+_OTHER_CLAIMS: Final = ("satisfies", "findings")
+"""Claims that no value answers."""
+
+
+class Failing(msgspec.Struct, frozen=True):
+    """A claim that does not hold, and what was found."""
+
+    path: Path
+    """Where it stands in the scenario's document."""
+    name: str
+    """``agents``, ``reply``, a section, …: the key under which it stands."""
+    matcher: Any
+    value: Any
+
+
+class Stuck(msgspec.Struct, frozen=True):
+    """A claim that no value found can make true."""
+
+    path: Path
+    why: str
+
+
+def failing_claims(
+    scenario: Scenario, document: Document, view: View, judgement: Judgement
+) -> Iterator[Failing | Stuck]:
+    """Yields the claims that do not hold, in the order of the file's turns."""
+    for scope in _scopes(scenario, view):
+        collector = _Collector(document, scope)
+        for name, check in CHECKS.items():
+            if scope.expect.has(name) and not unobservable(scope, name):
+                for finding in check(scope, collector):
+                    collector.keep(finding)
+        yield from collector.found
+    for finding in judgement.findings:
+        if finding.id == CLAIM and _is_no_value(finding):
+            yield Stuck(finding.path, finding.what)
+
+
+def _is_no_value(finding: Finding) -> bool:
+    path = finding.path
+    if "expect" not in path:
+        return True
+    claim = path[path.index("expect") + 1 :]
+    return claim[:1] in tuple((name,) for name in _OTHER_CLAIMS) or "not observable" in finding.what
+
+
+def _scopes(scenario: Scenario, view: View) -> Iterator[Scope]:
+    for place, turn in enumerate(scenario.turns[: len(view.turns)]):
+        if turn.expect.model_fields_set:
+            yield scope_of_turn(view.turns[place], place, turn.expect, view)
+    if scenario.expect.model_fields_set:
+        yield scope_of_run(scenario.expect, view)
+
+
+class _Collector(Writer):
+    """Keeps what the checks compare instead of writing findings about it."""
+
+    def __init__(self, document: Document, scope: Scope) -> None:
+        super().__init__(document)
+        self._scope = scope
+        self.found: list[Failing | Stuck] = []
+
+    def compare(
+        self, matcher: Any, value: Any, path: Path, what: str, *, several: bool = False, **_: Any
+    ) -> list[Finding]:
+        """Keeps a claim that does not hold, once; says nothing."""
+        if not self.misses(matcher, value) or any(one.path == path for one in self.found):
+            return []
+        if several:
+            why = f"`{path[-2]}` speaks of several: what one of them found may not hold of others"
+            self.found.append(Stuck(path, why))
+        else:
+            self.found.append(Failing(path, str(path[-1]), matcher, value))
+        return []
+
+    def keep(self, finding: Finding) -> None:
+        """Keeps what a check writes in its own words."""
+        path, size = finding.path, len(self._scope.path)
+        claim = path[size] if len(path) > size else ""
+        if claim == "agents":
+            value = groups_of(self._scope.runs)
+            matcher = self._scope.expect.agents
+            self.found.append(Failing(path[: size + 1], "agents", matcher, value))
+        elif claim == "model_calls":
+            agent = str(path[-1])
+            count = len(self._scope.calls.get(agent, ()))
+            wanted = (self._scope.expect.model_calls or {})[agent]
+            self.found.append(Failing(path, "model_calls", wanted, count))
+        elif "not observable" not in finding.what:
+            # `includes[0] matches no message`: the path says the rest.
+            self.found.append(Stuck(path, finding.what.partition("] ")[2] or finding.what))

@@ -1,0 +1,101 @@
+"""Files: what would change, shown as a difference; written whole, or not at all."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.core.errors import SimkitError, SourceError
+
+CI_VARIABLE: Final = "CI"
+_NO: Final = ("", "0", "false")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_CHANGED: Final = "it has changed since it was read, so nothing is written to it"
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """A file as it was read, and as it would be."""
+
+    file: str
+    before: bytes
+    after: bytes
+
+    def diff(self) -> str:
+        """Returns the unified diff; empty if nothing changes."""
+        lines = difflib.unified_diff(
+            _lines(self.before), _lines(self.after), self.file, f"{self.file} (new)"
+        )
+        shown = [
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        ]
+        return "".join(shown).replace("\r\n", "\n").rstrip("\n")
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode().removeprefix("\ufeff").splitlines(keepends=True)
+
+
+def read_bytes(file: str) -> bytes:
+    """Returns a file as it is; raises SourceError."""
+    try:
+        return Path(file).read_bytes()
+    except OSError as problem:
+        raise SourceError(file, f"the file cannot be read: {problem.strerror}") from None
+
+
+def text_of(content: bytes) -> str:
+    """Returns the text of a file, without a byte order mark."""
+    return content.removeprefix(_BYTE_ORDER_MARK).decode()
+
+
+def with_text(content: bytes, text: str) -> bytes:
+    """Returns a file with another text, with a byte order mark if it has one."""
+    mark = _BYTE_ORDER_MARK if content.startswith(_BYTE_ORDER_MARK) else b""
+    return mark + text.encode()
+
+
+def write(change: FileChange) -> None:
+    """Writes a change in one step and keeps the file's mode; raises SourceError.
+
+    Links are followed. A file that is no longer what was read is left alone.
+    """
+    path = Path(change.file).resolve()
+    if read_bytes(str(path)) != change.before:
+        raise SourceError(change.file, _CHANGED, advice="Run again.")
+    temporary = ""
+    try:
+        mode = path.stat().st_mode
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with open(handle, "wb") as file:
+            file.write(change.after)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(mode & 0o7777)
+        os.replace(temporary, path)
+    except OSError as problem:
+        if temporary:
+            with suppress(OSError):
+                Path(temporary).unlink()
+        raise SourceError(change.file, f"it cannot be written: {problem.strerror}") from None
+
+
+def is_ci(environment: Mapping[str, str]) -> bool:
+    """Whether nobody looks at what happens."""
+    return environment.get(CI_VARIABLE, "").lower() not in _NO
+
+
+def refuse_in_ci(option: str, environment: Mapping[str, str]) -> None:
+    """Raises SimkitError where nobody looks at what is accepted."""
+    if is_ci(environment):
+        raise SimkitError(
+            f"{option} changes scenario files, and is refused in CI ({CI_VARIABLE} is set)\n"
+            "  Run it where somebody reads the difference, and commit what it writes."
+        )

@@ -1,0 +1,132 @@
+"""A first full set of claims for a turn: what ran, what each agent was sent, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.checks.endings import UNFINISHED
+from simkit.checks.observing import unobservable
+from simkit.checks.runs import groups_of
+from simkit.checks.scope import Scope, scope_of_turn
+from simkit.language.matching.values import is_list
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.writing import flow
+from simkit.trace.views import CallView, View
+from simkit.update.observed_values import (
+    claim_of,
+    claim_of_handoff,
+    claim_of_tool_call,
+    holds,
+)
+from simkit.update.stable_claims import MESSAGES_MAX, StableClaims
+
+STATE_MAX: Final = 300
+"""Characters of one channel's value that are claimed; of a larger one only its shape."""
+TEXT_MAX: Final = 60
+"""Characters of a text within a larger value."""
+_INSTRUCTIONS: Final = "instructions"
+
+
+def first_claims(
+    view: View, place: int, stable: StableClaims, *, with_contexts: bool = True
+) -> dict[str, Any]:
+    """Returns claims that hold of a turn; empty if it did not finish.
+
+    Secrets stand in none. ``with_contexts`` claims what code sent, too.
+    """
+    turn = view.turns[place]
+    scope = scope_of_turn(turn, place, Expect(), view)
+    if not turn.finished or (turn.error is not None and turn.error.type in UNFINISHED):
+        return {}
+    found = dict(_claims(scope, stable if with_contexts else None))
+    if scope.pipeline.is_code and "tool_calls" in found:  # Functions ran for real.
+        found["tool_calls"] = stable.lasting(found["tool_calls"])
+    return {
+        name: stable.without_secrets(found[name]) for name in found if not unobservable(scope, name)
+    }
+
+
+def _claims(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, Any]]:
+    yield "agents", groups_of(scope.runs)
+    if scope.error is not None:
+        yield "error", scope.error.type
+    elif scope.interrupt is not None:
+        yield "interrupt", claim_of(scope.interrupt)
+    else:
+        yield "reply", claim_of(scope.reply)
+    contexts = dict(_contexts(scope, stable))
+    if contexts:
+        yield "context", contexts
+    yield "handoffs", [claim_of_handoff(one.fields()) for one in scope.handoffs]
+    yield "tool_calls", [claim_of_tool_call(one.fields()) for one in scope.tools]
+    written = dict.fromkeys(name for update in scope.updates for name in update.update)
+    state = {name: shape_of(scope.state[name]) for name in written if name in scope.state}
+    if state:
+        yield "state", state
+
+
+def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, Any]]:
+    """Yields what is claimed of each context; without sections, of its messages."""
+    for agent, calls in scope.calls.items():
+        before: CallView | None = None
+        for place, call in enumerate(calls):
+            last = before if before is not None and before.run == call.run else None
+            if scope.can_observe("sections"):
+                claims = dict(_sections(call, goes_on=last is not None))
+            elif stable is not None and scope.pipeline.is_code:
+                claims = stable.on_messages(call, last)
+            else:
+                claims = {}
+            if claims:
+                yield (f"{agent}[{place}]" if place else agent), claims
+            before = call
+
+
+def _sections(call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:
+    """Claims on one context; of a later call of the same run only on what came since."""
+    context = call.context
+    if not goes_on:
+        yield "sections", context.sections
+    for name in context.sections:
+        if name == _INSTRUCTIONS or (goes_on and name != "run"):
+            continue
+        messages = context.section(name)
+        claim: Any = [claim_of(message) for message in messages]
+        if len(messages) > MESSAGES_MAX or not holds(claim, messages):
+            claim = {"$len": len(messages)}
+        yield name, claim
+
+
+def shape_of(value: Any) -> Any:
+    """Returns a claim on a value: all of a small one; of a large one its shape and small parts."""
+    claim = claim_of(value)
+    if len(flow(claim)) <= STATE_MAX and holds(claim, value):
+        return claim
+    return _shape(claim)
+
+
+def _shape(claim: Any) -> Any:
+    if isinstance(claim, Mapping):
+        return {key: _shape(inner) for key, inner in claim.items()}
+    if isinstance(claim, str) and len(claim) > TEXT_MAX:
+        return {"$starts": claim[:TEXT_MAX].rstrip()}
+    if is_list(claim) and len(claim) > 1:
+        return {"$len": len(claim)}
+    return claim
+
+
+def common(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns what all of several sets of claims say: so rows of one table share them."""
+    first, *others = claims
+    found: dict[str, Any] = {}
+    for key, claim in first.items():
+        if any(key not in other for other in others):
+            continue
+        if all(other[key] == claim for other in others):
+            found[key] = claim
+        elif isinstance(claim, Mapping) and not any(name.startswith("$") for name in claim):
+            inner = common([claim, *(o[key] for o in others if isinstance(o[key], Mapping))])
+            if inner and all(isinstance(other[key], Mapping) for other in others):
+                found[key] = inner
+    return found

@@ -1,0 +1,204 @@
+"""Where everything stands in a text of YAML: spans, styles, anchors and aliases.
+
+A ``Document`` says where a value starts, for messages. Whoever changes a file must also know where
+the value ends, how it is written, and who else reads it; libyaml's events say that, its nodes do
+not: an alias is the very node of its anchor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from yaml._yaml import CParser
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from simkit.language.yaml import SourcePath
+
+GAP: Final = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
+"""White space and comments."""
+_ANCHOR: Final = re.compile(r"&[^\s,\[\]{}]+")
+_LINE_END: Final = re.compile(r"[\r\n]")
+_COLON: Final = re.compile(r"[ \t]*:")
+
+
+@dataclass(slots=True, kw_only=True)
+class Spot:
+    """One value and where it stands."""
+
+    kind: Literal["scalar", "list", "mapping", "alias"]
+    start: int
+    """Its first character, after its anchor."""
+    end: int
+    """Behind its last character; the blank lines and comments that follow are not its own."""
+    column: int
+    """The column of its first character, from 0; of a block list, that of its dashes."""
+    lead: int
+    """Behind the colon or dash before it; its own start where there is none; -1 if unknown."""
+    style: str = ""
+    """Of a scalar: empty if plain, else a quote, ``|`` or ``>``."""
+    is_flow: bool = False
+    """Written with brackets or braces."""
+    anchor: str = ""
+    """The name of its anchor; of an alias, the name that it repeats."""
+    keys: list[Spot] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    """The keys' texts."""
+    items: list[Spot] = field(default_factory=list)
+    """Elements of a list, values of a mapping."""
+
+    @property
+    def is_block(self) -> bool:
+        """A list or mapping over lines, without brackets or braces."""
+        return self.kind in ("list", "mapping") and not self.is_flow
+
+    def child(self, step: str | int) -> Spot | None:
+        """Returns the value under a key or at a place."""
+        if self.kind == "mapping" and isinstance(step, str) and step in self.names:
+            return self.items[self.names.index(step)]
+        if self.kind == "list" and isinstance(step, int) and step < len(self.items):
+            return self.items[step]
+        return None
+
+    def below(self) -> Iterator[Spot]:
+        """Yields itself and all inside it, keys too."""
+        yield self
+        for spot in (*self.keys, *self.items):
+            yield from spot.below()
+
+
+class Layout:
+    """The layout of one document."""
+
+    def __init__(self, root: Spot) -> None:
+        self.root = root
+        self._aliases = {spot.anchor for spot in root.below() if spot.kind == "alias"}
+        self.dash_indent = next(_dash_indents(root), 2)
+        """How much deeper than its key a block list stands: 2, or 0 as some write it."""
+
+    def chain(self, path: SourcePath) -> list[Spot]:
+        """Returns the values on the way to a path, the root first, as far as it leads."""
+        spots = [self.root]
+        for step in path:
+            found = spots[-1].child(step)
+            if found is None:
+                break
+            spots.append(found)
+        return spots
+
+    def is_shared(self, spot: Spot) -> bool:
+        """Whether an alias repeats the value."""
+        return spot.kind != "alias" and bool(spot.anchor) and spot.anchor in self._aliases
+
+
+def layouts(text: str) -> list[Layout]:
+    """Returns the layouts of the documents that are not entirely empty; the text is sound YAML."""
+    reader = _Reader(text)
+    return [Layout(root) for root in reader.roots()]
+
+
+def line_start(text: str, at: int) -> int:
+    """Returns where the line begins that holds a character."""
+    feed = text.rfind("\n", 0, at)
+    return max(feed, text.rfind("\r", feed + 1, at)) + 1
+
+
+def line_end(text: str, at: int) -> int:
+    """Returns where the line ends that holds a character, before its line end."""
+    found = _LINE_END.search(text, at)
+    return found.start() if found else len(text)
+
+
+def _dash_indents(spot: Spot) -> Iterator[int]:
+    for item in spot.items:
+        if spot.kind == "mapping" and not spot.is_flow and item.kind == "list" and item.is_block:
+            yield item.column - spot.column
+        yield from _dash_indents(item)
+
+
+def _marks(event: Event) -> tuple[int, int]:
+    assert event.start_mark is not None
+    assert event.end_mark is not None
+    return event.start_mark.index, event.end_mark.index
+
+
+class _Reader:
+    """Makes the tree of libyaml's events."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._parser: Any = CParser(text)
+
+    def roots(self) -> Iterator[Spot]:
+        while self._parser.check_event():
+            if isinstance(self._parser.get_event(), DocumentStartEvent):
+                spot = self._spot(self._parser.get_event(), None)
+                if spot.kind != "scalar" or spot.style or spot.end > spot.start:
+                    yield spot
+
+    def _spot(self, event: Event, lead: int | None) -> Spot:
+        """Returns what an event begins; ``lead`` is behind the colon or dash before it."""
+        start, end = _marks(event)
+        anchor = getattr(event, "anchor", None) or ""
+        if isinstance(event, AliasEvent):
+            return self._made("alias", start, end, lead, anchor=anchor)
+        if anchor and (written := _ANCHOR.match(self._text, start)):
+            start = self._past_gap(written.end())
+        if isinstance(event, ScalarEvent):
+            style = event.style or ""
+            if style in ("|", ">"):
+                end = start + len(self._text[start:end].rstrip())
+            start = min(start, end)
+            return self._made("scalar", start, end, lead, style=style, anchor=anchor)
+        kind: Literal["list", "mapping"] = "mapping"
+        if isinstance(event, SequenceStartEvent):
+            kind = "list"
+        assert isinstance(event, SequenceStartEvent | MappingStartEvent)
+        spot = self._made(kind, start, start, lead, anchor=anchor)
+        spot.is_flow = bool(event.flow_style)
+        self._fill(spot)
+        return spot
+
+    def _fill(self, spot: Spot) -> None:
+        spot.end = spot.start
+        while not isinstance(event := self._parser.get_event(), CollectionEndEvent):
+            if spot.kind == "mapping":
+                key = self._spot(event, None)
+                spot.keys.append(key)
+                spot.names.append(self._name(event))
+                colon = _COLON.match(self._text, key.end)
+                value = self._spot(self._parser.get_event(), colon.end() if colon else -1)
+            elif spot.is_flow:
+                value = self._spot(event, None)
+            else:
+                value = self._spot(event, self._past_gap(spot.end) + 1)
+            spot.items.append(value)
+            spot.end = max(spot.end, value.end)
+        # `[user: Hello]` holds a mapping without braces.
+        if spot.is_flow and self._text[spot.start] in "[{":
+            spot.end = _marks(event)[1]
+
+    @staticmethod
+    def _name(event: Event) -> str:
+        return event.value if isinstance(event, ScalarEvent) else ""
+
+    def _made(self, kind: Any, start: int, end: int, lead: int | None, **more: Any) -> Spot:
+        column = start - line_start(self._text, start)
+        return Spot(
+            kind=kind, start=start, end=end, column=column,
+            lead=start if lead is None else lead, **more,
+        )  # fmt: skip
+
+    def _past_gap(self, at: int) -> int:
+        gap = GAP.match(self._text, at)
+        return gap.end() if gap else at

@@ -1,0 +1,154 @@
+"""Many proposals, one text: what all rows agree on, made where the text allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from simkit.core.errors import SourceError
+from simkit.core.text import counted
+from simkit.language.yaml import load_text
+from simkit.spec.scenario.writing import WIDTH
+from simkit.update.edits import Give, Relist, Sheet, Unfold, applied, opened
+from simkit.update.files import FileChange, read_bytes, text_of, with_text, write
+from simkit.update.first_claims import common
+from simkit.update.layout import line_end, line_start
+from simkit.update.proposals import Note, Proposal, Proposed, fingerprint, note_lines
+from simkit.update.replacing import Obstacle
+
+
+def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[Note]]:
+    """Returns each file with all edits made, and what must be done by hand."""
+    by_file: dict[str, list[Proposal]] = {}
+    for one in proposals:
+        by_file.setdefault(one.file, []).append(one)
+    found, notes = [], []
+    for file, some in by_file.items():
+        before = read_bytes(file)
+        text, left = changed_text(file, text_of(before), some)
+        notes += left
+        if text != text_of(before):
+            found.append(FileChange(file, before, with_text(before, text)))
+    return found, list(dict.fromkeys(notes))
+
+
+def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
+    """Writes all files that change, and yields what to tell: differences first."""
+    changes, notes = file_changes(proposals)
+    for change in changes:
+        yield from change.diff().splitlines()
+    yield from note_lines(notes)
+    for change in changes:
+        write(change)
+    yield f"{counted(len(changes), 'file')} changed{'; run again' if changes else ''}"
+
+
+def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[str, list[Note]]:
+    """Returns the text of a file with all edits made, and what must be done by hand.
+
+    Raises SourceError if the text no longer says what ran.
+    """
+    documents = load_text(text, file)
+    notes = [note for one in proposals for note in one.notes]
+    by_document: dict[int, list[Proposal]] = {}
+    for one in proposals:
+        is_there = one.document < len(documents)
+        if not is_there or fingerprint(documents[one.document]) != one.fingerprint:
+            what = "it has changed since it ran, so nothing is changed in it"
+            raise SourceError(file, what, advice="Run again.")
+        by_document.setdefault(one.document, []).append(one)
+    for index, some in by_document.items():
+        agreed, left = _agreed(some)
+        text, refused = _with_edits(file, text, index, agreed)
+        notes += [*left, *refused]
+    return text, list(dict.fromkeys(notes))
+
+
+def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
+    """Returns the edits that all rows of a table propose, and notes on the others.
+
+    A row that held proposes nothing, so nothing that held is changed.
+    """
+    rows = proposals[0].rows
+    if rows == 1:
+        return list(proposals[0].edits), []
+    places: dict[tuple[Any, ...], list[Proposed]] = {}
+    for one in (one for proposal in proposals for one in proposal.edits):
+        key = (type(one.edit), one.edit.path, getattr(one.edit, "key", ""))
+        places.setdefault(key, []).append(one)
+    agreed, notes = [], []
+    for first, *others in places.values():
+        edit = first.edit
+        if len(others) + 1 < rows:
+            why = f"{counted(len(others) + 1, 'row')} of {rows} found something else"
+            notes.append(first.note(f"{why}; the rows of a table share what is written here"))
+        elif isinstance(edit, Give) and edit.key == "expect":
+            values = [one.edit.value for one in others if isinstance(one.edit, Give)]
+            claims = common([edit.value, *values])
+            agreed += [replace(first, edit=replace(edit, value=claims))] if claims else []
+        elif all(one.edit == edit for one in others):
+            agreed.append(first)
+        else:
+            notes.append(first.note("the rows of the table found different values"))
+    return agreed, notes
+
+
+def _with_edits(
+    file: str, text: str, index: int, edits: Sequence[Proposed]
+) -> tuple[str, list[Note]]:
+    """Returns the text with those edits made that it allows, and that it reads back."""
+    for one in edits:
+        if isinstance(one.edit, Give) and one.edit.key == "expect":
+            text = opened(text, index, one.edit.path)
+    made: list[Proposed] = []
+    notes: list[Note] = []
+    sheet = Sheet(text)
+    for one in edits:
+        try:
+            sheet.replacements(index, one.edit)
+            made.append(one)
+        except Obstacle as why:
+            notes.append(one.note(str(why)))
+    new = _read_back(file, sheet, index, made)
+    if new is None:
+        # One of them cannot stand in this text, so each is tried on top of those that can.
+        tried, made, new = made, [], text
+        for one in tried:
+            longer = _read_back(file, sheet, index, [*made, one])
+            if longer is None:
+                notes.append(one.note("it cannot be changed in its place"))
+            else:
+                made, new = [*made, one], longer
+    return _unfolded(file, new, index, made), notes
+
+
+def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -> str | None:
+    """Returns the text with edits made, if it then says just that, and else what it said."""
+    wanted = [one.data for one in load_text(sheet.text, file)]
+    wanted[index] = applied(wanted[index], [one.edit for one in edits])
+    try:
+        text = sheet.with_replacements(
+            one for edit in edits for one in sheet.replacements(index, edit.edit)
+        )
+        found = [one.data for one in load_text(text, file)]
+    except (Obstacle, SourceError):
+        return None
+    return text if found == wanted else None
+
+
+def _unfolded(file: str, text: str, index: int, edits: Sequence[Proposed]) -> str:
+    """Returns the text with lists that have become too long for one line written in lines."""
+    for one in edits:
+        if not isinstance(one.edit, Relist | Give):
+            continue
+        sheet = Sheet(text)
+        *_, spot = sheet.layout(index).chain(one.edit.path)
+        line = text[line_start(text, spot.start) : line_end(text, spot.start)]
+        if spot.is_flow and len(line) > WIDTH:
+            unfold = replace(one, edit=Unfold(one.edit.path))
+            with suppress(Obstacle):
+                text = _read_back(file, sheet, index, [unfold]) or text
+    return text

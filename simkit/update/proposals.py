@@ -1,0 +1,214 @@
+"""Proposals: what one run would change in its scenario, and how those of many become one text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from simkit.checks.judge import Judgement
+from simkit.checks.scope import Path
+from simkit.core.messages import ABSENT
+from simkit.core.redact import Redactor
+from simkit.language.paths import follow
+from simkit.language.references import references_in
+from simkit.language.yaml import Document, path_text
+from simkit.spec.scenario.files import Prepared
+from simkit.trace.store import Trace
+from simkit.trace.views import said_in, view_of
+from simkit.update.changing import Change, Manual, changes, changes_of_agents
+from simkit.update.edits import Edit, Give, Put, Relist
+from simkit.update.failing import Failing, Stuck, failing_claims
+from simkit.update.first_claims import first_claims
+from simkit.update.observed_values import claim_of, claim_of_handoff, claim_of_tool_call
+from simkit.update.stable_claims import StableClaims, words_of
+
+_REFERENCE: Final = "it is filled in by a reference"
+_REPEATED: Final = "its turn is repeated"
+_AS_CLAIMS: Final = {"handoffs": claim_of_handoff, "tool_calls": claim_of_tool_call}
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A claim that must be changed by hand."""
+
+    where: str
+    """``file:line:column``."""
+    what: str
+
+
+def note_lines(notes: Sequence[Note]) -> list[str]:
+    """Returns what must be changed by hand, below a headline."""
+    if not notes:
+        return []
+    return ["must be changed by hand:", *(f"  {note.where}: {note.what}" for note in notes)]
+
+
+class Proposed(msgspec.Struct, frozen=True):
+    """One edit, and where people find what it changes."""
+
+    edit: Edit
+    where: str
+    claim: str
+    """The path of what is changed."""
+
+    def note(self, why: str) -> Note:
+        """Returns the note that people must make the change themselves."""
+        return Note(self.where, f"{self.claim}: {why}")
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What the run of one scenario, or of one row of its table, would change."""
+
+    file: str
+    document: int
+    rows: int
+    """Rows of the scenario's table; 1 if it has none."""
+    fingerprint: str
+    """Of the document that ran."""
+    edits: tuple[Proposed, ...]
+    notes: tuple[Note, ...]
+
+
+def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
+    """Returns what makes a run's failing claims hold; lints are never accepted."""
+    prepared = prepared.after(said_in(view_of(trace.events)))
+    document, written = prepared.document, _written(prepared)
+    edits, notes = [], []
+    for one in failing_claims(prepared.scenario, document, view_of(trace.events), judgement):
+        for change in _changes_of(one, document.data):
+            placed = _placed(change, document.data)
+            at = (*placed.path, placed.key) if isinstance(placed, Give) else placed.path
+            where, claim = document.position(at), path_text(at)
+            which = document.repetition(at)
+            placed = replace(placed, path=document.written_at(placed.path))
+            why = placed.why if isinstance(placed, Manual) else _why_not(placed, written.data)
+            if which:
+                notes.append(Note(where, f"{claim}: {_REPEATED}, and this is {which}"))
+            elif isinstance(placed, Manual) or why:
+                notes.append(Note(where, f"{claim}: {why}"))
+            else:
+                edits.append(Proposed(_escaped(placed), where, claim))
+    return _proposal(prepared, edits, notes)
+
+
+def additions(
+    prepared: Prepared, trace: Trace, redactor: Redactor, *, with_contexts: bool = True
+) -> Proposal:
+    """Returns a first set of claims for each turn that has no ``expect``."""
+    document, written = prepared.document, _written(prepared)
+    view = view_of(trace.events)
+    stable = StableClaims(redactor, words_of(document.data["turns"]))
+    edits, notes = [], []
+    for place, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):
+        path: Path = ("turns", place)
+        if document.repetition(path):
+            if "expect" not in turn.model_fields_set:
+                what = f"{_REPEATED}: write claims that hold every time"
+                notes.append(Note(document.position(path), f"{path_text(path)}: {what}"))
+            continue
+        at = document.written_at(path)
+        claims = (
+            {}
+            if "expect" in turn.model_fields_set
+            else first_claims(view, place, stable, with_contexts=with_contexts)
+        )
+        if claims and _plain_at(written.data, at):
+            edit = _escaped(Give(at, "expect", claims))
+            edits.append(Proposed(edit, document.position(path), path_text((*path, "expect"))))
+    return _proposal(prepared, edits, notes)
+
+
+def encoded(proposal: Proposal) -> str:
+    """Returns a proposal as text, for another process."""
+    return msgspec.json.encode(proposal, enc_hook=_plain_number).decode()
+
+
+def decoded(text: str) -> Proposal:
+    """Returns what ``encoded`` was given."""
+    return msgspec.json.decode(text, type=Proposal)
+
+
+def _plain_number(value: Any) -> int | float:
+    """A number that keeps its source text is a class of its own."""
+    return int(value) if isinstance(value, int) else float(value)
+
+
+def _proposal(prepared: Prepared, edits: Sequence[Proposed], notes: Sequence[Note]) -> Proposal:
+    item, written = prepared.item, _written(prepared)
+    rows = len(prepared.scenario.examples or ()) or 1
+    notes = tuple(dict.fromkeys(notes))
+    return Proposal(item.file, item.index, rows, fingerprint(written), tuple(edits), notes)
+
+
+def _written(prepared: Prepared) -> Document:
+    """The scenario's document as its file says it, references and all."""
+    return prepared.written or prepared.document
+
+
+def fingerprint(document: Document) -> str:
+    """Returns what tells whether a document still says the same."""
+    return sha256(repr(document.data).encode(errors="backslashreplace")).hexdigest()
+
+
+# From a claim to edits of its document
+
+
+def _changes_of(one: Failing | Stuck, data: Any) -> Iterator[Change]:
+    if isinstance(one, Stuck):
+        yield Manual(one.path, one.why)
+        return
+    if one.name == "agents" and one.path[-2:] == ("expect", "agents"):
+        found = changes_of_agents(one.matcher, one.value)
+    elif one.path[-2:] == ("expect", "error") and isinstance(follow(data, one.path), str):
+        found = [Put((), None if one.value is None else one.value["type"])]
+    else:
+        found = changes(one.matcher, one.value, _AS_CLAIMS.get(one.name, claim_of))
+    for change in found:
+        yield replace(change, path=(*one.path, *change.path))
+
+
+def _placed(change: Change, data: Any) -> Change:
+    """Returns the change as the document can take it: what is not written there is added."""
+    if not isinstance(change, Put) or follow(data, change.path) is not ABSENT:
+        return change
+    parent, key = follow(data, change.path[:-1]), change.path[-1]
+    if isinstance(parent, Mapping) and isinstance(key, str):
+        return Give(change.path[:-1], key, change.value)
+    return Manual(change.path, "it is not written out")
+
+
+def _why_not(edit: Edit, data: Any) -> str:
+    """Says why an edit cannot be made in a document with references; empty if it can."""
+    if not _plain_at(data, edit.path):
+        return _REFERENCE
+    found = follow(data, edit.path)
+    gone: Any = found if isinstance(edit, Put) else None
+    if isinstance(edit, Relist):
+        gone = [found[place] for place in edit.removed]
+    return _REFERENCE if any(True for _ in references_in(gone)) else ""
+
+
+def _plain_at(data: Any, path: Path) -> bool:
+    """Whether a path leads through what the file itself says."""
+    return follow(data, path) is not ABSENT
+
+
+def _escaped(edit: Edit) -> Edit:
+    """Returns the edit with values that a scenario reads as they were found."""
+    if isinstance(edit, Put | Give):
+        return replace(edit, value=_literal(edit.value))
+    if isinstance(edit, Relist):
+        added = tuple((place, _literal(value)) for place, value in edit.added)
+        return replace(edit, added=added)
+    return edit
+
+
+def _literal(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, Mapping):
+        return {_literal(key): _literal(inner) for key, inner in value.items()}
+    return [_literal(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,278 @@
+"""How one edit is written into a text: the range that it replaces, in the style that it finds.
+
+Each function takes the site of a value and returns what is replaced; lines end with ``\\n`` here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from simkit.spec.scenario.writing import (
+    STEP,
+    WIDTH,
+    block,
+    element,
+    entry,
+    flow,
+    on_one_line,
+    quoted,
+    scalar,
+    text_block,
+)
+from simkit.update.layout import Layout, Spot, line_end, line_start
+
+_NO_LINES: Final = "it shares its line with what is around it"
+_COMMENT_INSIDE: Final = "a comment stands inside its brackets"
+_LINE_END: Final = re.compile(r"\r\n?|\n")
+
+Change: TypeAlias = tuple[int, int, str]
+"""Start, end, and the text that stands there afterwards."""
+
+
+class Obstacle(Exception):
+    """An edit that the text does not allow; the sentence says why."""
+
+
+class Site:
+    """A value in its surroundings: what an edit of it must know."""
+
+    def __init__(self, text: str, layout: Layout, chain: Sequence[Spot]) -> None:
+        self.text, self.spot = text, chain[-1]
+        self.dash_indent = layout.dash_indent
+        self.parent = chain[-2] if len(chain) > 1 else None
+        self.in_flow = any(spot.is_flow for spot in chain[:-1])
+        self.in_list = self.parent is not None and self.parent.kind == "list"
+        self.outer = self.parent.column if self.parent else -STEP
+        """The column of the key or dash before it."""
+
+    @property
+    def is_last_on_line(self) -> bool:
+        """Whether nothing follows on its line, no comment either."""
+        return not self.text[self.spot.end : line_end(self.text, self.spot.end)].strip()
+
+    @property
+    def head(self) -> str:
+        """What stands between the colon or dash and the value: white space, comments, anchor."""
+        return self.text[self.spot.lead : self.spot.start] if self.spot.lead >= 0 else ""
+
+
+# Put
+
+
+def put(site: Site, value: Any) -> Change:
+    """Puts another value in a value's place, written as the old one is."""
+    spot = site.spot
+    if spot.lead < 0:
+        raise Obstacle("its key has no colon that can be found")
+    is_collection = bool(value) and isinstance(value, Mapping | list | tuple)
+    if site.in_flow:
+        return _put_here(site, _in_style(value, spot))
+    if not is_collection:
+        return _put_scalar(site, value)
+    one = on_one_line(value, _columns_before(site))
+    if spot.is_flow and _columns_before(site) + len(flow(value)) <= WIDTH:
+        one = flow(value)
+    if not site.is_last_on_line:
+        one = flow(value)
+    if one is not None and not spot.is_block:
+        return _put_here(site, one)
+    return _put_block(site, value)
+
+
+def _columns_before(site: Site) -> int:
+    """How much of the line is taken before the value, if it begins on its key's line."""
+    at = site.spot.start if not site.spot.is_block else site.spot.lead + 1
+    return at - line_start(site.text, at)
+
+
+def _put_scalar(site: Site, value: Any) -> Change:
+    spot = site.spot
+    if isinstance(value, str) and site.is_last_on_line:
+        style = spot.style if spot.style in ("|", ">") else ""
+        size = _columns_before(site) + len(scalar(value, in_block=True))
+        is_long = size > WIDTH and spot.style in ("", "|")
+        if style or "\n" in value or is_long:
+            lines = text_block(value, _text_column(site), style)
+            if lines:
+                return _put_here(site, "\n".join(lines))
+    if isinstance(value, str) and "\n" in value:
+        return _put_here(site, quoted(value))
+    return _put_here(site, _in_style(value, spot, in_block=True))
+
+
+def _in_style(value: Any, spot: Spot, in_block: bool = False) -> str:
+    is_collection = isinstance(value, Mapping | list | tuple)
+    return flow(value) if is_collection else scalar(value, spot.style, in_block=in_block)
+
+
+def _text_column(site: Site) -> int:
+    """The column of a block text's lines: that of the old one's, if there was one."""
+    spot = site.spot
+    if spot.style in ("|", ">"):
+        for line in site.text[spot.start : spot.end].splitlines()[1:]:
+            if line.strip():
+                return len(line) - len(line.lstrip(" "))
+    return max(site.outer, 0) + STEP if site.parent else STEP
+
+
+def _put_here(site: Site, text: str) -> Change:
+    """Puts a text where the value begins; what was a block comes up to its key."""
+    spot = site.spot
+    at = spot.start
+    if spot.is_block and "#" not in site.head:
+        at = spot.lead + len(site.head.rstrip())
+    is_glued = at > 0 and site.text[at - 1] not in " \t\r\n[{,"
+    return at, spot.end, f" {text}" if is_glued else text
+
+
+def _put_block(site: Site, value: Any) -> Change:
+    """Puts lines below the key or behind the dash; comments before the old value stay."""
+    spot = site.spot
+    is_list = not isinstance(value, Mapping)
+    is_in_place = site.in_list or (spot.is_block and is_list == (spot.kind == "list"))
+    is_empty = spot.start == spot.lead
+    if is_in_place and not is_empty:
+        column = spot.column
+    else:
+        column = site.outer + (site.dash_indent if is_list and not site.in_list else STEP)
+    text = "\n".join(block(value, column, site.dash_indent))
+    if is_in_place:
+        return spot.start, spot.end, f" {text.lstrip()}" if is_empty else text.lstrip()
+    return spot.lead + len(site.head.rstrip()), spot.end, f"\n{text}"
+
+
+# Give
+
+
+def give(site: Site, key: str, value: Any) -> Change:
+    """Gives a mapping one more key, the last."""
+    spot = site.spot
+    if spot.kind != "mapping" or key in spot.names:
+        raise Obstacle("it is no mapping without that key")
+    if spot.is_flow:
+        if not spot.items or site.text[spot.start] != "{":
+            raise Obstacle("it has no braces, or nothing between them")
+        at = max(spot.items[-1].end, spot.keys[-1].end)
+        return at, at, f", {scalar(key)}: {flow(value)}"
+    at = line_end(site.text, spot.end)
+    return at, at, "\n" + "\n".join(entry(key, value, spot.column, site.dash_indent))
+
+
+# Relist
+
+
+def relisted(
+    site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
+) -> Iterator[Change]:
+    """Takes elements out of a list and puts others in; some must stay."""
+    spot = site.spot
+    if spot.kind != "list":
+        raise Obstacle("it is no list")
+    size = len(spot.items)
+    if len(removed) == size or not size:
+        raise Obstacle("nothing of it stays")
+    if spot.is_flow:
+        yield from _relisted_flow(site, removed, added)
+    else:
+        yield from _relisted_block(site, removed, added)
+
+
+def _relisted_flow(
+    site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
+) -> Iterator[Change]:
+    """Replaces what stands between two elements that stay."""
+    items = site.spot.items
+    stays = [place for place in range(len(items)) if place not in removed]
+    for before, after in zip([-1, *stays], [*stays, len(items)], strict=True):
+        new = [flow(value) for place, value in added if before < place <= after]
+        if not new and after == before + 1:
+            continue
+        start = items[before].end if before >= 0 else site.spot.start + 1
+        end = items[after].start - _anchor_size(site, items[after]) if after < len(items) else (
+            items[-1].end
+        )  # fmt: skip
+        if any("#" in one for one in _gaps(site, before, after)):
+            raise Obstacle(_COMMENT_INSIDE)
+        if before < 0:
+            yield start, end, "".join(f"{one}, " for one in new)
+        else:
+            joined = "".join(f", {one}" for one in new)
+            yield start, end, f"{joined}, " if after < len(items) else joined
+
+
+def _anchor_size(site: Site, item: Spot) -> int:
+    """Characters of an anchor that stands before an element, and of the space behind it."""
+    if not item.anchor or item.kind == "alias":
+        return 0
+    return item.start - site.text.rindex("&", 0, item.start)
+
+
+def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
+    """Yields what stands between neighbours, from one element to another."""
+    items = site.spot.items
+    for place in range(before, after):
+        start = items[place].end if place >= 0 else site.spot.start
+        end = items[place + 1].start if place + 1 < len(items) else site.spot.end
+        yield site.text[start:end]
+
+
+def _relisted_block(
+    site: Site, removed: Collection[int], added: Sequence[tuple[int, Any]]
+) -> Iterator[Change]:
+    """Takes whole lines out and puts whole lines in."""
+    text, items = site.text, site.spot.items
+    starts = [line_start(text, item.lead - 1) for item in items]
+    ends = [line_end(text, item.end) for item in items]
+    for place in removed:
+        if text[starts[place] : items[place].lead - 1].strip():
+            raise Obstacle(_NO_LINES)
+        end = _next_line(text, ends[place])
+        if end == ends[place]:
+            # The file ends here, without a line end: the one before goes instead.
+            yield len(text[: starts[place]].rstrip("\r\n")), end, ""
+        else:
+            yield starts[place], end, ""
+    for place in sorted({place for place, _ in added}):
+        values = [value for before, value in added if before == place]
+        lines = [
+            line for one in values for line in element(one, site.spot.column, site.dash_indent)
+        ]
+        if place:
+            yield ends[place - 1], ends[place - 1], "".join(f"\n{line}" for line in lines)
+        elif text[starts[0] : items[0].lead - 1].strip():
+            raise Obstacle(_NO_LINES)
+        else:
+            yield starts[0], starts[0], "".join(f"{line}\n" for line in lines)
+
+
+def _next_line(text: str, at: int) -> int:
+    found = _LINE_END.match(text, at)
+    return found.end() if found else at
+
+
+# Unfold
+
+
+def unfolded(site: Site) -> Change:
+    """Writes what stands in brackets or braces in lines, its parts as they are."""
+    spot = site.spot
+    if not spot.is_flow or site.in_flow or not spot.items:
+        raise Obstacle("it is no list or mapping in brackets that stands in a block")
+    size = len(spot.items)
+    if not site.is_last_on_line or any("#" in gap for gap in _gaps(site, -1, size)):
+        raise Obstacle(_COMMENT_INSIDE)
+    is_list = spot.kind == "list"
+    column = site.outer + (site.dash_indent if is_list and not site.in_list else STEP)
+    if any(item.lead < 0 for item in spot.items):
+        raise Obstacle("a key in it has no colon")
+    lines = []
+    for place, item in enumerate(spot.items):
+        first = item if is_list else spot.keys[place]
+        part = site.text[first.start - _anchor_size(site, first) : max(item.end, first.end)]
+        lines.append(f"{' ' * column}{'- ' if is_list else ''}{part}")
+    text = "\n".join(lines)
+    if site.in_list or site.parent is None:
+        return spot.start, spot.end, text.lstrip(" ")
+    return spot.lead + len(site.head.rstrip()), spot.end, f"\n{text}"

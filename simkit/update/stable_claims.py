@@ -1,0 +1,115 @@
+"""Claims that go on holding: without secrets, and without what another run or machine has anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from simkit.core.messages import Message
+from simkit.core.redact import Redactor
+from simkit.core.text import PASSING
+from simkit.language.matching.values import is_list
+from simkit.trace.views import CallView
+from simkit.update.observed_values import claim_of, holds
+
+MESSAGES_MAX: Final = 20
+"""Messages that are claimed one by one; of more only their number."""
+WHOLE_MAX: Final = 300
+"""Characters of a text that is claimed as it is; of a longer one only how it begins."""
+START_MAX: Final = 60
+"""Characters of such a beginning."""
+_LEAST: Final = 4
+"""Characters that a beginning has at least, to say anything."""
+_ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
+
+
+class StableClaims:
+    """Makes claims for one scenario."""
+
+    def __init__(self, redactor: Redactor, own_words: str = "") -> None:
+        """``own_words`` are the scenario's: a date that it says itself stays what it is."""
+        self._redactor, self._own_words = redactor, own_words
+
+    def without_secrets(self, claim: Any) -> Any:
+        """Return a claim in which nothing secret stands."""
+        return _beside(claim, self._redactor.value(claim))
+
+    def on_messages(self, call: CallView, before: CallView | None) -> dict[str, Any]:
+        """Return claims on what code sent: all of it, or what came since the call before."""
+        context = call.context
+        if before is None:
+            tools = {"tools": [*context.tools]} if context.tools else {}
+            return {"messages": self._of_messages(context.messages), **tools}
+        known = {message.id for message in before.context.messages if message.id}
+        fresh = [one for one in context.messages if one.id and one.id not in known]
+        claim = self._of_messages(fresh)
+        return {"includes": claim} if fresh and is_list(claim) else {}
+
+    def _of_messages(self, messages: Sequence[Message]) -> Any:
+        claim = [self._of_message(message) for message in messages]
+        if len(messages) > MESSAGES_MAX or not holds(claim, messages):
+            return {"$len": len(messages)}
+        return claim
+
+    def _of_message(self, message: Message) -> Any:
+        claim = claim_of(message)
+        content = claim[message.role]
+        if message.role == "system" and isinstance(content, str):
+            first = content.partition("\n")[0]
+            if len(first) > START_MAX:
+                first = first[:START_MAX].rstrip()
+            claim[message.role] = first if first == content else {"$starts": first}
+        return self.without_secrets(self.lasting(claim, WHOLE_MAX))
+
+    def lasting(self, claim: Any, most: int | None = None) -> Any:
+        """Return a claim without what passes; of texts longer than ``most`` only the beginning."""
+        if isinstance(claim, Mapping):
+            if [*claim] == ["$starts"]:
+                start = self.lasting(claim["$starts"])
+                return start if isinstance(start, Mapping) else claim
+            return {key: self.lasting(inner, most) for key, inner in claim.items()}
+        if is_list(claim):
+            return [self.lasting(inner, most) for inner in claim]
+        if not isinstance(claim, str):
+            return claim
+        for passing in PASSING.finditer(claim):
+            if passing.group() not in self._own_words:
+                return _starting(claim[: passing.start()])
+        return claim if most is None or len(claim) <= most else _starting(claim)
+
+
+def words_of(data: Any) -> str:
+    """Return all texts of plain data, each on its line."""
+    if isinstance(data, Mapping):
+        return "\n".join(map(words_of, (*data, *data.values())))
+    if is_list(data):
+        return "\n".join(map(words_of, data))
+    return str(data)
+
+
+def _starting(text: str) -> Any:
+    start = text[:START_MAX].rstrip()
+    return {"$starts": start} if len(start) >= _LEAST else _ANYTHING
+
+
+def _shared(text: str, other: str) -> str:
+    """Return how two texts begin alike."""
+    places = (k for k, (one, two) in enumerate(zip(text, other, strict=False)) if one != two)
+    return text[: next(places, min(len(text), len(other)))]
+
+
+def _beside(claim: Any, redacted: Any) -> Any:
+    """Return a claim without what a redactor has taken out of it."""
+    if isinstance(claim, Mapping) and isinstance(redacted, Mapping):
+        if [*claim] == ["$starts"] and claim != redacted:
+            return _starting(_shared(claim["$starts"], redacted["$starts"]))
+        if [*claim] != [*redacted]:
+            return _ANYTHING
+        return {key: _beside(inner, redacted[key]) for key, inner in claim.items()}
+    if is_list(claim) and is_list(redacted):
+        return [_beside(one, other) for one, other in zip(claim, redacted, strict=True)]
+    if claim == redacted:
+        return claim
+    if isinstance(claim, str) and isinstance(redacted, str):
+        return _starting(_shared(claim, redacted))
+    return _ANYTHING
