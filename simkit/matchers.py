@@ -6,9 +6,9 @@
 
     assert run.context("coach")[1] == message(user=contains("refund"))
 
-Each function is one operator of ``simkit.language.matching``, under the operator's own name where Python
-leaves it free. What it returns equals every value of which the matcher holds. Once compared, it
-shows the value itself where that matched, and the matcher only where it did not.
+Each function is one operator of ``simkit.language.matching``, under the operator's own name where
+Python leaves it free. What it returns equals every value of which the matcher holds. Once compared,
+it shows the value itself where that matched, and the matcher only where it did not.
 """
 
 from __future__ import annotations

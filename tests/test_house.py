@@ -15,11 +15,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"_pytest", "faker", "hypothesis", "pydantic", "pydantic_core", "pytest", "vcr"}
 PURE = {
-    *("context", "coverage", "diff", "events", "expect", "facts", "json_schema", "matching"),
-    *("messages", "paths", "reducers", "references", "trace", "views", "wire"),
+    *("checks", "core/messages", "language/json_schema", "language/matching", "language/paths"),
+    *("language/references", "providers", "runtime/context", "trace"),
 }
-JUDGES = {"coverage", "expect", "report"}
-MAKERS = {"adapters", "models", "runtime", "transports"}
+JUDGES = {"checks", "report"}
+MAKERS = {"adapters", "capture", "runtime"}
 
 # Put together from parts, so that this file holds none of what it looks for.
 MACHINE_PATH = re.compile(
@@ -74,10 +74,10 @@ def contract(name: str) -> dict[str, list[str]]:
 
 
 def existing(names: set[str]) -> set[str]:
-    """Those of the named top-level modules that the tree has."""
+    """Those of the named modules that the tree has."""
     package = ROOT / "simkit"
     return {
-        f"simkit.{name}"
+        f"simkit.{name.replace('/', '.')}"
         for name in names
         if (package / f"{name}.py").exists() or (package / name / "__init__.py").exists()
     }
@@ -136,10 +136,14 @@ def test_import_contracts_hold() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "broken"),
     [
-        ("errors.py", "import simkit.core.messages", "Imports go down the layers only BROKEN"),
+        (
+            "core/errors.py",
+            "import simkit.language.paths",
+            "Imports go down the layers only BROKEN",
+        ),
         ("unplaced.py", "", "Imports go down the layers only BROKEN"),
-        ("matching.py", "import random", "or framework BROKEN"),
-        ("expect/__init__.py", "import simkit.runtime", "does not reach who made it BROKEN"),
+        ("language/matching/values.py", "import random", "or framework BROKEN"),
+        ("checks/__init__.py", "import simkit.runtime", "does not reach who made it BROKEN"),
     ],
     ids=["an import upwards", "a module without a place", "chance in matching", "a judge runs"],
 )
@@ -217,3 +221,14 @@ def test_ci_runs_the_two_commands_of_the_readme_before_it_prepares_anything() ->
         "python -m pytest -q",
     ]
     assert [step.split()[:2] for step in steps[:2]] == [["readme", "1"], ["readme", "2"]]
+
+
+def test_simkit_has_fourteen_rooms_and_four_doors() -> None:
+    rooms = {
+        *("adapters", "capture", "checks", "cli", "core", "language", "providers", "report"),
+        *("runtime", "session", "spec", "testing", "trace", "update"),
+    }
+    doors = {"bdd", "matchers.py", "pytest_plugin.py", "vcr"}
+    names = {path.name for path in (ROOT / "simkit").iterdir() if not path.name.startswith("__")}
+
+    assert names - {"py.typed"} == rooms | doors

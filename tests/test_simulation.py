@@ -362,7 +362,7 @@ sim = <sim>
     def test_a_name_is_misspelt(sim):
         desk = sim("support.pipeline.yaml")
 >       desk.say("Hello", replies={"triagge": "Hi."})
-E       simkit.core.errors.SourceError: test_it.py:25:5: unknown agent `triagge`
+E       simkit.SourceError: test_it.py:25:5: unknown agent `triagge`
 E         at replies.triagge
 E         did you mean `triage`?   known: triage, refunds
 
@@ -453,7 +453,7 @@ def test_a_run_that_cannot_be_made_fails_the_test_with_one_message(
     result.assert_outcomes(failed=2)
     assert [line for line in result.outlines if told in line and "FAILED" not in line] == [
         f"test_it.py:4:5: {told}",
-        f"E   simkit.core.errors.SourceError: test_it.py:7:11: {told}",
+        f"E   simkit.SourceError: test_it.py:7:11: {told}",
     ]
 
 

@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, StateGraph
 from langgraph.graph.message import add_messages
 
-from simkit.core.messages import Message
+from simkit import Message
 
 Root = Mapping[str, Any]
 

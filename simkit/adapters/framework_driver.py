@@ -1,9 +1,9 @@
-"""How a pipeline is flown: what an adapter knows of its framework, and everything else is shared.
+"""What an adapter does for its framework: it runs a pipeline's turns; all else is shared.
 
-An adapter is a module with a function ``driver(subject, app, adapter_context)`` that returns a FrameworkDriver for a
-subject of its framework and None for any other; it is found under the entry point group
-``simkit.adapters``, by the name of a module that shows that its framework is imported: simkit asks
-it only then. (`agents` alone would be anybody's own package.)
+An adapter is a module with a function ``driver(subject, app, adapter_context)``. It returns a
+FrameworkDriver for a subject of its framework, and None for any other. simkit finds the adapter in
+the entry point group ``simkit.adapters``, under the name of a module that only this framework has,
+and asks it once that module is imported. (`agents` alone could be anybody's own package.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What sees a framework at work wherever a pipeline's code uses it, whoever flies the pipeline.
+"""Instrumentation: records what a framework does wherever a pipeline's code uses it.
 
-An adapter's module may have a function ``instrumentation(adapter_context)``. What it returns is switched on for
-every turn once the framework is imported; where the framework is not used, it shows nothing, so it
-makes no difference to a trace.
+An adapter's module may have a function ``instrumentation(adapter_context)``. simkit installs what
+it returns for every turn, once the framework is imported. Where the framework is not used, it
+records nothing and makes no difference to a trace.
 """
 
 from __future__ import annotations

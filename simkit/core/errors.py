@@ -46,7 +46,8 @@ no ``except Exception`` there may take for an outage; and Terminated, what Ctrl-
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
 Not here are exceptions that never leave their module's callers, because somebody always catches
-them: ``source.nodes.Fault``, ``runtime.scheduler.TimedOut``, ``runtime.passing.TurnStopped``.
+them: ``language.yaml.nodes.Fault``, ``runtime.scheduler.TimedOut``,
+``runtime.handoff_execution.TurnStopped``.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ from __future__ import annotations
 
 class SimkitError(Exception):
     """The base of everything that simkit raises on purpose."""
+
+    __module__ = "simkit"  # Where users import it from, which tracebacks show.
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -66,6 +69,8 @@ class SourceError(SimkitError):
     document; ``near`` is the known word nearest to the one found; ``known`` lists what could stand
     there; ``advice`` says what to do now.
     """
+
+    __module__ = "simkit"
 
     def __init__(
         self,

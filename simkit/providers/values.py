@@ -31,8 +31,9 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     model: str
     messages: tuple[Message, ...]
     """In order; system instructions first, wherever the protocol carries them. Roles, calls and
-    call ids are as `simkit.core.messages` has them; ``data`` holds what is more than text (JSON results
-    as values, parts such as images by reference, reasoning), without which ``content`` is whole."""
+    call ids are as `simkit.core.messages` has them; ``data`` holds what is more than text (JSON
+    results as values, parts such as images by reference, reasoning), without which ``content`` is
+    whole."""
     offers: tuple[Offer, ...] = ()
     choice: str = "auto"
     """``auto``, ``none``, ``required``, or the one tool that must be called."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
 
@@ -192,8 +193,19 @@ def is_function_name(text: str) -> bool:
     return FUNCTION_NAME.fullmatch(text) is not None
 
 
+_FUNCTIONS_RENAMED: Final = {"simkit.nodes:same": "simkit:same"}
+
+
 def _as_function(value: Any) -> str:
     text = _as_text(value)
+    if text in _FUNCTIONS_RENAMED:
+        warnings.warn(
+            f"`{text}` is called `{_FUNCTIONS_RENAMED[text]}` now; the next version does not know "
+            "the old name",
+            FutureWarning,
+            stacklevel=2,
+        )
+        text = _FUNCTIONS_RENAMED[text]
     if not is_function_name(text):
         raise refuse(
             f"`{text}` is no `module:function`",

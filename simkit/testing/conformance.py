@@ -149,7 +149,7 @@ class AdapterConformance:
                     f"`{self._entry(found)}` has another trace where others run beside it "
                     "(docs/adapters.md, What must be the same):\n"
                     f"{_parting(one, other, 'alone', 'beside others')}"
-                    "  → Let `ContextListeners` tell who is listening here; keep nothing in the module."
+                    "  → Ask `ContextListeners` who is listening here; keep nothing in the module."
                 )
 
     def test_nothing_is_left_behind(self) -> None:

@@ -53,7 +53,7 @@ def test_a_stub_that_stands_for_a_framework_makes_no_difference(
 
 
 class Closing:
-    """A driver, or an adapter with its instrumentation, that fails to close where it has a problem."""
+    """A driver, or an adapter with its instrumentation, that fails to close with a problem."""
 
     name = "closing"
 

@@ -70,11 +70,11 @@ def test_the_example_workflow_becomes_a_pipeline(simkit: Call) -> None:
     task_items: {agent: "${agent}", text: "${run.output}"}
 # There was no agents.yaml: `instructions:` are for you to write.
 agents:
-  start: {function: simkit.runtime.nodes:same}
+  start: {function: simkit:same}
   searcher: {tools: [search_codebase]}
   reader: {tools: [read_file]}
   analyzer: {}
-  exit: {function: simkit.runtime.nodes:same}
+  exit: {function: simkit:same}
 # There was no tools.yaml: `args:` and `returns:` are for you to write.
 tools:
   search_codebase: {}
@@ -212,7 +212,7 @@ config/memory.yaml: not read: only workflow.yaml, tools.yaml and agents.yaml are
     assert text[text.index("agents:\n") : text.index("flow:")] == (
         """\
 agents:
-  start: {function: simkit.runtime.nodes:same}
+  start: {function: simkit:same}
   searcher:
     instructions: |
       Find the files.
@@ -220,7 +220,7 @@ agents:
     tools: [search_codebase]
   reader: {instructions: "yes", tools: [read_file]}
   analyzer: {instructions: Explain what you read.}
-  exit: {function: simkit.runtime.nodes:same}
+  exit: {function: simkit:same}
 tools:
   search_codebase:
     description: "Finds files: by words"
@@ -266,7 +266,7 @@ config/workflow.yaml:10: `weight` of edge 1 has no counterpart: left out
         """\
 agents:
   in: {function: myapp.nodes:normal}
-  other: {function: simkit.runtime.nodes:same}
+  other: {function: simkit:same}
   a: {instructions: Work., tools: [t]}
   b:
     instructions: Work.

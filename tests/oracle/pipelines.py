@@ -187,7 +187,7 @@ class Pipelines(Recipes):
         is_held = steps and any(c["from"] == name and "payload" in c for c in self.contracts)
         has_role = self.nodes.get(name, {}).get("role")
         if not is_chosen and not is_held and not has_role and self.chance(0.08):
-            passes: dict[str, Any] = {"function": "simkit.runtime.nodes:same"}
+            passes: dict[str, Any] = {"function": "simkit:same"}
             return passes | ({"writes": self.draw_writes()} if self.chance(0.7) else {})
         agent: dict[str, Any] = {"instructions": f"You are {name}."}
         if self.chance(0.2) and "points" in self.readable():

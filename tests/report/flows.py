@@ -5,7 +5,7 @@ version: 1
 pipeline: finding
 defaults: {context: [instructions, input]}
 agents:
-  starter: {function: "simkit.runtime.nodes:same", writes: {}}
+  starter: {function: "simkit:same", writes: {}}
   searcher: {instructions: Search., tools: [search]}
   analyzer: {instructions: Analyze.}
 tools: {search: {}}

@@ -223,7 +223,7 @@ class AgentRunLog:
 
 
 def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
-    """Returns what a nested agent_run's agents can read, where their context object is their own."""
+    """Returns what a nested run's agents can read, where their context object is their own."""
     outer = agent_run.parent
     if outer is None or agent_run.context is None or agent_run.context is outer.context:
         return None

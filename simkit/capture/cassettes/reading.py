@@ -1,8 +1,8 @@
 """From a file to plain data: YAML 1.1 as recorders write it, or JSON; every problem has its line.
 
-`simkit.language.yaml` reads a narrower YAML, of which people keep to: no tags, no line ends but ``\\n``,
-few megabytes. What programs recorded has all of that. libyaml composes; plain scalars are typed as
-PyYAML's safe loader types them, but for dates, which stay texts. Nothing but data is ever built.
+`simkit.language.yaml` reads a narrower YAML, of which people keep to: no tags, no line ends but
+``\\n``, few megabytes. What programs recorded has all of that. libyaml composes; plain scalars are
+typed as PyYAML's safe loader types them, except dates, which stay texts. Only data is built.
 """
 
 from __future__ import annotations

@@ -61,8 +61,9 @@ class Patched(NamedTuple):
 def intercepting() -> Iterator[None]:
     """Lets requests go through the current gate, while at least one of these is entered.
 
-    Without a gate (`simkit.capture.http.request_router.passing_through`), everything is as it always was.
-    A task that goes on after the last one is left reaches the network: hold one around all runs.
+    Without a router (`simkit.capture.http.request_router.passing_through`), everything is as it
+    always was. A task that goes on after the last one is left reaches the network: hold one around
+    all runs.
     """
     with connections.installation, _installation:
         # Not under the installation's lock: it waits for a thread that is importing one of them.

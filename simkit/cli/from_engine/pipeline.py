@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from simkit.cli.from_engine.reading import TIERS, Agent, Engine, Node, Tool
 
-PASSES_ON: Final = "simkit.runtime.nodes:same"
+PASSES_ON: Final = "simkit:same"
 """What a deterministic node does that names no function."""
 TOKENS: Final = 800
 """What recalled items may take together; the engine's own budget is in none of its files."""
