@@ -133,6 +133,7 @@ CLEANED: Final = frozenset(("clean", "_clean", "command", "_again", "styled", "m
 WRITERS: Final = {
     ("update/files.py", "open"): "the user's own file, changed where the user asked for it",
     ("bdd/story.py", "warnings.warn"): "fixed words",
+    ("spec/fields.py", "warnings.warn"): "fixed words",
     ("capture/cassettes/saving.py", "temporary.open"): "a cassette, checked to hold no secret",
     ("capture/cassettes/saving.py", "os.open"): "a folder, only to be synced",
     ("cli/__init__.py", "open"): "in place of a stream that is closed",

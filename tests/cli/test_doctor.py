@@ -312,6 +312,5 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
     )  # fmt: skip
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
-    assert loaded == sorted(
-        ("simkit.cli", f"simkit.cli.{command}", "simkit.core.errors", "simkit.core.stopping")
-    )
+    core = [f"simkit.core.{name}" for name in ("errors", "requirements", "stopping")]
+    assert loaded == sorted(("simkit.cli", f"simkit.cli.{command}", "simkit.core", *core))
