@@ -14,7 +14,7 @@ from simkit.core.gc_pause import collected_meanwhile, gc_paused
 from tests.adapters.running import run_app
 from tests.building import run_yaml
 
-HERE = "tests.test_garbage"
+HERE = "tests.test_gc_pause"
 SEEN: dict[str, list[bool]] = {}
 """Where user code was called: whether the collector was at work."""
 CYCLES: list[weakref.ref[Any]] = []

@@ -114,10 +114,10 @@ def delegated(*shown: Message, parent: bool = True) -> Trace:
     desk.turn("How far is it?")
     boss = desk.run("a")
     desk.answers(desk.asks([user("How far is it?")]))
-    desk.scribe.hand_over("a", "b", {"task": {"of": "Measure the road"}}, run=boss)
-    desk.scribe.begin_run("b", parent=boss.id if parent else "")
+    desk.recorder.hand_over("a", "b", {"task": {"of": "Measure the road"}}, run=boss)
+    desk.recorder.begin_run("b", parent=boss.id if parent else "")
     desk.asks(shown, agent="b")
-    desk.scribe.end_turn("Done.", None, ())
+    desk.recorder.end_turn("Done.", None, ())
     return desk.trace
 
 

@@ -14,12 +14,12 @@ def two_turns(second: list[Message], *, filters: bool = False, agent: str = "a")
     desk = Desk()
     first = [user("old"), assistant("Yes"), user("one")]
     desk.turn("one")
-    desk.scribe.filtered(desk.run(), first, [user("one")], "latest_only")
+    desk.recorder.filtered(desk.run(), first, [user("one")], "latest_only")
     desk.answers(desk.asks([user("one")]), "1")
     desk.ends()
     desk.turn("two")
     if filters:
-        desk.scribe.filtered(desk.run(agent), [*first, *second], second, "latest_only")
+        desk.recorder.filtered(desk.run(agent), [*first, *second], second, "latest_only")
     desk.answers(desk.asks(second, agent), "2", agent=agent)
     desk.ends()
     return desk
@@ -65,7 +65,7 @@ def test_what_is_settled_when_it_comes_back_is_found_too() -> None:
     history = [user("old"), user("Hi")]
     desk.turn("Hi")
     for _ in range(3):
-        desk.scribe.filtered(desk.run(), history, [user("Hi")], "latest_only")
+        desk.recorder.filtered(desk.run(), history, [user("Hi")], "latest_only")
         desk.asks([user("Hi")])
 
     desk.asks(history)
