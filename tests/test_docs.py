@@ -362,3 +362,42 @@ def test_junit_says_what_the_page_on_pytest_shows(tmp_path: Path) -> None:
 
     told = (tmp_path / "junit.xml").read_text(encoding="utf-8").replace(" />", "/>")
     assert shown.strip() in told
+
+
+GLOSSARY = ROOT / "docs" / "glossary.md"
+
+
+def glossary() -> list[tuple[str, str, str, list[str]]]:
+    """Returns the rows of the glossary: word, meaning, where it is seen, other words."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in GLOSSARY.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ") and not line.startswith("| word |")
+    ]
+    assert rows
+    assert [row for row in rows if len(row) != 4 or not all(row)] == []
+    return [(word, meaning, place, others.split(", ")) for word, meaning, place, others in rows]
+
+
+def test_a_word_of_the_glossary_has_one_row_and_one_sentence_or_more() -> None:
+    words = [word for word, _, _, _ in glossary()]
+
+    assert [word for word in words if words.count(word) > 1] == []
+    assert [word for word, meaning, _, _ in glossary() if not meaning.endswith(".")] == []
+
+
+def test_a_word_is_not_listed_as_another_word_for_itself() -> None:
+    assert [word for word, _, _, others in glossary() if {word, f"{word}s"} & set(others)] == []
+
+
+def test_the_glossary_links_to_headings_that_exist() -> None:
+    missing = []
+    for _, _, place, _ in glossary():
+        for page, _, anchor in re.findall(r"\]\(([^)#]+)(#([^)]+))?\)", place):
+            text = FENCE.sub("", (GLOSSARY.parent / page).read_text(encoding="utf-8"))
+            heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+            if anchor and anchor not in anchors:
+                missing.append(f"{page}#{anchor}")
+
+    assert missing == []
