@@ -39,26 +39,26 @@ def rules() -> Mapping[str, Rule]:
 
 APPLICATIONS: Final[Mapping[str, str]] = {
     "solo": "`writer` answers.",
-    "chain": "`first` answers; `second` is shown that answer, and its own is the reply.",
+    "chain": "`first` answers; `second` is sent that answer, and its own answer is the reply.",
     "parallel": "`left` and `right` answer at once, both with the instructions `You review.`; the "
     "reply is both answers, left first, with ` / ` between them.",
     "nested": "`boss` has a tool `ask_helper(input)` that lets `helper` answer.",
     "handoff": "`front` passes control to `expert` with a payload `{topic: …}`, by a tool that is "
-    "called `pass_on` where models do that: what a name alone tells proves nothing.",
+    "called `pass_on` if models pass control: a tool's name alone must not prove a handoff.",
     "filter": "`front` has a tool `look_up(word)` and passes control to `expert`, whose history "
-    "the function `without_tools` has relieved of all tool traffic.",
+    "the function `without_tools` has cleared of all tool traffic.",
     "state": "`first` and `second` each add their answer to the list `notes` of the state.",
-    "interrupt": "`teller` has a tool `pay(amount)` for which the user is asked first; the answer "
-    "`true` lets it be carried out.",
-    "stream": "`writer` answers, streamed; the reply is all that was streamed.",
-    "retry": "`writer` answers; a call that fails with status 503 is made again after the second "
+    "interrupt": "`teller` has a tool `pay(amount)` for which the user must be asked first; the "
+    "answer `true` lets it run.",
+    "stream": "`writer` answers, streamed; the reply is the whole stream.",
+    "retry": "`writer` answers; a call that fails with status 503 is repeated after the second "
     "that the provider asks for.",
     "broken": '`clerk` answers; then code of the application raises `LookupError("lost")` while '
-    "it is still at work.",
+    "its run lasts.",
     "tools": "`clerk` has a tool `look_up(word)` that returns `<word> is known.`",
-    "cancel": "`slow` has a tool `wait()` that never returns; once it is carried out the "
-    "application cancels the work, and replies `Cancelled.`",
-    "sessions": "`clerk` answers, and is shown all that was said in its session.",
+    "cancel": "`slow` has a tool `wait()` that never returns; once it runs, the application "
+    "cancels the work, and replies `Cancelled.`",
+    "sessions": "`clerk` answers, and is sent every message of its session.",
 }
 """What each application does. The instructions of an agent are `You are <its name>.`"""
 
