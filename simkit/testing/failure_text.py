@@ -26,7 +26,7 @@ def broken_text(adapter: str, entry: str, rule: Rule, seen: Outcome | str) -> st
             "",
             *_seen(seen),
             "",
-            *wrapped(f"To keep it: {rule.fix}", "  → ", "    "),
+            *wrapped(rule.fix, "  → ", "    "),
         )
     )
 
