@@ -111,8 +111,8 @@ def test_a_broken_rule_is_told_as_the_page_shows(example: Path) -> None:
 
 BREAKING = {
     "it has left this behind": (
-        "with installation, ears.activate(self):",
-        "installation.__enter__()\n        with ears.activate(self):",
+        "with installation, listeners.activate(self):",
+        "installation.__enter__()\n        with listeners.activate(self):",
         "left_behind",
         "relay.work",
     ),
@@ -123,8 +123,8 @@ BREAKING = {
         "is not the first one again",
     ),
     "others are heard": (
-        "listener = ears.current()",
-        "listener = (ears._working or [(None, None)])[0][0]",
+        "listener = listeners.current()",
+        "listener = (listeners._working or [(None, None)])[0][0]",
         "at_once",
         "beside others:",
     ),
