@@ -256,7 +256,7 @@ def test_every_migration_page_says_what_maps_to_what_and_what_is_missing() -> No
     assert heads == {f"{name}.md": wanted for name in names}
 
 
-MISTAKES_HEAD = "| instead of | write | and you are told |"
+MISTAKES_HEAD = "| instead of | write | and simkit reports |"
 MISTAKE = re.compile(r"^\| `(.+?)` \| (?:`(.+?)`|—) \| (.+) \|$")
 
 
