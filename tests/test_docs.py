@@ -390,14 +390,26 @@ def test_a_word_is_not_listed_as_another_word_for_itself() -> None:
     assert [word for word, _, _, others in glossary() if {word, f"{word}s"} & set(others)] == []
 
 
-def test_the_glossary_links_to_headings_that_exist() -> None:
-    missing = []
-    for _, _, place, _ in glossary():
-        for page, _, anchor in re.findall(r"\]\(([^)#]+)(#([^)]+))?\)", place):
-            text = FENCE.sub("", (GLOSSARY.parent / page).read_text(encoding="utf-8"))
-            heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-            anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
-            if anchor and anchor not in anchors:
-                missing.append(f"{page}#{anchor}")
+def anchors(page: Path) -> set[str]:
+    """Returns what links may name in a page: its headings, as GitHub writes them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+LINKING = [*PAGES, *MIGRATIONS, ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"]
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_to_a_page_and_heading_that_exist(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(((?!https?:)[^)#\s]*)(?:#([^)\s]+))?\)", text)
+
+    targets = [(page.parent / name if name else page, anchor) for name, anchor in links]
+    missing = [
+        f"{target.name}#{anchor}"
+        for target, anchor in targets
+        if not target.exists() or (anchor and anchor not in anchors(target))
+    ]
 
     assert missing == []
