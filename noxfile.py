@@ -15,8 +15,10 @@ nox.options.error_on_missing_interpreters = False
 
 PYTHONS = ["3.11", "3.12", "3.13"]
 
-# The slow ones too, which `python -m pytest` alone leaves out, and differences in full.
-ALL_TESTS = ("python", "-m", "pytest", "-q", "-o", "verbosity_assertions=2", "-m", "")
+# In as many processes as there are cores, with differences in full; `ALL_TESTS` runs the slow ones
+# too, which pytest alone leaves out.
+QUICK_TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "-o", "verbosity_assertions=2")
+ALL_TESTS = (*QUICK_TESTS, "-m", "")
 
 if shutil.which("pyenv"):
     # Its commands start only versions that are chosen: nox would miss the others that are here.

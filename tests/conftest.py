@@ -96,6 +96,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     count = config.stash.get(left_out, 0)
     if count:
         terminalreporter.write_line(
-            f"{count} slow tests were left out (-m 'not slow'): `python -m pytest -q -m slow` "
-            "runs them, `-m ''` runs all; CI runs all."
+            f"{count} slow tests were left out (-m 'not slow'): "
+            "`python -m pytest -q -n auto -m slow` runs them, `-m ''` runs all; CI runs all."
         )

@@ -218,7 +218,7 @@ def test_ci_runs_the_two_commands_of_the_readme_before_it_prepares_anything() ->
 
     assert [command.partition(" && ")[2] for command in commands] == [
         "simkit replay scenarios",
-        "python -m pytest -q",
+        "python -m pytest -q -n auto",
     ]
     assert [step.split()[:2] for step in steps[:2]] == [["readme", "1"], ["readme", "2"]]
 
