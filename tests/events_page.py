@@ -11,8 +11,7 @@ HEAD = """# Events
 
 A trace is a list of events: `simkit replay --show events` prints them, and claims under `events:`
 name their fields. A text that is empty is absent in claims. This page is made from the types in
-`simkit/trace/events.py`; `SIMKIT_WRITE_GOLDEN=1 python -m pytest tests/test_events_page.py` writes
-it.
+`simkit/trace/events.py`; `nox -s golden` writes it.
 """
 
 

@@ -17,16 +17,18 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.claim_names import EVENT_KEYS
 from simkit.spec.scenario.files import Library, items_in
 from simkit.trace.events import KINDS
+from tests.golden import CaseText
 
 FILE: Final = "t.scenario.yaml"
 TESTS: Final = Path(__file__).resolve().parent
-_WORDS: Final = {
-    "LINTS": LINTS,
-    "EVENTS": KINDS,
-    "EVENT_KEYS": EVENT_KEYS,
-    "OPERATORS": sorted(OPERATORS),
-    "FAILURES": FAILURES,
+LISTS: Final = {
+    "<LINTS>": ", ".join(LINTS),
+    "<EVENTS>": ", ".join(KINDS),
+    "<EVENT_KEYS>": ", ".join(EVENT_KEYS),
+    "<OPERATORS>": ", ".join(sorted(OPERATORS)),
+    "<FAILURES>": ", ".join(FAILURES),
 }
+"""What stands in a table for a list that grows."""
 
 
 @dataclass(frozen=True)
@@ -44,24 +46,27 @@ def table(file: str) -> tuple[str, list[Case], list[Case]]:
     """Returns a table's base, its refused and its accepted cases."""
     read: Mapping[str, Any] = yaml.safe_load((TESTS / file).read_text(encoding="utf-8"))
     base: str = read["base"]
-    refused = [_case(base, entry) for entry in read["refused"]]
-    return base, refused, [_case(base, entry) for entry in read.get("accepted", ())]
+    refused = [
+        _case(base, entry, CaseText.at(TESTS / file, place, entry["says"], LISTS))
+        for number, entry in enumerate(read["refused"])
+        for place in [("refused", number, "says")]
+    ]
+    return base, refused, [_case(base, entry, "") for entry in read.get("accepted", ())]
 
 
-def _case(base: str, entry: Mapping[str, Any]) -> Case:
+def _case(base: str, entry: Mapping[str, Any], says: str) -> Case:
     text = base
     for old, new in entry["replace"]:
         assert old in text, f"{entry['name']}: the base holds no {old!r}"
         text = text.replace(old, new, 1)
-    says: str = entry.get("says", "")
-    for word, known in _WORDS.items():
-        says = says.replace(f"<{word}>", ", ".join(known))
     return Case(entry["name"], text, says, entry.get("shape", ""))
 
 
 def parametrized(cases: list[Case]) -> pytest.MarkDecorator:
     """Runs a test once for each case."""
-    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+    marks = {True: [pytest.mark.golden], False: []}
+    params = [pytest.param(case, id=case.name, marks=marks[bool(case.says)]) for case in cases]
+    return pytest.mark.parametrize("case", params)
 
 
 def refusal() -> str:

@@ -15,6 +15,7 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.scenario.files import Item, Library, items_in
+from tests.golden import assert_says
 from tests.refusals import FILE, Case, parametrized, refusal, refusal_of, table
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -34,7 +35,7 @@ def test_base_of_the_table_is_accepted() -> None:
 
 @parametrized(REFUSED)
 def test_bad_input_is_refused_with_its_place_and_what_to_do(case: Case) -> None:
-    assert refusal_of(case.text) == case.says
+    assert_says(refusal_of(case.text), case.says)
 
 
 # The file itself

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_file_is
 from tests.refusals import refusal_of
 from tests.scenario_files_page import HEADINGS, NOT_YET, anchor, kinds, reference
 
@@ -34,16 +34,13 @@ def keys_of_tables() -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.golden
 def test_the_reference_is_what_the_schema_says() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, _, _ = page.partition(REFERENCE)
     wanted = f"{before}{REFERENCE}\n{reference()}"
 
-    # SIMKIT_WRITE_GOLDEN=1 writes what the schema says now.
-    if os.environ.get("SIMKIT_WRITE_GOLDEN") == "1":
-        PAGE.write_text(wanted, encoding="utf-8")
-
-    assert page == wanted
+    assert_file_is(PAGE, wanted)
 
 
 def test_every_kind_of_thing_has_a_table() -> None:

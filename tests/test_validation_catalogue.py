@@ -3,20 +3,22 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from simkit.spec.validation_catalogue import CODES, FINDINGS, PREFIX, REFUSALS
+from tests.golden import assert_tables_are
 
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.golden
 def test_the_page_on_validate_says_what_the_catalogue_says() -> None:
-    page = (ROOT / "docs" / "validate.md").read_text(encoding="utf-8")
-
-    rows = re.findall(r"^\| (VAL-\d\d) \| (.*) \|$", page, re.MULTILINE)
-
-    assert rows == [
-        (code, f"{entry.severity} | {entry.name} | {entry.rule} | {entry.fix}")
+    rows = [
+        f"| {code} | {entry.severity} | {entry.name} | {entry.rule} | {entry.fix} |"
         for code, entry in CODES.items()
     ]
+
+    assert_tables_are(ROOT / "docs" / "validate.md", re.compile(r"\| VAL-\d\d \|"), [rows])
 
 
 def test_names_are_one_each_and_refusals_are_errors() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_file_is
 from tests.plugins import OTHERS_OFF
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -60,16 +61,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
+@pytest.mark.golden
 @pytest.mark.slow
 @pytest.mark.parametrize("feature", [file.stem for file in FEATURES])
 def test_a_changed_word_is_answered_as_the_golden_file_says(
     feature: str, answers: dict[str, str]
 ) -> None:
-    _, _, wanted = golden(feature)
+    old, new, _ = golden(feature)
 
-    if os.environ.get("SIMKIT_WRITE_GOLDEN") == "1":
-        head = (GOLDEN / f"{feature}.txt").read_text(encoding="utf-8").split("\n")[:2]
-        text = "\n".join([*head, "", answers[feature].strip(), ""])
-        (GOLDEN / f"{feature}.txt").write_text(text, encoding="utf-8")
-
-    assert answers[feature].strip() == wanted
+    text = f"- {old}\n+ {new}\n\n{answers[feature].strip()}\n"
+    assert_file_is(GOLDEN / f"{feature}.txt", text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from simkit.bdd.listing import tables
+from tests.golden import assert_file_is
 from tests.plugins import OTHERS_OFF
 from tests.test_docs import blocks, write_files
 
@@ -22,16 +22,13 @@ def reference() -> str:
     return f"{REFERENCE}\n" + "\n".join(parts)
 
 
+@pytest.mark.golden
 def test_the_reference_is_the_table_of_phrases() -> None:
     page = PAGE.read_text(encoding="utf-8")
     before, _, _ = page.partition(REFERENCE)
     wanted = before + reference()
 
-    # SIMKIT_WRITE_GOLDEN=1 writes what the phrases say now.
-    if os.environ.get("SIMKIT_WRITE_GOLDEN") == "1":
-        PAGE.write_text(wanted, encoding="utf-8")
-
-    assert page == wanted
+    assert_file_is(PAGE, wanted)
 
 
 @pytest.fixture

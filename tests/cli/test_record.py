@@ -16,6 +16,7 @@ import pytest
 from simkit.cli import main
 from simkit.providers.http import HttpResponse
 from tests.cli.projects import Done, without_times
+from tests.golden import assert_file_is
 from tests.recording import APP, SCENARIO, Provider, completion, echo, provider, write
 
 Call = Callable[..., Done]
@@ -153,6 +154,7 @@ ENTRY = {"travel": ("travel:Desk", "--call", "ask"), "clinic": ("clinic:build",)
 UNREACHABLE = 'raise ConnectionError("the airline\'s system is not reachable from here")'
 
 
+@pytest.mark.golden
 @pytest.mark.slow
 @pytest.mark.parametrize("app", ["travel", "clinic"])
 def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: str) -> None:
@@ -176,7 +178,7 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
     )
     golden = Path(__file__).parent / "first_talk" / f"{app}.yaml"
     written = (tmp_path / "first_talk.scenario.yaml").read_text(encoding="utf-8")
-    assert written == golden.read_text(encoding="utf-8")
+    assert_file_is(golden, written)
     assert done.code == 0, done.out + done.err
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_says
 from tests.refusals import Case, parametrized, refusal_of, table
 
 BASE, REFUSED, ACCEPTED = table("scenario/names.yaml")
@@ -22,7 +23,7 @@ def test_base_of_the_table_is_accepted() -> None:
 
 @parametrized(REFUSED)
 def test_name_that_leads_nowhere_is_refused(case: Case) -> None:
-    assert refusal_of(case.text) == case.says
+    assert_says(refusal_of(case.text), case.says)
 
 
 @parametrized(ACCEPTED)

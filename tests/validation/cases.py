@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from simkit.cli.validate_output import checked
+from tests.golden import CaseText
 
 FILE = "t.scenario.yaml"
-_READ: dict[str, Any] = yaml.safe_load(
-    Path(__file__).with_name("findings.yaml").read_text(encoding="utf-8")
-)
+_FILE = Path(__file__).with_name("findings.yaml")
+_READ: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 
 
 def problems_of(*paths: str) -> str:
@@ -27,10 +27,20 @@ def cases(section: str, kind: str) -> Callable[[Any], Any]:
     table = _READ[section]
     base: str = _READ["bases"][table["base"]]
     entries = [
-        pytest.param(_text(base, entry), entry.get("says", "").rstrip(), id=entry["name"])
-        for entry in table[kind]
+        pytest.param(
+            _text(base, entry),
+            _says((section, kind, place, "says"), entry),
+            id=entry["name"],
+            marks=[pytest.mark.golden] if "says" in entry else [],
+        )
+        for place, entry in enumerate(table[kind])
     ]
     return pytest.mark.parametrize(("text", "says"), entries)
+
+
+def _says(path: tuple[str | int, ...], entry: dict[str, Any]) -> str:
+    text: str = entry.get("says", "").rstrip()
+    return CaseText.at(_FILE, path, text) if text else ""
 
 
 def _text(base: str, entry: dict[str, Any]) -> str:

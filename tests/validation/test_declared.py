@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_says
 from tests.validation.cases import FILE, cases, problems_of
 
 
@@ -20,11 +21,11 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_declaration_that_is_broken_or_idle_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("declared", "passed")
 def test_a_declaration_that_is_kept_and_used_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_says
 from tests.validation.cases import FILE, cases, problems_of
 
 
@@ -18,11 +19,11 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_nothing_reads_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("fixtures", "passed")
 def test_what_something_reads_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)

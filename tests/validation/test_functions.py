@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_says
 from tests.validation.cases import FILE, cases, problems_of
 
 SHOP = """\
@@ -38,14 +39,14 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_function_that_is_not_there_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("functions", "passed")
 def test_a_function_that_is_there_or_may_be_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,6 +8,7 @@ import pytest
 
 from simkit import load, simulate
 from simkit.trace.events import RunFinished
+from tests.golden import assert_says
 from tests.validation.cases import FILE, cases, problems_of
 
 
@@ -22,28 +23,28 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_line_that_the_run_would_refuse_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("lines", "passed")
 def test_a_line_that_can_be_served_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("unstarted", "found")
 def test_lines_of_an_agent_that_never_runs_are_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("unstarted", "passed")
 def test_lines_of_an_agent_in_a_goal_are_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 def broken_by(text: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.golden import assert_says
 from tests.validation.cases import FILE, cases, problems_of
 
 
@@ -18,25 +19,25 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_agent_that_nothing_can_start_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("reach", "passed")
 def test_an_agent_that_something_can_start_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("supervised", "found")
 def test_an_agent_outside_all_goals_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("supervised", "passed")
 def test_an_agent_that_a_goal_leads_to_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)

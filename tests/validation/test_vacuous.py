@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit import load, simulate
+from tests.golden import assert_says
 from tests.validation.cases import FILE, cases, problems_of
 
 
@@ -19,14 +20,14 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_claim_that_cannot_fail_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 @cases("vacuous", "passed")
 def test_a_claim_that_can_fail_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
-    assert problems_of() == says
+    assert_says(problems_of(), says)
 
 
 ANSWERS = ["refunds: Done.", "refunds: {error: rate_limit}", "refunds: {interrupt: Really}"]
