@@ -6,6 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import nox
 
@@ -19,6 +22,23 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 # too, which pytest alone leaves out.
 QUICK_TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "-o", "verbosity_assertions=2")
 ALL_TESTS = (*QUICK_TESTS, "-m", "")
+
+# Just below what the quick tests were measured to take, in percent of lines and branches.
+COVERAGE_FLOOR = "80"
+
+# One process: two tests may write parts of one page.
+WRITE_GOLDEN = ("python", "-m", "pytest", "-q", "-n", "0", "-m", "golden")
+
+# What a user does first, with the wheel alone.
+AFTER_INSTALLING = (
+    "simkit --version",
+    "simkit init",
+    "simkit validate --strict scenarios",
+    "simkit replay scenarios",
+    "python -m pytest -q scenarios features",
+)
+# A program of an environment that nox did not make, with no variable that leads back to the tree.
+AS_IS: dict[str, Any] = {"external": True, "env": {"PYTHONPATH": None, "PYTEST_ADDOPTS": None}}
 
 if shutil.which("pyenv"):
     # Its commands start only versions that are chosen: nox would miss the others that are here.
@@ -97,6 +117,47 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check")
     session.run("mypy")
     session.run("lint-imports")
+
+
+@nox.session(python=PYTHONS)
+def quick(session: nox.Session) -> None:
+    """Tests, scenarios and features, without the slow ones."""
+    session.install("-e", ".[dev]")
+    session.run(*QUICK_TESTS, *session.posargs)
+
+
+@nox.session(python="3.11")
+def coverage(session: nox.Session) -> None:
+    """Which lines and branches the quick tests take; less than the floor fails."""
+    session.install("-e", ".[dev]")
+    session.run(*QUICK_TESTS, "--cov", "--cov-fail-under", COVERAGE_FLOOR, *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def golden(session: nox.Session) -> None:
+    """Write anew, in the environment that is active, what tests hold to the last letter."""
+    session.run(*WRITE_GOLDEN, *session.posargs, env={"SIMKIT_WRITE_GOLDEN": "1"})
+    session.run("git", "diff", "--stat", external=True)
+
+
+@nox.session(python="3.11")
+def release(session: nox.Session) -> None:
+    """Build sdist and wheel into dist/, and use the wheel where nothing else is installed."""
+    root = Path.cwd()
+    shutil.rmtree(root / "dist", ignore_errors=True)
+    session.install("build")
+    session.run("python", "-m", "build", "--outdir", "dist")
+    (wheel,) = (root / "dist").glob("*.whl")
+    # Outside the tree: pytest would take its settings, and simkit its pipelines, from above.
+    with TemporaryDirectory() as scratch, session.chdir(scratch):
+        session.run("python", "-m", "venv", "environment")
+        programs = Path(scratch, "environment", "Scripts" if os.name == "nt" else "bin")
+        session.run(str(programs / "python"), "-m", "pip", "install", "-q", str(wheel), **AS_IS)
+        Path("project").mkdir()
+        with session.chdir("project"):
+            for command in AFTER_INSTALLING:
+                program, *arguments = command.split()
+                session.run(str(programs / program), *arguments, **AS_IS)
 
 
 @nox.session
