@@ -234,7 +234,7 @@ def nightly(session: nox.Session, pair: tuple[str, str]) -> None:
 
     After them, also where they fail, whatever has an environment of its own.
     """
-    for name in BESIDE:
+    for name in (*BESIDE, "coverage"):
         session.notify(name)
     session.install("--upgrade", "-e", ".[dev]", *pair)
     # Without them their scenarios are skipped.
