@@ -23,8 +23,9 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 QUICK_TESTS = ("python", "-m", "pytest", "-q", "-n", "auto", "-o", "verbosity_assertions=2")
 ALL_TESTS = (*QUICK_TESTS, "-m", "")
 
-# Just below what the quick tests were measured to take, in percent of lines and branches.
-COVERAGE_FLOOR = "80"
+# In percent of lines and branches: 87 were measured on the larger part of the quick tests, and all
+# of them can only take more. Raise it when a whole run says more.
+COVERAGE_FLOOR = "86"
 
 # One process: two tests may write parts of one page.
 WRITE_GOLDEN = ("python", "-m", "pytest", "-q", "-n", "0", "-m", "golden")
