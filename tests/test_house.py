@@ -203,10 +203,10 @@ def test_top_level_document_exists(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8").strip()
 
 
-def test_architecture_fits_one_screen() -> None:
+def test_architecture_fits_two_screens() -> None:
     lines = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()
 
-    assert len(lines) <= 60
+    assert len(lines) <= 80
 
 
 def test_ci_runs_the_two_commands_of_the_readme_before_it_prepares_anything() -> None:
