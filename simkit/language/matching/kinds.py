@@ -117,7 +117,7 @@ HEADERS: Final = mapping_of(TEXT, "a request's headers")._replace(is_lower=True)
 SYSTEM: Final = TEXT._replace(noun="the system instructions", takes=_is_text)
 MODEL: Final = TEXT._replace(noun="a model's name", takes=_is_text)
 QUERY: Final = TEXT._replace(noun="the query", takes=_is_text)
-GOAL: Final = TEXT._replace(noun="a goal's id", takes=_is_text)
+GOAL: Final = TEXT._replace(noun="a goal's id")
 CONTEXT: Final = mapping_of(
     MESSAGES, "a context",
     {"sections": NAMES, "messages": MESSAGES, "tools": NAMES, "agent": TEXT, "turn": NUMBER},
