@@ -132,6 +132,7 @@ def test_a_secret_that_a_file_holds_reaches_no_output(
     assert "[redacted:env]" in simkit("replay", ".").out
 
 
+@pytest.mark.slow
 def test_pytest_and_its_reports_hold_no_secret_of_a_file(written: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n0", "-rA", "--junitxml=report.xml", "."],
