@@ -16,6 +16,8 @@ from simkit.language.yaml import SourcePath, load_text
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library, Prepared, items_in
+from simkit.trace.views import view_of
+from simkit.trace.views.view import said_in
 from simkit.update import changed_text, fixes
 from simkit.update.edits import Put, Relist, Sheet
 from simkit.update.layout import line_start
@@ -77,11 +79,12 @@ def breakages(file: str, text: str) -> Iterator[tuple[str, Prepared, Any]]:
                  for leaf in leaves(turn.get("expect", {}), ("turns", place, "expect"))
                  if not BY_HAND & set(leaf[0])]  # fmt: skip
         trace = run(Library().prepared(item))
+        said = said_in(view_of(trace.events))
         for path, value in chance.sample(found, len(found)):
             try:
                 changes = sheet.replacements(item.index, broken(value, path, chance))
                 bad = sheet.with_replacements(changes)
-                prepared = with_texts(file, bad).prepared(item)
+                prepared = with_texts(file, bad).prepared(item).after(said)
             # What an alias repeats, a name that leads nowhere, an empty list where none may be.
             except (Obstacle, SimkitError):
                 continue
@@ -101,7 +104,7 @@ def test_a_broken_claim_is_mended_and_no_other_byte_changes(file: str) -> None:
         proposal = fixes(prepared, trace, verdict)
         new, notes = changed_text(file, bad, [proposal])
 
-        again = with_texts(file, new).prepared(prepared.item)
+        again = with_texts(file, new).prepared(prepared.item).after(said_in(view_of(trace.events)))
         left = judge(again.scenario, again.document, trace, function_named).findings
         assert notes or not [finding for finding in left if finding.id == CLAIM]
         assert outside_of_claims(new, file) == outside_of_claims(text, file)
