@@ -56,7 +56,7 @@ def _start(folder: str | None, options: dict[str, str]) -> None:
 
 
 def _convert(engine: str, name: str, output: str) -> None:
-    from simkit.cli.bdd_conversion import convert
+    from simkit.cli.init_conversion import convert
     from simkit.core.output import echo
 
     done = convert(engine, name, output)
