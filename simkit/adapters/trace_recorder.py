@@ -205,13 +205,18 @@ class TraceRecorder(CallLog):
         self.waits_for = self.waits_for or run.id
         self.end_run(run, "interrupted")
 
-    def end_run(self, run: Run, status: str = "done", output: JsonValue = None) -> None:
-        """An agent is done; what it puts out is otherwise what it said last."""
+    def end_run(
+        self, run: Run, status: str = "done", output: JsonValue = None, *, is_null: bool = False
+    ) -> None:
+        """Records the end of a run. Without ``output``, its output is what it said last.
+
+        ``is_null`` says that the output is known to be null.
+        """
         if run.is_over:
             return
         run.is_over = True
         final = run.final
-        if output is None and final is not None:
+        if output is None and final is not None and not is_null:
             value = value_said(final)
             output = final.content if value is None else value
         self.sink.emit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,23 @@ from tests.adapters.running import held, run_app
 from tests.adapters.scribes import Desk
 from tests.building import Ran
 
+ONE_NODE = """
+from typing import TypedDict
+import openai
+from langgraph.graph import END, START, StateGraph
+class State(TypedDict, total=False):
+    question: str
+    answer: str
+def reader(state):
+    messages = [{"role": "user", "content": state["question"]}]
+    found = openai.OpenAI().chat.completions.create(model="m", messages=messages)
+    return {"answer": found.choices[0].message.content + "!"}
+built = StateGraph(State)
+built.add_node(reader)
+built.add_edge(START, "reader")
+built.add_edge("reader", END)
+graph = built.compile()
+"""
 STEPS = "langgraph_engine:steps"
 WORDS = "langgraph_engine:build_words"
 STEPS_APP = 'app: {path: [.], input: {request: "${user}"}, output: found}\n'
@@ -66,6 +84,21 @@ def test_a_place_that_holds_nothing_is_no_input() -> None:
     ran = run_app(STEPS, f"{STEPS_APP}{rules}turns: [{{user: left}}]")
 
     assert started(ran)["plan"].input is None
+
+
+def test_a_place_that_holds_nothing_is_no_output_and_never_the_models_words(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "one_node.py").write_text(ONE_NODE, encoding="utf-8")
+    app = 'app: {path: [.], input: {question: "${user}"}}\n'
+    turn = "turns: [{user: What?, replies: {reader: A lamp.}}]"
+
+    ran = run_app(
+        "one_node:graph", f"{app}agents: {{reader: {{output: update.no}}}}\n{turn}", tmp_path
+    )
+
+    (ended,) = [one for one in ran.trace.events if isinstance(one, e.AgentFinished)]
+    assert ended.output is None
 
 
 @pytest.mark.parametrize(("rule", "root"), [("input", "received"), ("output", "update")])

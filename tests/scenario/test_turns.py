@@ -107,6 +107,38 @@ def test_a_session_that_refers_to_another_is_the_same_alone() -> None:
     assert view_of(outcome.trace.events).turns[4].reply == "Bye"
 
 
+@pytest.mark.parametrize(
+    ("reply", "turn", "wrong"),
+    [
+        ("{json: {$any: true}}",
+         'user: b, replies: {clerk: x}, expect: {reply: "${turns[0].reply}"}', 1),
+        ("{json: {a: o}}",
+         'user: b, replies: {clerk: x}, expect: {reply: {$not: "${turns[0].reply}"}}', 0),
+        ("{json: {a: 1}}",
+         'user: b, replies: {clerk: {json: {a: 1}}}, expect: {reply: "${turns[0].reply}"}', 0),
+        ("{json: {error: rate_limit}}",
+         'user: b, replies: {clerk: "${turns[0].reply}"}, expect: {reply: {error: rate_limit}}', 0),
+        ("{json: {text: hello}}",
+         'user: "${turns[0].reply}", replies: {clerk: x}, expect: {context: {clerk: '
+         "{current_message: [{user: {$contains: text}}]}}}", 0),
+        ("{json: {error: bad}}",
+         'user: b, replies: {clerk: [{calls: [look: {}]}, x]}, '
+         'tool_results: {look: "${turns[0].reply}"}, '
+         "expect: {tool_calls: [{result: {error: bad}, error: null}]}", 0),
+    ],
+)  # fmt: skip
+def test_a_reply_that_is_json_is_a_value_and_no_word_of_a_scenario(
+    reply: str, turn: str, wrong: int
+) -> None:
+    turns = f"turns:\n  - {{user: a, replies: {{clerk: {reply}}}}}\n  - {{{turn}}}\n"
+
+    found = [
+        one for one in told(simulate(prepared(turns))) if "does not match" in one or wrong == 0
+    ]
+
+    assert len(found) == wrong, found
+
+
 def test_code_is_led_the_same_way() -> None:
     Path("app_of_turns.py").write_text(CODE, encoding="utf-8")
     head = "version: 1\nscenario: code\npipeline: app_of_turns:run\nagents: {bot: {model: m}}\n"

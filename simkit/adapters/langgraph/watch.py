@@ -339,7 +339,8 @@ class Watch(Moves):
             self._recorder.end_run(run, "handed_off")
         elif run.agent in self.outputs and task is not None:
             said = held_at(self.outputs[run.agent], update=self._plain(output))
-            self._recorder.end_run(run, output=said)
+            # A path that leads nowhere is no reason to take the model's words for the output.
+            self._recorder.end_run(run, output=said, is_null=said is None)
         else:
             self._recorder.end_run(run, output=self._plain(output_of(task, output, run)))
 

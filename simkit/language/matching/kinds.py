@@ -82,7 +82,8 @@ def _message(noun: str, fields: tuple[str, ...]) -> Kind:
     kinds = {name: TEXT for name in fields if name in _TEXT_FIELDS}
     own = {**kinds, "role": ROLE, "turn": NUMBER, "calls": CALLS}
     return Kind(
-        noun, _TEXTS, lambda _: True, {name: own.get(name, ANYTHING) for name in fields},
+        noun, _TEXTS, lambda value: value is not None,
+        {name: own.get(name, ANYTHING) for name in fields},
         advice="A message is matched by a text, `{role: …, content: …}` or `{user: …}`.",
         key_advice="or name a role: `{user: …}`",
     )  # fmt: skip

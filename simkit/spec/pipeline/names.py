@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError
@@ -287,6 +287,9 @@ class _Check:
                 path = (*at, place, "agents")
                 self.all_known((*path, "only"), "agent", one.agents.only, self.agents)
                 self.all_known((*path, "not"), "agent", one.agents.not_, self.agents)
+            said_by = one.drop.get("agent") if isinstance(one.drop, Mapping) else None
+            if isinstance(said_by, str):
+                self.known((*at, place, "drop", "agent"), "agent", said_by, self.agents)
             if one.older_than is not None:
                 self._older_than((*at, place, "older_than"), one.older_than)
 

@@ -40,7 +40,12 @@ RESERVED: Final = (
 """Claims on a context that are no sections; so no section may have these names."""
 
 FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
-FILTERS_WITH_OPTIONS: Final = ("agents", "drop", "older_than")
+_WRITTEN: Final = {
+    "agents": "Write `agents: {only: [coach]}` or `agents: {not: [coach]}`.",
+    "drop": "Write which messages: `drop: {role: tool}`.",
+    "older_than": "Write how much is newer: `older_than: {rounds: 2}`.",
+}
+FILTERS_WITH_OPTIONS: Final = tuple(_WRITTEN)
 
 
 class Section(Written):
@@ -124,6 +129,8 @@ class FilterSpec(Choice):
 
 
 def _filter(value: Any) -> Any:
+    if value in FILTERS_WITH_OPTIONS:
+        raise refuse(f"`{value}` says not of what", advice=_WRITTEN[value])
     if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
         raise refuse(
             f"unknown filter `{value}`", known=(*FILTERS, *FILTERS_WITH_OPTIONS), word=value,

@@ -106,7 +106,7 @@ class Prepared(msgspec.Struct, frozen=True):
         scenario = self.scenario.model_copy(update={"turns": tuple(turns)})
         whole = {**self.document.data, "turns": data}
         if WHOLE in self.waiting:
-            whole["expect"] = answered(self.waiting[WHOLE], said)
+            whole |= answered({"expect": self.waiting[WHOLE]}, said)
             expect = validated_at(Expect, whole["expect"], self.document, ("expect",))
             scenario = scenario.model_copy(update={"expect": expect})
         return msgspec.structs.replace(

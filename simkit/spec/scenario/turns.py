@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,13 @@ _EARLIER: Final = re.compile(r"turns\[(-?\d+)\]\.(\w+)(.*)", re.DOTALL)
 _OPENS, _CLOSES = "\ufdd0", "\ufdd1"
 """What stands around a reference that waits: characters that Unicode keeps for a program's own."""
 _WAITING: Final = re.compile(f"{_OPENS}([^{_CLOSES}]*){_CLOSES}")
+EQUALS: Final = "$eq"
+PLACES: Final = {
+    "user": "json", "replies": "json:of", "tool_results": "returns:of", "expect": EQUALS,
+}  # fmt: skip
+"""For each key of a turn, how a value is written there that is not to be read as a word of it."""
+_OF_VALUES: Final = ("$eq", "$ne", "$exact", "$in", "$contains", "$keys", "$schema")
+"""Operators below which everything is a value."""
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -71,17 +78,54 @@ def as_written(value: Any) -> Any:
     return _with(value, lambda reference: f"${{{reference}}}")
 
 
-def answered(value: Any, said: Sequence[Mapping[str, Any]]) -> Any:
-    """Returns a value in which what waits is what earlier turns have said.
+def answered(
+    value: Mapping[str, Any], said: Sequence[Mapping[str, Any]], places: Mapping[str, str] = PLACES
+) -> dict[str, Any]:
+    """Returns a turn in which what waits is what earlier turns have said.
 
-    What was not said, as a turn ended with a question or an error, is null.
+    What was not said, as a turn ended with a question or an error, is null. A reply that is JSON
+    stays a value: what a model says is never read as words of a scenario, so that a reply
+    ``{"$any": true}`` is no matcher, and ``{"error": "bad"}`` no error of a tool.
+
+    ``places`` says for each key of the value how a value is written below it.
     """
 
     def found(reference: str) -> Any:
         leads_to = lookup({"turns": said}, reference)
         return None if leads_to is ABSENT else leads_to
 
-    return _with(value, found)
+    return {
+        _with(key, found): _with_values(inner, found, places.get(key, ""))
+        for key, inner in value.items()
+    }
+
+
+def _with_values(value: Any, found: Callable[[str], Any], wrapper: str) -> Any:
+    """Fills in references; one that stands alone where scenario words may stand is a value."""
+    if isinstance(value, str):
+        filled = _with(value, found)
+        stands_alone = wrapper and _WAITING.fullmatch(value) is not None
+        if not stands_alone or filled is None or isinstance(filled, str):
+            return filled
+        if wrapper == EQUALS and not isinstance(filled, (dict, list)):
+            return filled
+        return {wrapper: filled}
+    if isinstance(value, list):
+        return [_with_values(inner, found, wrapper) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        _with(key, found): _with_values(inner, found, _below(key, wrapper))
+        for key, inner in value.items()
+    }
+
+
+def _below(key: str, wrapper: str) -> str:
+    """Returns how a value is written below a key; empty where everything is a value already."""
+    if wrapper == EQUALS:
+        return "" if key in _OF_VALUES else EQUALS
+    # `replies: {agent: LINE}` and `tool_results: {tool: RESULT}`: below these, all is a value.
+    return {"json:of": "json", "returns:of": "returns"}.get(wrapper, "")
 
 
 def _with(value: Any, found: Any) -> Any:
