@@ -54,22 +54,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simkit")
     group.addoption("--simkit-seed", type=int, metavar="N", help="run every scenario with seed N")
     group.addoption(
-        "--simkit-base", default="", metavar="DIR",
+        "--simkit-base",
+        default="",
+        metavar="DIR",
         help="compare with the traces of this folder, such as those of the base branch",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--simkit-needs-met", action="store_true",
+        "--simkit-needs-met",
+        action="store_true",
         help="fail a scenario instead of skipping it if what it needs is not installed",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--simkit-strict", action="store_true",
+        "--simkit-strict",
+        action="store_true",
         help="fail a scenario with claims that were not looked at, or that nothing could break",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--simkit-update", nargs="?", const="fix", type=_update_mode, metavar="fix|create",
+        "--simkit-update",
+        nargs="?",
+        const="fix",
+        type=_update_mode,
+        metavar="fix|create",
         help="change scenario files: failing claims into what was found (fix, the default), "
         "or write claims for turns that have none (create)",
-    )  # fmt: skip
+    )
 
 
 def _update_mode(word: str) -> str:
@@ -449,10 +457,16 @@ def _failure_text(scenario: Item, outcome: Outcome, seed: int, strict: bool) -> 
 
     return result_text(
         Result(
-            scenario.id, scenario.file, scenario.line, scenario.name, "failed", seed,
-            findings=outcome.judgement.findings, strict=strict,
+            scenario.id,
+            scenario.file,
+            scenario.line,
+            scenario.name,
+            "failed",
+            seed,
+            findings=outcome.judgement.findings,
+            strict=strict,
         )
-    )  # fmt: skip
+    )
 
 
 def _without_secrets(outcome: Outcome, redactor: Redactor) -> Outcome:

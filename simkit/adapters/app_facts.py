@@ -19,11 +19,12 @@ def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
     agents = {
         name: msgspec.structs.replace(
             facts.agents.get(name, e.AgentFacts()),
-            sections=canonical(rule.sections), sees=rule.sees,
+            sections=canonical(rule.sections),
+            sees=rule.sees,
         )
         for name, rule in app.agents.items()
         if rule.sections is not None or rule.sees is not None
-    }  # fmt: skip
+    }
     return msgspec.structs.replace(facts, agents={**facts.agents, **agents})
 
 
@@ -37,15 +38,19 @@ def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
     }
     unseen = dict(app.implements.unseen) if app.implements is not None else {}
     return e.PipelineFacts(
-        name=app.pipeline, agents=agents, tokens=COUNTER,
+        name=app.pipeline,
+        agents=agents,
+        tokens=COUNTER,
         observes=("runs", "handoffs", "state") if app.channels else ("runs", "handoffs"),
         channels={
             name: e.ChannelFacts(c.reducer_name, c.scope, canonical(c.default), c.last)
             for name, c in app.channels.items()
         },
-        unseen=tuple(sorted(unseen)), unseen_reasons=dict(sorted(unseen.items())),
+        unseen=tuple(sorted(unseen)),
+        unseen_reasons=dict(sorted(unseen.items())),
         is_open=True,
         limits={
-            "irrelevant_share": limits.irrelevant_share, "context_tokens": limits.context_tokens
+            "irrelevant_share": limits.irrelevant_share,
+            "context_tokens": limits.context_tokens,
         },
-    )  # fmt: skip
+    )

@@ -88,10 +88,12 @@ class CallLog(EventWriter):
         call = asked.call
         self.sink.emit(
             e.ToolCalled(
-                *self.at(asked.agent, asked.run), call.id, call.name,
+                *self.at(asked.agent, asked.run),
+                call.id,
+                call.name,
                 call.args if args is None else args,
             )
-        )  # fmt: skip
+        )
 
     def tool_answered(self, asked: Asked, result: JsonValue = None, error: str = "") -> None:
         """A tool came back."""
@@ -115,10 +117,17 @@ class CallLog(EventWriter):
     # Handoffs
 
     def hand_over(
-        self, source: str, to: str, payload: JsonValue = None, *, type: str | None = None,
-        query: str | None = None, run: Run | None = None, call_id: str = "",
+        self,
+        source: str,
+        to: str,
+        payload: JsonValue = None,
+        *,
+        type: str | None = None,
+        query: str | None = None,
+        run: Run | None = None,
+        call_id: str = "",
         is_taken: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Control is to pass to another agent; it has when that agent goes to work.
 
         ``is_taken`` says that a function of the application is given the payload.
@@ -146,9 +155,15 @@ class CallLog(EventWriter):
         """Tells the handoff that a model asks for by a call."""
         told = told_by(self.handoff_tools.passed_by(call.name, call.args))
         self.hand_over(
-            run.agent, to, told.payload, type=told.type, query=told.query, run=run,
-            call_id=call.id, is_taken=self.handoff_tools.is_taken(call.name),
-        )  # fmt: skip
+            run.agent,
+            to,
+            told.payload,
+            type=told.type,
+            query=told.query,
+            run=run,
+            call_id=call.id,
+            is_taken=self.handoff_tools.is_taken(call.name),
+        )
 
 
 def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:

@@ -103,9 +103,13 @@ class Script(msgspec.Struct, frozen=True):
 def run_started(script: Script, driver: str, facts: e.PipelineFacts) -> e.RunStarted:
     """Returns the first event of a run."""
     return e.RunStarted(
-        0, scenario=script.scenario, seed=script.seed, start=script.start, driver=driver,
+        0,
+        scenario=script.scenario,
+        seed=script.seed,
+        start=script.start,
+        driver=driver,
         pipeline=facts,
-    )  # fmt: skip
+    )
 
 
 class CodeDriver:
@@ -126,10 +130,12 @@ class CodeDriver:
         """The agents that have worked."""
         self._clock = VirtualClock(script.start)
         self._world = World(
-            self._clock, Chance(script.seed).child(f"code/{script.scenario}"),
-            zone=app.options.env.get("TZ", ""), real=app.options.real,
+            self._clock,
+            Chance(script.seed).child(f"code/{script.scenario}"),
+            zone=app.options.env.get("TZ", ""),
+            real=app.options.real,
             anew=OwnModules(app).has if app.options.fresh else None,
-        )  # fmt: skip
+        )
         self._turns = ThreadTurns(self._clock.now, self._clock.advance_to, home_of(app.entry))
         self._owner = Owner()
         self._turns_of: Counter[str] = Counter()
@@ -412,8 +418,11 @@ class CodeDriver:
         self._owner.unfinished = self._turns.unfinished()
         self._turns.end()
         with (
-            self._zone, owned_by(self._owner), collected_meanwhile(), self._world.at_work(),
-        ):  # fmt: skip
+            self._zone,
+            owned_by(self._owner),
+            collected_meanwhile(),
+            self._world.at_work(),
+        ):
             try:
                 self._caller.close()
             finally:

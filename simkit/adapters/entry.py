@@ -58,9 +58,13 @@ def _instead(module: str, attribute: str) -> str:
 
 
 def build(
-    entry: str, found: Any, method: str | None, session: str, made: Any = None,
+    entry: str,
+    found: Any,
+    method: str | None,
+    session: str,
+    made: Any = None,
     call: Callable[[Any], Any] = lambda factory: factory(),
-) -> Talk:  # fmt: skip
+) -> Talk:
     """Returns what takes the user's messages of one session.
 
     A class is instantiated, a function without parameters called (a factory), for each session; a

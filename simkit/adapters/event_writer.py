@@ -51,9 +51,15 @@ class EventWriter:
     # Model calls that fail
 
     def failed(
-        self, run: Run, call: str, error: str, status: int, message: str,
-        retry_after: float | None = None, partial: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        run: Run,
+        call: str,
+        error: str,
+        status: int,
+        message: str,
+        retry_after: float | None = None,
+        partial: str = "",
+    ) -> None:
         """The model did not answer, or broke off behind ``partial``."""
         self.failures.add(call)
         wait_ms = round((retry_after or 0) * 1_000)
@@ -96,18 +102,29 @@ class EventWriter:
         return canonical(value)
 
     def wrote(
-        self, update: Mapping[str, Any], agent: str = "", run: Run | None = None, *,
-        values: Mapping[str, Any] | None = None, cause: str = "writes", group: str = "",
-        branch: str = "", state: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        update: Mapping[str, Any],
+        agent: str = "",
+        run: Run | None = None,
+        *,
+        values: Mapping[str, Any] | None = None,
+        cause: str = "writes",
+        group: str = "",
+        branch: str = "",
+        state: str = "",
+    ) -> None:
         """Channels are written: ``values`` are the new ones where no reducer of ours makes them."""
         self.sink.emit(
             e.StateUpdated(
-                *self.at(agent, run), {name: self.told_as(value) for name, value in update.items()},
+                *self.at(agent, run),
+                {name: self.told_as(value) for name, value in update.items()},
                 values={n: self.told_as(v) for n, v in values.items()} if values else None,
-                cause=cause, group=group, branch=branch, state=state,
+                cause=cause,
+                group=group,
+                branch=branch,
+                state=state,
             )
-        )  # fmt: skip
+        )
 
     def state_opened(
         self, channels: Mapping[str, e.ChannelFacts], around: str, shares: tuple[str, ...]

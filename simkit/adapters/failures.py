@@ -13,9 +13,11 @@ from simkit.core.text import exception_text
 
 
 def failure_of(
-    problem: BaseException, fails: Fails | None, entry: str,
+    problem: BaseException,
+    fails: Fails | None,
+    entry: str,
     named: Mapping[str, str] = MappingProxyType({}),
-) -> PipelineError:  # fmt: skip
+) -> PipelineError:
     """Returns what a pipeline failed with: the failure served last, where it is that one.
 
     ``named`` is what the scenario calls exceptions of the code, with their classes.

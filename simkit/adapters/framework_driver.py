@@ -37,9 +37,13 @@ class UseTool(Protocol):
     """Carries out a call of one of the pipeline's tools."""
 
     def __call__(
-        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
-        asked: Asked | None = None, returns: Any = None,
-    ) -> Any:  # fmt: skip
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        asked: Asked | None = None,
+        returns: Any = None,
+    ) -> Any:
         """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known.
 
         ``returns`` is what the tool says that it returns, if it does: an annotation
@@ -74,9 +78,12 @@ class AdapterContext:
     __slots__ = ("_writing", "caller", "halt", "recorder", "use_tool")
 
     def __init__(
-        self, recorder: TraceRecorder, caller: Caller, use_tool: UseTool,
+        self,
+        recorder: TraceRecorder,
+        caller: Caller,
+        use_tool: UseTool,
         halt: Callable[[SimkitError], RunHalted],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``use_tool`` carries out a tool's call by the scenario or for real, and writes it down.
 
         ``halt`` remembers why the run cannot go on, and returns what to raise.
@@ -89,9 +96,13 @@ class AdapterContext:
         return self._writing
 
     async def carry_out(
-        self, tool: str, args: Mapping[str, Any], call_id: str, real: Callable[[], Any],
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        call_id: str,
+        real: Callable[[], Any],
         returns: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Carries out the call that a model has made under an id; returns the result."""
         with self.recorder.lock:
             asked = self.recorder.asked(call_id)

@@ -36,9 +36,13 @@ class Reading:
         return leading_same(self._given, given) if words == self._words else 0
 
     def go_on(
-        self, given: Sequence[Message], size: int, ours: Callable[[Message], Message],
-        words: object, count: Counter,
-    ) -> None:  # fmt: skip
+        self,
+        given: Sequence[Message],
+        size: int,
+        ours: Callable[[Message], Message],
+        words: object,
+        count: Counter,
+    ) -> None:
         """Reads the next history, of which the first ``size`` messages are the same."""
         self._words = words
         self._given[size:] = given[size:]
@@ -72,9 +76,13 @@ class Readings:
         self._newest = Reading()
 
     def of(
-        self, whose: tuple[str, str], given: Sequence[Message], ours: Callable[[Message], Message],
-        words: object, count: Counter,
-    ) -> Reading:  # fmt: skip
+        self,
+        whose: tuple[str, str],
+        given: Sequence[Message],
+        ours: Callable[[Message], Message],
+        words: object,
+        count: Counter,
+    ) -> Reading:
         """Returns the next history of ``whose``: ``ours`` depends on the message and on ``words``
         alone."""
         reading = self._last.setdefault(whose, Reading())

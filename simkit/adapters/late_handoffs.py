@@ -31,13 +31,16 @@ def with_handoffs(events: Iterable[e.AnyEvent]) -> list[e.AnyEvent]:
     told = [*events]
     asked = {
         one.call_id: one.to_agent
-        for one in told if isinstance(one, e.HandoffRequested) and one.call_id
-    }  # fmt: skip
+        for one in told
+        if isinstance(one, e.HandoffRequested) and one.call_id
+    }
     tools = {
         call.name: asked[call.id]
-        for one in told if isinstance(one, e.MessageAdded)
-        for call in one.message.calls if not call.is_handoff and call.id in asked
-    }  # fmt: skip
+        for one in told
+        if isinstance(one, e.MessageAdded)
+        for call in one.message.calls
+        if not call.is_handoff and call.id in asked
+    }
     return [_agreeing(one, asked, tools) for one in told] if tools else told
 
 
@@ -67,7 +70,8 @@ def with_targets(message: Message, asked: Mapping[str, str]) -> Message:
     """Return a message whose ordinary calls pass control to the agents that ``asked`` has."""
     calls = tuple(
         call_of(call.id, call.name, call.args, asked[call.id])
-        if not call.is_handoff and call.id in asked else call
+        if not call.is_handoff and call.id in asked
+        else call
         for call in message.calls
-    )  # fmt: skip
+    )
     return _replaced(message, calls=calls)

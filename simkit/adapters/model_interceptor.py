@@ -188,8 +188,12 @@ class ModelInterceptor:
             self._recorder.sent(
                 run, asked.messages, asked.offers, _settings(asked), hidden=asked.hidden
             ),
-            run, asked, protocol, request, self._chains,
-        )  # fmt: skip
+            run,
+            asked,
+            protocol,
+            request,
+            self._chains,
+        )
         self._last[run.agent, self._recorder.session] = _Sent(call, attempt)
         return self._told(call, lambda: self._disturbed(call) or self._answered(call))
 
@@ -331,25 +335,28 @@ class ModelInterceptor:
         count = self._recorder.count
         try:
             return counted(
-                request, lambda messages: sum(tokens_of(m, count) for m in messages),
+                request,
+                lambda messages: sum(tokens_of(m, count) for m in messages),
                 self._chains.followed,
-            )  # fmt: skip
+            )
         except WireInvalid as problem:
             raise NetworkRefused(
                 f"{request.method} {request.url} counts no context that simkit knows: {problem}",
-                "", None,
-            ) from problem  # fmt: skip
+                "",
+                None,
+            ) from problem
 
     def ended(self, error: e.ErrorFacts | None) -> None:
         """The run is over: tells what was recorded and answered nothing, or another request."""
         others = self._others if error is None else None
         self._recorder.sink.emit(
             e.RunFinished(
-                self._recorder.clock.now(), error=error,
+                self._recorder.clock.now(),
+                error=error,
                 unplayed=tuple(others.unplayed()) if others is not None else (),
                 drifted=tuple(others.drifted()) if others is not None else (),
             )
-        )  # fmt: skip
+        )
 
     # What the pipeline's code says of itself
 
@@ -375,9 +382,13 @@ class ModelInterceptor:
             runs = self._recorder.runs
             run = next((r for r in reversed(runs) if not source or r.agent == source), None)
             self._recorder.hand_over(
-                source or (run.agent if run is not None else ""), to, payload, type=type,
-                query=query, run=run,
-            )  # fmt: skip
+                source or (run.agent if run is not None else ""),
+                to,
+                payload,
+                type=type,
+                query=query,
+                run=run,
+            )
 
     def state_changed(self, agent: str, update: dict[str, Any]) -> None:
         """Channels have new values."""

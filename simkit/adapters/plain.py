@@ -42,9 +42,13 @@ class PlainPilot(FrameworkDriver):
             # What was made before the first turn is not this session's where others came before.
             made, self._made = None if turn.turns_before else self._made, None
             self._talks[session] = build(
-                self._app.entry, self._subject, self._app.options.call, session, made,
+                self._app.entry,
+                self._subject,
+                self._app.options.call,
+                session,
+                made,
                 self._adapter_context.caller.call,
-            )  # fmt: skip
+            )
             behind = object_behind(self._talks[session])
             give(self._app, self._adapter_context.recorder, behind, session=session)
         return self._talks[session]

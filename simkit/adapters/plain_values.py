@@ -14,8 +14,11 @@ from simkit.trace.store import canonical
 DEPTH_MAX: Final = 12
 """Values nested deeper are no state: a graph of objects that may lead back to itself."""
 _FIELDS: Final = (
-    "__pydantic_fields__", "model_fields", "__dataclass_fields__", "__struct_fields__",
-)  # fmt: skip
+    "__pydantic_fields__",
+    "model_fields",
+    "__dataclass_fields__",
+    "__struct_fields__",
+)
 """Where types say what their fields are; Pydantic from 2.10 on in two places, one found fast."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 

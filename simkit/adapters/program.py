@@ -64,9 +64,16 @@ class ProgramDriver:
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
         heard = opened(
-            app, script, facts, sink, self._clock, driver=self.name, gives=True,
-            models=self._others, tools=self._others,
-        )  # fmt: skip
+            app,
+            script,
+            facts,
+            sink,
+            self._clock,
+            driver=self.name,
+            gives=True,
+            models=self._others,
+            tools=self._others,
+        )
         self._recorder, self._gate = heard.recorder, heard.gate
         self._use, self._reports = heard.use, heard.reports
 

@@ -46,9 +46,11 @@ def opened(
         recorder.gifts = gifts_of(script.given, facts, script.given_project)
     sink.emit(run_started(script, driver, facts))
     answers = ScriptedAnswers(
-        recorder, script.model, lambda agent: script.has_lines(recorder.turn - 1, agent),
+        recorder,
+        script.model,
+        lambda agent: script.has_lines(recorder.turn - 1, agent),
         lambda run: reports.tells_end_of(run),
-    )  # fmt: skip
+    )
     gate = ModelInterceptor(
         recorder, Attribution(app.agents), answers, models, lambda url: False, script.plan
     )

@@ -119,9 +119,12 @@ class Reports:
     """Takes what the program tells down as events."""
 
     def __init__(
-        self, recorder: TraceRecorder, use: ToolUse, has_result: Callable[[str], bool],
+        self,
+        recorder: TraceRecorder,
+        use: ToolUse,
+        has_result: Callable[[str], bool],
         channels: Mapping[str, Channel],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``has_result`` says whether the scenario answers a tool in this turn.
 
         ``channels`` are those that the pipeline's file declares; without any, all may be told.
@@ -256,14 +259,22 @@ class Reports:
     def _handoff(self, told: Handoff) -> Mapping[str, Any]:
         recorder, run = self._recorder, self._run_of("from", told.from_)
         asked = next(
-            (one for one in recorder.requested
-             if one.from_agent == told.from_ and one.to_agent == told.to), None,
-        )  # fmt: skip
+            (
+                one
+                for one in recorder.requested
+                if one.from_agent == told.from_ and one.to_agent == told.to
+            ),
+            None,
+        )
         if asked is None:
             recorder.hand_over(
-                told.from_, told.to, told.payload, type=told.type, query=told.query,
+                told.from_,
+                told.to,
+                told.payload,
+                type=told.type,
+                query=told.query,
                 run=None if run.is_over else run,
-            )  # fmt: skip
+            )
             asked = recorder.requested[-1]
         if told.refused:
             recorder.refused(asked, told.refused)
@@ -297,10 +308,13 @@ def reply_in(request: HttpRequest) -> Reply:
 def turn_told(turn: UserTurn, number: int, given: Mapping[str, JsonValue]) -> HttpResponse:
     """Returns what tells a program its turn; ``given`` is what the session's state begins as."""
     told: dict[str, Any] = {
-        "turn": number, "session": turn.session, "project": turn.project,
-        "user": turn.text if turn.value is None else turn.value, "resumes": turn.resumes,
+        "turn": number,
+        "session": turn.session,
+        "project": turn.project,
+        "user": turn.text if turn.value is None else turn.value,
+        "resumes": turn.resumes,
         "state": given,
-    }  # fmt: skip
+    }
     return as_json(200, told)
 
 

@@ -32,9 +32,12 @@ class ScriptedAnswers:
     """Answers model calls from the scenario's reply lines, in the provider's words."""
 
     def __init__(
-        self, recorder: TraceRecorder, model: Model, has_lines: Callable[[str], bool],
+        self,
+        recorder: TraceRecorder,
+        model: Model,
+        has_lines: Callable[[str], bool],
         is_marked: Callable[[Run], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``is_marked`` says whether user code itself says when a run is over."""
         self._recorder, self._model, self.has_lines = recorder, model, has_lines
         self.is_marked = is_marked
@@ -91,10 +94,17 @@ class ScriptedAnswers:
         asked, agent = call.asked, call.run.agent
         tools = tuple(offer.name for offer in asked.offers)
         return ModelRequest(
-            agent, self._recorder.turn, call.run.id, call.id, tools, asked.output,
-            lambda: asked.messages, dict, lambda text: parsed(text, "auto", agent)[0],
+            agent,
+            self._recorder.turn,
+            call.run.id,
+            call.id,
+            tools,
+            asked.output,
+            lambda: asked.messages,
+            dict,
+            lambda text: parsed(text, "auto", agent)[0],
             {offer.name: offer.schema for offer in asked.offers if offer.schema is not None},
-        )  # fmt: skip
+        )
 
     def _message(self, reply: m.Reply, call: Call) -> tuple[Message, str]:
         """Returns what the model says, and what kind of answer it is."""

@@ -59,9 +59,14 @@ class ServedRun:
     name = "served"
 
     def __init__(
-        self, app: App, script: Script, turns: Sequence[UserTurn], sink: Sink,
-        others: Answerer | None = None, ends_on_tools: Collection[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        app: App,
+        script: Script,
+        turns: Sequence[UserTurn],
+        sink: Sink,
+        others: Answerer | None = None,
+        ends_on_tools: Collection[str] = (),
+    ) -> None:
         """``others`` answers agents that a turn has no lines for: a cassette.
 
         ``ends_on_tools`` are the agents whose tool's result is their output: no later request
@@ -78,9 +83,16 @@ class ServedRun:
         }
         facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
         heard = opened(
-            app, script, facts, sink, self._clock, driver=self.name,
-            gives=bool(app.channels), models=others, tools=None,
-        )  # fmt: skip
+            app,
+            script,
+            facts,
+            sink,
+            self._clock,
+            driver=self.name,
+            gives=bool(app.channels),
+            models=others,
+            tools=None,
+        )
         self._recorder, self._gate, self._reports = heard.recorder, heard.gate, heard.reports
         self._recorder.handoff_tools.know(script.agents())
         self._reply: Reply | None = None
@@ -314,9 +326,10 @@ def addressed(request: HttpRequest) -> HttpRequest:
         return request
     agent, path = match.groups()
     return msgspec.structs.replace(
-        request, url=f"{host}{path}{query}",
+        request,
+        url=f"{host}{path}{query}",
         headers=(*request.headers, (AGENT_HEADER, unquote(agent))),
-    )  # fmt: skip
+    )
 
 
 def _path(request: HttpRequest) -> str:

@@ -51,9 +51,11 @@ class SentStream:
         self._tail: list[int] = []
 
     def take(
-        self, prints: Sequence[Print], numbered: Callable[[list[int]], list[int]],
+        self,
+        prints: Sequence[Print],
+        numbered: Callable[[list[int]], list[int]],
         cuts: Sequence[e.Cut] = (),
-    ) -> e.Shown:  # fmt: skip
+    ) -> e.Shown:
         """Takes the next context, and returns how it is told.
 
         ``numbered`` gets the numbers of the messages that it shares with the last one (its first
@@ -80,9 +82,14 @@ class SentStream:
         self._settled += kept
         self._prints[len(self._settled) :] = prints[size:]
         return e.Shown(
-            "", self.id, lo, tuple(kept), tuple(cuts[before:same]), tuple(self._tail),
+            "",
+            self.id,
+            lo,
+            tuple(kept),
+            tuple(cuts[before:same]),
+            tuple(self._tail),
             tuple(cuts[same:]),
-        )  # fmt: skip
+        )
 
     def _aligned(self, prints: Sequence[Print]) -> tuple[int, int] | None:
         """Returns from which settled place on a context goes along with the last, and how far."""

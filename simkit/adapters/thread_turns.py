@@ -324,9 +324,13 @@ class ThreadTurns:
     # Whose turn it is
 
     def _advance(
-        self, waited_s: float, resting: frozenset[int] = frozenset(), *, wakes: bool = True,
+        self,
+        waited_s: float,
+        resting: frozenset[int] = frozenset(),
+        *,
+        wakes: bool = True,
         is_idle: Callable[[], bool] = lambda: True,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Let the next one go on where all rest; return whether all rest and nobody goes on.
 
         ``is_idle`` is asked last: whether those rest that are named.

@@ -60,9 +60,13 @@ class ToolUse:
         """The tools that were called."""
 
     def __call__(
-        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any],
-        asked: Asked | None = None, returns: Any = None,
-    ) -> Any:  # fmt: skip
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        asked: Asked | None = None,
+        returns: Any = None,
+    ) -> Any:
         """Returns the tool's result; raises what it fails with, and RunHalted for no result.
 
         ``asked`` is the model's request, where that is known; ``returns`` is what the tool says

@@ -118,9 +118,12 @@ class _Exchanged:
         self.first = next(iter(self.signature.parameters), "")
         self.had_signature = "__signature__" in vars(function)
         self.real = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__,
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
             function.__closure__,
-        )  # fmt: skip
+        )
         self.real.__kwdefaults__ = function.__kwdefaults__
         self.scenarios = 0
 
@@ -240,9 +243,11 @@ def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     except TypeError:
         return exchanged.real(*args, **kwargs)  # It says itself what is wrong with them.
     return toolbox.stand_in(
-        toolbox.tools[function], named, lambda: exchanged.real(*args, **kwargs),
+        toolbox.tools[function],
+        named,
+        lambda: exchanged.real(*args, **kwargs),
         returns=returned_by(function),
-    )  # fmt: skip
+    )
 
 
 async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

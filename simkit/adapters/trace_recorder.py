@@ -61,9 +61,15 @@ class TraceRecorder(CallLog):
     # Turns
 
     def begin_turn(
-        self, turn: int, session: str, project: str, text: str, value: JsonValue = None,
-        *, resumes: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        turn: int,
+        session: str,
+        project: str,
+        text: str,
+        value: JsonValue = None,
+        *,
+        resumes: bool = False,
+    ) -> None:
         """The user says something, or answers (``resumes``) with ``value``."""
         self.turn, self.runs, self.requested = turn, [], []
         self._handoffs = self._agent_runs = 0
@@ -100,9 +106,12 @@ class TraceRecorder(CallLog):
         self.turn = turn
 
     def end_turn(
-        self, reply: JsonValue, error: e.ErrorFacts | None, unused: tuple[e.UnusedLines, ...],
+        self,
+        reply: JsonValue,
+        error: e.ErrorFacts | None,
+        unused: tuple[e.UnusedLines, ...],
         unused_results: tuple[e.UnusedResults, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The pipeline waits for the user again, or has failed."""
         for run in self.runs:
             if not run.is_over:
@@ -179,9 +188,10 @@ class TraceRecorder(CallLog):
         if tools.version == version:
             return
         waiting = [
-            one for one in self._session.asked.values()
+            one
+            for one in self._session.asked.values()
             if one.run in self.runs and not one.is_told and not one.call.is_handoff
-        ]  # fmt: skip
+        ]
         if waiting and tools.target_of(waiting[-1].call.name) == agent:
             asked = waiting[-1]
             self._session.turn_out(asked, agent)
@@ -221,10 +231,12 @@ class TraceRecorder(CallLog):
             output = final.content if value is None else value
         self.sink.emit(
             e.AgentFinished(
-                *self.at(run.agent, run), status, self.told_as(output),
+                *self.at(run.agent, run),
+                status,
+                self.told_as(output),
                 final.number if final is not None else 0,
             )
-        )  # fmt: skip
+        )
 
     def open_run(self, agent: str) -> Run | None:
         """Returns the agent's last run of this turn that is not over."""
@@ -286,9 +298,14 @@ class TraceRecorder(CallLog):
     # Model calls
 
     def sent(
-        self, run: Run, messages: Sequence[Message], offers: Sequence[Offer],
-        settings: Mapping[str, JsonValue], *, hidden: str = "",
-    ) -> str:  # fmt: skip
+        self,
+        run: Run,
+        messages: Sequence[Message],
+        offers: Sequence[Offer],
+        settings: Mapping[str, JsonValue],
+        *,
+        hidden: str = "",
+    ) -> str:
         """A context was sent; returns the call's id. System messages at its front are made for it,
         all others are part of the log."""
         run.model_calls += 1
@@ -305,9 +322,12 @@ class TraceRecorder(CallLog):
         words, count = self.handoff_tools.version, self.count
         session.come_back(run.agent, run.id, messages)
         reading = session.readings.of(
-            ("agent", run.agent), messages[front:],
-            lambda message: self._ours(message, run.agent), words, count,
-        )  # fmt: skip
+            ("agent", run.agent),
+            messages[front:],
+            lambda message: self._ours(message, run.agent),
+            words,
+            count,
+        )
         rest, prints = reading.messages, reading.prints
         stream = session.streams.get(run.agent)
         if stream is None:
@@ -324,22 +344,30 @@ class TraceRecorder(CallLog):
         call = f"c{self.numbers.model_calls}"
         self.sink.emit(
             e.ContextBuilt(
-                *self.at(run.agent, run), call, tuple(parts),
+                *self.at(run.agent, run),
+                call,
+                tuple(parts),
                 tools=tuple(offer.name for offer in offers),
-                settings=canonical(settings) or None, tokens=tokens,
+                settings=canonical(settings) or None,
+                tokens=tokens,
                 budget=self.limits.context_tokens or 0,
                 handoffs=self.handoff_tools.targets_of(offers),
                 handoff_tools=tuple(self.handoff_tools.among(offers)),
                 hidden=hidden,
             )
-        )  # fmt: skip
+        )
         self.sink.emit(e.ModelCalled(*self.at(run.agent, run), call))
         return call
 
     def filtered(
-        self, run: Run, before: Sequence[Message], after: Sequence[Message], by: str, *,
+        self,
+        run: Run,
+        before: Sequence[Message],
+        after: Sequence[Message],
+        by: str,
+        *,
         lasting: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The filter ``by`` made one history out of another, for the run's next model call.
 
         ``lasting`` says: for all its calls from now on. Filters that follow each other are told
@@ -431,7 +459,7 @@ class TraceRecorder(CallLog):
         run.said = True
         self.sink.emit(
             e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage, thinking)
-        )  # fmt: skip
+        )
         for one in said.calls:
             self._session.ask(Asked(one, run.agent, run))
             if one.is_handoff:

@@ -31,8 +31,9 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             f"{function}}}}}` and `tool_results: {{{tool}: {{returns: [0.1, 0.2]}}}}`. Or put a "
             "fake in its place under `app: {setup: module:function}`, or record it with a "
             "`cassette`.",
-            host, None,
-        )  # fmt: skip
+            host,
+            None,
+        )
     interface = unspoken(request)
     if interface:
         return NetworkRefused(
@@ -40,15 +41,17 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             f"the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others answer can "
             "be recorded and replayed with a `cassette`; or put a fake in the client's place under "
             "`app: {setup: module:function}`.",
-            host, None,
-        )  # fmt: skip
+            host,
+            None,
+        )
     return NetworkRefused(
         f"the pipeline sent {sent}, which is no model call that simkit knows, and the network is "
         f"refused{at}.\n"
         "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
         f"`allow_hosts: [{host}]`.",
-        host, None,
-    )  # fmt: skip
+        host,
+        None,
+    )
 
 
 def sent_at() -> str:

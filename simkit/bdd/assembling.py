@@ -111,9 +111,13 @@ class Assembly:
         return self._assembled(told, *told.whole())
 
     def _assembled(
-        self, told: Told, values: dict[str, Any], places: Places, place: int | None = None,
+        self,
+        told: Told,
+        values: dict[str, Any],
+        places: Places,
+        place: int | None = None,
         numbers: Sequence[int] = (),
-    ) -> Prepared:  # fmt: skip
+    ) -> Prepared:
         """Assembles the values of the whole story, or those of which one turn comes last."""
         document = places.document(values, partial(places.root, values))
         prepared = self._library.assembled(told.item(), document, numbers)

@@ -52,25 +52,32 @@ AGENTS: Final = (
     Step("these agents ran in order:", _ran_below, _TABLE, ("agents",)),
     Step(
         "{agent} ran",
-        lambda s, x: s.claim(("agents",), {"$has": [s.agent(x["agent"])]}), (), ("agents",),
+        lambda s, x: s.claim(("agents",), {"$has": [s.agent(x["agent"])]}),
+        (),
+        ("agents",),
     ),
     Step("{agent} ran before {other:agent}", _ran_before, (), ("agents",)),
     Step(
         "{agent} did not run",
-        lambda s, x: s.claim(("agents",), {"$not": {"$has": [s.agent(x["agent"])]}}), (),
+        lambda s, x: s.claim(("agents",), {"$not": {"$has": [s.agent(x["agent"])]}}),
+        (),
         ("agents",),
     ),
     Step(
-        "{amount} (agents|agent) started", lambda s, x: s.claim(("agents",), {"$len": x["amount"]}),
-        (), ("agents",),
+        "{amount} (agents|agent) started",
+        lambda s, x: s.claim(("agents",), {"$len": x["amount"]}),
+        (),
+        ("agents",),
     ),
     Step("{agent} was not asked", lambda s, x: _asked(s, x, 0), (), ("model_calls",)),
     Step("{agent} was asked once", lambda s, x: _asked(s, x, 1), (), ("model_calls",)),
     Step(
-        "{agent} was asked {count} times", lambda s, x: _asked(s, x, x["count"]), (),
+        "{agent} was asked {count} times",
+        lambda s, x: _asked(s, x, x["count"]),
+        (),
         ("model_calls",),
     ),
-)  # fmt: skip
+)
 
 
 # Runs and state
@@ -128,17 +135,23 @@ RUNS: Final = (
 STATE: Final = (
     Step(
         "the state has {amount} {channel}",
-        lambda s, x: _state(s, x, {"$len": x["amount"]}), (), ("state",),
+        lambda s, x: _state(s, x, {"$len": x["amount"]}),
+        (),
+        ("state",),
     ),
     Step(
         "the state has these {channel}:",
-        lambda s, x: _state(s, x, records_below(s.below)), _TABLE, ("state",),
+        lambda s, x: _state(s, x, records_below(s.below)),
+        _TABLE,
+        ("state",),
     ),
     Step(
         "the state's {channel} {condition}",
-        lambda s, x: _state(s, x, s.met(x["condition"])), (), ("state",),
+        lambda s, x: _state(s, x, s.met(x["condition"])),
+        (),
+        ("state",),
     ),
-)  # fmt: skip
+)
 
 
 # Handoffs, tools

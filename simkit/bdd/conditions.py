@@ -281,8 +281,11 @@ def _pairs(pieces: list[str]) -> dict[str, Condition] | None:
     return None
 
 
-_PAIR: Final = re.compile(rf"(?:no (?P<no>{NAME})|(?P<name>{NAME}) (?P<value>{VALUE})|"
-                          rf"(?P<whose>{NAME}) that (?P<is>.+))", re.DOTALL)  # fmt: skip
+_PAIR: Final = re.compile(
+    rf"(?:no (?P<no>{NAME})|(?P<name>{NAME}) (?P<value>{VALUE})|"
+    rf"(?P<whose>{NAME}) that (?P<is>.+))",
+    re.DOTALL,
+)
 
 
 def _pair(said: str) -> tuple[str, Condition] | None:

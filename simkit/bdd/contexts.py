@@ -51,15 +51,19 @@ def _section_of(story: Story, said: Said) -> Judgement:
 def _includes(text: str, matcher: Any) -> Step:
     return Step(
         f"{{context}} includes {text}",
-        lambda s, x: _context(s, x, "includes", matcher(s, x)), (), ("context.includes",),
-    )  # fmt: skip
+        lambda s, x: _context(s, x, "includes", matcher(s, x)),
+        (),
+        ("context.includes",),
+    )
 
 
 def _excludes(text: str, matcher: Any) -> Step:
     return Step(
         f"{{context}} excludes {text}",
-        lambda s, x: _context(s, x, "excludes", matcher(s, x)), (), ("context.excludes",),
-    )  # fmt: skip
+        lambda s, x: _context(s, x, "excludes", matcher(s, x)),
+        (),
+        ("context.excludes",),
+    )
 
 
 def _of_context(text: str, claim: str, matcher: Any) -> Step:

@@ -68,9 +68,7 @@ def _made_up(story: Story, said: Said) -> None:
 BACKGROUND: Final = (
     Step("the pipeline {name:text}", lambda story, said: story.pipeline(said["name"])),
     Step("the seed {number}", lambda story, said: story.give(("seed",), said["number"])),
-    Step(
-        "the cassette {name:text}", lambda story, said: story.give(("cassette",), said["name"])
-    ),
+    Step("the cassette {name:text}", lambda story, said: story.give(("cassette",), said["name"])),
     Step("the time is {time}", lambda story, said: story.give(("start",), said["time"])),
     Step("what {text} says", _uses),
     Step("{text} is installed", _needs),
@@ -81,11 +79,13 @@ BACKGROUND: Final = (
     Step("the state has {values}", _state_of),
     Step(
         "the state has these {channel}:",
-        lambda story, said: story.state(said["channel"], _records(story)), _TABLE,
+        lambda story, said: story.state(said["channel"], _records(story)),
+        _TABLE,
     ),
     Step(
         "the state has this {channel}:",
-        lambda story, said: story.state(said["channel"], _text_or_pairs(story)), _EITHER,
+        lambda story, said: story.state(said["channel"], _text_or_pairs(story)),
+        _EITHER,
     ),
     Step(
         "the state has the {channel} {list}",
@@ -96,7 +96,7 @@ BACKGROUND: Final = (
         lambda story, said: story.give(("limits", said["limit"]), said["count"]),
     ),
     Step("the lint {lint} is off[ at {place:text}] because {text}", _lint_off),
-)  # fmt: skip
+)
 """What is so before the user speaks."""
 
 
@@ -189,9 +189,13 @@ def _answers(coming: bool) -> tuple[Step, ...]:
         story.result(said["tool"], _result(answer, said), coming=coming)
 
     return (
-        *_words(line), *_calls(line), *_questions(line), *_failures(line, fault), *_lines(line),
+        *_words(line),
+        *_calls(line),
+        *_questions(line),
+        *_failures(line, fault),
+        *_lines(line),
         *_results(result),
-    )  # fmt: skip
+    )
 
 
 def _words(line: Line) -> tuple[Step, ...]:
@@ -245,9 +249,10 @@ def _questions(line: Line) -> tuple[Step, ...]:
         Step("{agent} asks the user {value}", lambda s, x: line(s, x, {"interrupt": x["value"]})),
         Step(
             "{agent} asks the user:",
-            lambda s, x: line(s, x, {"interrupt": _text_or_pairs(s)}), _EITHER,
+            lambda s, x: line(s, x, {"interrupt": _text_or_pairs(s)}),
+            _EITHER,
         ),
-    )  # fmt: skip
+    )
 
 
 def _failures(line: Line, fault: Line) -> tuple[Step, ...]:
@@ -296,22 +301,25 @@ def _results(result: Line) -> tuple[Step, ...]:
             lambda s, x: result(s, x, {"returns": x["list"]}),
         ),
         Step(
-            "{tool:word} returns:", lambda s, x: result(s, x, {"returns": _text_or_pairs(s)}),
+            "{tool:word} returns:",
+            lambda s, x: result(s, x, {"returns": _text_or_pairs(s)}),
             _EITHER,
         ),
         Step(
             "{tool:word} returns these items:",
-            lambda s, x: result(s, x, {"returns": _records(s)}), _TABLE,
+            lambda s, x: result(s, x, {"returns": _records(s)}),
+            _TABLE,
         ),
         Step(
             "{tool:word} returns these items as {field:word}:",
-            lambda s, x: result(s, x, {"returns": {x["field"]: _records(s)}}), _TABLE,
+            lambda s, x: result(s, x, {"returns": {x["field"]: _records(s)}}),
+            _TABLE,
         ),
         Step(
             f"{{tool:word}} fails with {{text}}{_FOR}",
             lambda s, x: result(s, x, {"error": x["text"]}),
         ),
-    )  # fmt: skip
+    )
 
 
 def _planned(said: Said) -> dict[str, Any]:

@@ -224,9 +224,11 @@ class Story:
         schemas = self._names.schemas
         if name not in schemas:
             raise SourceError(
-                self._where(), f"the pipeline has no schema `{name}`",
-                near=near(name, schemas), known=tuple(schemas),
-            )  # fmt: skip
+                self._where(),
+                f"the pipeline has no schema `{name}`",
+                near=near(name, schemas),
+                known=tuple(schemas),
+            )
         return schemas[name]
 
     def error(self, what: str, advice: str = "") -> SourceError:

@@ -81,10 +81,17 @@ class Writer:
             return []
         return [
             self.finding(
-                path, f"{what} does not match", turn=turn, agent=agent, call=call,
-                differences=differences(misses), context=context, fix=fix, at=misses[0].at,
+                path,
+                f"{what} does not match",
+                turn=turn,
+                agent=agent,
+                call=call,
+                differences=differences(misses),
+                context=context,
+                fix=fix,
+                at=misses[0].at,
             )
-        ]  # fmt: skip
+        ]
 
     def holds(self, matcher: Any, value: Any) -> bool:
         """Says whether a whole claim holds of a value."""

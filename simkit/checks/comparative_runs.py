@@ -40,9 +40,7 @@ def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list
 
 def session_differs(view: View, alone: View, session: str) -> list[Hit]:
     """STA-08: a session among others is as if it were alone."""
-    turns, its = (
-        [turn for turn in one.turns if turn.session == session] for one in (view, alone)
-    )  # fmt: skip
+    turns, its = ([turn for turn in one.turns if turn.session == session] for one in (view, alone))
     parting = first_parting(zip(turns, its, strict=False))
     if parting is None:
         return []

@@ -178,9 +178,10 @@ def _distance(claim: Claim[CallView], writer: Writer) -> float:
         wanted = claim.name == "includes"
         pairs = [writer.matchers.of(one) for one in claim.matcher]
         wrong = [
-            matcher for key, matcher in pairs
+            matcher
+            for key, matcher in pairs
             if writer.search.occurs(claim.item.context, key, matcher) is not wanted
-        ]  # fmt: skip
+        ]
         if not wanted:
             return len(wrong)
         return sum(distance_of_nearest(one, claim.item.context.messages) for one in wrong)
@@ -215,18 +216,22 @@ def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
             yield from found
             return
     yield writer.finding(
-        claim.path, f"{_what(claim)} is not observable: the provider adds "
+        claim.path,
+        f"{_what(claim)} is not observable: the provider adds "
         f"{claim.item.context.hidden!r} to this context, and no request shows it",
-        **_who(claim), fix="Claim what the request itself sends with `includes`, or send it whole.",
-    )  # fmt: skip
+        **_who(claim),
+        fix="Claim what the request itself sends with `includes`, or send it whole.",
+    )
 
 
 def _unnamed_targets(claim: Claim[CallView], writer: Writer) -> Finding:
     return writer.finding(
-        claim.path, f"{_what(claim)} is not observable: a tool offered passes control to the agent "
+        claim.path,
+        f"{_what(claim)} is not observable: a tool offered passes control to the agent "
         "that an argument names, and its schema does not say which agents that may be",
-        **_who(claim), fix="Give the argument an `enum` of agents, or claim `tools`.",
-    )  # fmt: skip
+        **_who(claim),
+        fix="Give the argument an `enum` of agents, or claim `tools`.",
+    )
 
 
 def _value(claim: Claim[CallView]) -> Any:
@@ -260,10 +265,14 @@ def _value(claim: Claim[CallView]) -> Any:
 
 def _compared(claim: Claim[CallView], value: Any, writer: Writer) -> list[Finding]:
     return writer.compare(
-        claim.matcher, value, claim.path, _what(claim), **_who(claim),
+        claim.matcher,
+        value,
+        claim.path,
+        _what(claim),
+        **_who(claim),
         context=[*_which(claim, writer), *_explained(claim, value, writer)],
         several=_several_values(claim, value),
-    )  # fmt: skip
+    )
 
 
 def _several_values(claim: Claim[CallView], value: Any) -> bool:
@@ -317,13 +326,18 @@ def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]
         unshown = list(unshown_texts(claim.item.context, matcher))
         title = f"the context holds {counted(len(messages), 'message')}"
         yield writer.finding(
-            (*claim.path, place), f"{_what(claim)}[{place}] matches no message", **_who(claim),
+            (*claim.path, place),
+            f"{_what(claim)}[{place}] matches no message",
+            **_who(claim),
             differences=[] if drops or unshown else nearest(matcher, messages),
             context=[
-                *_which(claim, writer), *lost(drops), *unshown, *message_lines(title, messages),
+                *_which(claim, writer),
+                *lost(drops),
+                *unshown,
+                *message_lines(title, messages),
             ],
             fix=_let_in(claim, by[0], writer.is_code) if by else "",
-        )  # fmt: skip
+        )
 
 
 def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
@@ -338,13 +352,15 @@ def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]
         if found is None:
             continue
         yield writer.finding(
-            (*claim.path, place), f"{_what(claim)}[{place}] matches a message", **_who(claim),
+            (*claim.path, place),
+            f"{_what(claim)}[{place}] matches a message",
+            **_who(claim),
             context=[
                 f"{_shower(found.section)} shows {around(found, unwanted)}",
                 *_which(claim._replace(written=(unwanted,)), writer),
             ],
             fix=_keep_out(claim, found.section, found.role),
-        )  # fmt: skip
+        )
 
 
 def _shower(section: str) -> str:

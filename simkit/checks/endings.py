@@ -32,9 +32,13 @@ def check_endings(
         is_last = place == last - 1
         tells = tells or is_last
         yield _unclaimed(
-            ("turns", place), f"turn {turn.number}", turn.error, turn.number,
-            left if is_last else "", writer,
-        )  # fmt: skip
+            ("turns", place),
+            f"turn {turn.number}",
+            turn.error,
+            turn.number,
+            left if is_last else "",
+            writer,
+        )
     if view.error is not None and (not last or view.turns[-1].error is None):
         lint = ERRORS.get(view.error.type, "")
         # What kept a turn from beginning is told at that turn, which the trace does not have.
@@ -74,14 +78,20 @@ def _is_claimed(scenario: Scenario, view: View, place: int) -> bool:
 
 
 def _unclaimed(
-    path: tuple[str | int, ...], what: str, error: e.ErrorFacts, turn: int, left: str,
+    path: tuple[str | int, ...],
+    what: str,
+    error: e.ErrorFacts,
+    turn: int,
+    left: str,
     writer: Writer,
-) -> Finding:  # fmt: skip
+) -> Finding:
     return writer.finding(
-        path, f"{what} ended with error {error.type}: {error.message}", turn=turn,
+        path,
+        f"{what} ended with error {error.type}: {error.message}",
+        turn=turn,
         context=[left] if left else [],
         fix="" if error.type in UNFINISHED else f"If it is meant, claim it: `error: {error.type}`.",
-    )  # fmt: skip
+    )
 
 
 def _not_run(left: str, view: View, writer: Writer) -> Finding:
@@ -102,9 +112,11 @@ def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Fin
     if view.turns and not view.turns[-1].finished:
         number = len(view.turns)
         yield writer.finding(
-            ("turns", number - 1), f"turn {number} did not finish: the trace ends in it",
-            turn=number, fix="Run the scenario again.",
-        )  # fmt: skip
+            ("turns", number - 1),
+            f"turn {number} did not finish: the trace ends in it",
+            turn=number,
+            fix="Run the scenario again.",
+        )
     if len(view.turns) > len(scenario.turns):
         has, wanted = counted(len(view.turns), "turn"), len(scenario.turns)
         yield writer.finding(

@@ -31,8 +31,15 @@ _LEADING: Final = (*_LISTS, *_OF_VALUE)
 _SAY_NOTHING: Final = ("$any", "$absent", "$not", "$ne", "$schema")
 """Operators that hold of values of any shape."""
 _OF_LEFT_OUT: Final = (
-    "section", "channel", "by", "path", "items", "characters", "text", "agent",
-)  # fmt: skip
+    "section",
+    "channel",
+    "by",
+    "path",
+    "items",
+    "characters",
+    "text",
+    "agent",
+)
 """What an entry of `left_out` may have beside the fields of the item itself."""
 _OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$all")
 """Operators that may hold where nothing is there."""

@@ -87,11 +87,12 @@ class _Causes:
         lint = ERRORS.get(scope.error.type, "")
         near = [*self._by_turn.get(turn, ()), *self._by_turn.get(0, ())]
         return [
-            one for one in near
+            one
+            for one in near
             if (one.id == CLAIM and one.path in (("turns", turn - 1), ("turns",)))
             or (lint and one.id == lint)
             or (one.id == CLAIM and one.path[-1:] == ("error",) and one.turn == turn)
-        ]  # fmt: skip
+        ]
 
     def _cause_of_lines(self, finding: Finding) -> Finding | None:
         """Return why nobody asked for an agent's reply lines: the claim on who runs."""

@@ -27,9 +27,13 @@ def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     title = f"handoffs requested {scope.words}:"
     lines = first_lines(title, [_handoff_line(one) for one in found])
     yield from writer.compare(
-        wanted, found, (*scope.path, "handoffs"), "handoffs", turn=scope.turn,
+        wanted,
+        found,
+        (*scope.path, "handoffs"),
+        "handoffs",
+        turn=scope.turn,
         context=list(lines) if found else [f"no handoff was requested {scope.words}"],
-    )  # fmt: skip
+    )
 
 
 def _made_by_default(wanted: Any) -> Any:
@@ -72,9 +76,13 @@ def check_state(scope: Scope, writer: Writer) -> Iterator[Finding]:
     misses = writer.misses(scope.expect.state, scope.state)
     if misses:
         yield from writer.compare(
-            scope.expect.state, scope.state, (*scope.path, "state"), "state", turn=scope.turn,
+            scope.expect.state,
+            scope.state,
+            (*scope.path, "state"),
+            "state",
+            turn=scope.turn,
             context=list(_writers(misses, scope)),
-        )  # fmt: skip
+        )
 
 
 def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
@@ -119,9 +127,13 @@ def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     title = f"log records {scope.words}:"
     lines = first_lines(title, [_log_line(one) for one in found])
     yield from writer.compare(
-        scope.expect.logs, found, (*scope.path, "logs"), "logs", turn=scope.turn,
+        scope.expect.logs,
+        found,
+        (*scope.path, "logs"),
+        "logs",
+        turn=scope.turn,
         context=list(lines) if found else [f"nothing was logged {scope.words}"],
-    )  # fmt: skip
+    )
 
 
 def _log_line(record: Mapping[str, Any]) -> str:
@@ -134,9 +146,13 @@ def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
     misses = writer.misses(scope.expect.events, found)
     if misses:
         yield from writer.compare(
-            scope.expect.events, found, (*scope.path, "events"), "events", turn=scope.turn,
+            scope.expect.events,
+            found,
+            (*scope.path, "events"),
+            "events",
+            turn=scope.turn,
             context=list(_events_near(scope)),
-        )  # fmt: skip
+        )
 
 
 def _events_near(scope: Scope) -> Iterator[str]:

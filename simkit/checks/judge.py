@@ -128,9 +128,10 @@ def judge_seen(
     scopes = _scopes(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
     claimed = [
-        finding for scope in scopes
+        finding
+        for scope in scopes
         for finding in (*_checked(scope, writer), *check_satisfies(scope, writer, view, find))
-    ]  # fmt: skip
+    ]
     unheld = [one.path for one in (*claimed, *writer.passed_over)]
     seen = [*hits, *vacuous_claims(claims, view, writer, unheld)]
     by_turn = HitsByTurn(seen, scopes)

@@ -12,8 +12,10 @@ from simkit.checks.waiving import is_waived
 from simkit.spec.lint_catalogue import LINTS
 
 ERRORS: Final[Mapping[str, str]] = {
-    "ReplyMissing": "RUN-01", "ScriptMisfit": "RUN-01", "LimitExceeded": "FLW-01",
-}  # fmt: skip
+    "ReplyMissing": "RUN-01",
+    "ScriptMisfit": "RUN-01",
+    "LimitExceeded": "FLW-01",
+}
 """Errors that end a turn, and the lints that tell of the same fact."""
 
 
@@ -120,10 +122,11 @@ def _is_claimed_error(hit: Hit, scopes: Sequence[Scope]) -> bool:
     if "lines" in hit.data:
         return False
     return any(
-        scope.expect.has("error") and scope.error is not None
+        scope.expect.has("error")
+        and scope.error is not None
         and ERRORS.get(scope.error.type) == hit.id
         for scope in scopes
-    )  # fmt: skip
+    )
 
 
 def severity_of(hit: Hit) -> str:

@@ -14,8 +14,12 @@ from simkit.spec.scenario.selecting import Selector
 from simkit.trace.views import RunView
 from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
-CLAIMS: Final[Mapping[str, str]] = {"agents": "runs", "state": "state", "handoffs": "handoffs",
-                                      "logs": "logs"}  # fmt: skip
+CLAIMS: Final[Mapping[str, str]] = {
+    "agents": "runs",
+    "state": "state",
+    "handoffs": "handoffs",
+    "logs": "logs",
+}
 CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
 """Claims on contexts that speak of sections, beside those that are named after one."""
 _NEVER_NAMED: Final = ("dropped", "left_out", "share")
@@ -121,18 +125,22 @@ def not_observable(
     if need in scope.pipeline.unseen:
         writer.passed_over.append(
             writer.finding(
-                path, f"{what} was not looked at: {_why_unseen(scope, need)}",
-                turn=scope.turn, agent=agent,
+                path,
+                f"{what} was not looked at: {_why_unseen(scope, need)}",
+                turn=scope.turn,
+                agent=agent,
                 fix="Claim it of what the code shows, or show it in the code.",
             )
-        )  # fmt: skip
+        )
         return
     driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
     yield writer.finding(
-        path, f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
-        turn=scope.turn, agent=agent,
+        path,
+        f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
+        turn=scope.turn,
+        agent=agent,
         fix=_in_code(need, str(path[-1]), agent) if writer.is_code else _OTHERWISE,
-    )  # fmt: skip
+    )
 
 
 def _why_unseen(scope: Scope, need: str) -> str:

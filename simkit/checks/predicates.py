@@ -40,9 +40,11 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
         except Exception as problem:
             raised = f"it raised {type(problem).__name__}: {short(str(problem), MESSAGE_MAX)}"
             yield writer.finding(
-                path, f"`{name}` does not hold: {raised}", turn=scope.turn,
+                path,
+                f"`{name}` does not hold: {raised}",
+                turn=scope.turn,
                 context=[_place_of(problem)],
-            )  # fmt: skip
+            )
             continue
         if answer is not True:
             yield writer.finding(path, f"`{name}` does not hold: {_said(answer)}", turn=scope.turn)

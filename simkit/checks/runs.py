@@ -51,7 +51,10 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
         lines.append(_error_line(scope))
     at = misses[0].at
     yield writer.finding(
-        (*scope.path, "agents"), "agents does not match", turn=scope.turn, context=lines,
+        (*scope.path, "agents"),
+        "agents does not match",
+        turn=scope.turn,
+        context=lines,
         differences=[
             replace(one, wanted=one.wanted.replace(f"{_GROUP}: [", "the group ["))
             for one in differences(misses)
@@ -59,10 +62,11 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
         fix=_group_advice(scope.expect.agents, groups),
         # What stands here for a nested list is in no file.
         at=tuple(
-            step for place, step in enumerate(at)
+            step
+            for place, step in enumerate(at)
             if step != _GROUP or place == 0 or isinstance(at[place - 1], str)
         ),
-    )  # fmt: skip
+    )
 
 
 def _group_advice(wanted: Any, groups: list[Any]) -> str:
@@ -142,9 +146,13 @@ def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
         last = max(finished, key=lambda run: run.finished_at)
         lines.append(f"the last run with an output is {last.agent}'s")
     yield from writer.compare(
-        scope.expect.reply, scope.reply, (*scope.path, "reply"), "reply", turn=scope.turn,
+        scope.expect.reply,
+        scope.reply,
+        (*scope.path, "reply"),
+        "reply",
+        turn=scope.turn,
         context=lines,
-    )  # fmt: skip
+    )
 
 
 def _error_line(scope: Scope) -> str:
@@ -183,9 +191,10 @@ def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
         return f"agent {agent!r} did not run {scope.words}; {ran}"
     chosen = mine if agent == ALL_AGENTS else {agent: mine[agent]}
     groups = [
-        Group(name, runs, noun="run") for name, runs in chosen.items()
+        Group(name, runs, noun="run")
+        for name, runs in chosen.items()
         if index is None or -len(runs) <= index < len(runs)
-    ]  # fmt: skip
+    ]
     if groups or index is None:
         return groups
     if agent == ALL_AGENTS:
@@ -235,13 +244,18 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
     is_single = selector.which not in (EVERY, SOME) and selector.agent != ALL_AGENTS
     key = claim.key if is_single else group.name(run)
     return writer.compare(
-        claim.looked.matcher, value, claim.path, f"runs.{key}.{name}", turn=run.turn,
+        claim.looked.matcher,
+        value,
+        claim.path,
+        f"runs.{key}.{name}",
+        turn=run.turn,
         agent=run.agent,
         context=[
-            *which_words(selector, polarity, claim.looked, group, claim.scope, holds), *lines,
+            *which_words(selector, polarity, claim.looked, group, claim.scope, holds),
+            *lines,
         ],
         several=not is_single or any(_value(one.item, name) != value for one in looked),
-    )  # fmt: skip
+    )
 
 
 def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
@@ -321,6 +335,10 @@ def check_interrupt(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The question that the turn ends with."""
     lines = [] if scope.interrupt is not None else [f"nothing was asked {scope.words}"]
     yield from writer.compare(
-        scope.expect.interrupt, scope.interrupt, (*scope.path, "interrupt"), "interrupt",
-        turn=scope.turn, context=lines,
-    )  # fmt: skip
+        scope.expect.interrupt,
+        scope.interrupt,
+        (*scope.path, "interrupt"),
+        "interrupt",
+        turn=scope.turn,
+        context=lines,
+    )

@@ -104,9 +104,12 @@ class _Span(Sequence[e.AnyEvent]):
 def log_fields(event: e.LogRecorded) -> dict[str, Any]:
     """Return a log record as claims see it; an agent or error that it has not is absent."""
     fields: dict[str, Any] = {
-        "level": event.level, "logger": event.logger, "message": event.message,
-        "error": event.error, "agent": event.agent,
-    }  # fmt: skip
+        "level": event.level,
+        "logger": event.logger,
+        "message": event.message,
+        "error": event.error,
+        "agent": event.agent,
+    }
     return {name: fields[name] for name in fields if fields[name] or name == "message"}
 
 

@@ -36,7 +36,7 @@ def check_waivers(waivers: Waived, hits: Sequence[Hit], writer: Writer) -> Itera
             f"`{code}` was not found at `{place}`, so nothing is turned off there",
             context=lines or [f"{code} was not found at all"],
             fix="Remove the entry, or name the place as the finding does.",
-        )  # fmt: skip
+        )
 
 
 def _texts(hit: Hit, writer: Writer) -> list[str]:

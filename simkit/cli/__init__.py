@@ -91,13 +91,20 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
     epilog="`simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2 broken.",
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
     help="Print the version.",
-)  # fmt: skip
+)
 @click.option(
-    "--traceback", "wants_traceback", is_flag=True, envvar=TRACEBACK_VARIABLE,
+    "--traceback",
+    "wants_traceback",
+    is_flag=True,
+    envvar=TRACEBACK_VARIABLE,
     help="Show the traceback if simkit itself fails.",
-)  # fmt: skip
+)
 def cli(wants_traceback: bool) -> None:
     """Test what every agent of a multi-agent pipeline is sent: declaratively, offline, the same
     every time."""

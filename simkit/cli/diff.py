@@ -8,9 +8,11 @@ import click
 @click.command(name="diff", epilog="Exit codes: 0 equal, 1 different, 2 something was broken.")
 @click.argument("paths", nargs=-1, metavar="[A] [B]")
 @click.option(
-    "--base", default="", metavar="DIR",
+    "--base",
+    default="",
+    metavar="DIR",
     help="Compare with the traces of this folder, such as those of the base branch.",
-)  # fmt: skip
+)
 @click.option(
     "--pipeline",
     default="",

@@ -100,9 +100,10 @@ def _taken(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[str]
         try:
             # What the pipeline prints must not stand inside the report.
             with (
-                contextlib.redirect_stdout(sys.stderr), placed(prepared),
+                contextlib.redirect_stdout(sys.stderr),
+                placed(prepared),
                 Execution(prepared) as execution,
-            ):  # fmt: skip
+            ):
                 trace = execution.trace
                 execution.follow(first)
         except SimkitError as broken:
@@ -136,9 +137,10 @@ def _seen(request: HttpRequest) -> _Seen:
         how = f"the header {AGENT_HEADER}"
     return _Seen(
         protocol.name if protocol is not None else "",
-        header(request.headers, "user-agent") or "a client without a name", how,
+        header(request.headers, "user-agent") or "a client without a name",
+        how,
         f"{request.method} {request.url.partition('?')[0]}",
-    )  # fmt: skip
+    )
 
 
 @contextmanager

@@ -63,9 +63,13 @@ def write_first(first: First) -> int:
             "  `simkit doctor` says which client libraries are seen."
         )
     make = partial(
-        scenario_of, seen, file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
-        first.pipeline, _app(first, file, found=True), first.said,
-    )  # fmt: skip
+        scenario_of,
+        seen,
+        file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
+        first.pipeline,
+        _app(first, file, found=True),
+        first.said,
+    )
     tree = redactor.value(make())
     text, problems = _holding(str(file), tree, redactor)
     if problems and any(used.tool in seen.functions for used in seen.used):

@@ -10,14 +10,18 @@ from simkit.core.errors import SimkitError
 @click.command(name="init", epilog="Exit codes: 0 written, 2 something could not be.")
 @click.argument("folder", metavar="[DIR]", required=False)
 @click.option(
-    "--from", "engine", metavar="DIR",
+    "--from",
+    "engine",
+    metavar="DIR",
     help="The folder with workflow.yaml, and tools.yaml and agents.yaml if there are such.",
-)  # fmt: skip
+)
 @click.option("--name", default="", help="The pipeline's name (default: the folder's).")
 @click.option(
-    "--output", default="", metavar="FILE",
+    "--output",
+    default="",
+    metavar="FILE",
     help="The file to write (default: NAME.pipeline.yaml, here).",
-)  # fmt: skip
+)
 def command(folder: str | None, engine: str | None, name: str, output: str) -> int:
     """Write a first project into DIR (default: here).
 

@@ -85,15 +85,17 @@ def _name(folder: str, name: str) -> str:
 def _check_target(file: str) -> None:
     if not file.endswith(PIPELINE_SUFFIX):
         raise SourceError(
-            file, f"the name of a pipeline file must end with `{PIPELINE_SUFFIX}`",
+            file,
+            f"the name of a pipeline file must end with `{PIPELINE_SUFFIX}`",
             advice=f"Write `--output {Path(file).name.split('.')[0]}{PIPELINE_SUFFIX}`.",
-        )  # fmt: skip
+        )
     if os.path.lexists(file):
         raise _taken(file)
 
 
 def _taken(file: str) -> SourceError:
     return SourceError(
-        file, "the file is there already, and nothing is overwritten",
+        file,
+        "the file is there already, and nothing is overwritten",
         advice="Name another with `--output`, or move this one away.",
-    )  # fmt: skip
+    )

@@ -11,14 +11,18 @@ import click
 )
 @click.argument("traces", nargs=-1, metavar="[TRACE]...")
 @click.option(
-    "--scenario", "asked", default="", metavar="PATH[::NAME]",
+    "--scenario",
+    "asked",
+    default="",
+    metavar="PATH[::NAME]",
     help="The scenarios that the traces are of, where they do not say it themselves.",
-)  # fmt: skip
+)
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
 @click.option(
-    "--strict", is_flag=True,
+    "--strict",
+    is_flag=True,
     help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
-)  # fmt: skip
+)
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
 def command(traces: tuple[str, ...], asked: str, form: str, strict: bool, quiet: bool) -> int:
     """Hold stored traces against today's claims and lints.

@@ -150,14 +150,18 @@ class _Judge(Runner):
     def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
         item = prepared.item
         return Judged(
-            item.id, item.file, item.line, item.name, "skipped", reason=reason, trace=file,
+            item.id,
+            item.file,
+            item.line,
+            item.name,
+            "skipped",
+            reason=reason,
+            trace=file,
             asked=self._asked,
-        )  # fmt: skip
+        )
 
     def _broken(self, file: str, error: str) -> Judged:
-        return Judged(
-            file, file, 1, "", "broken", error=error, trace=file, asked=self._asked
-        )  # fmt: skip
+        return Judged(file, file, 1, "", "broken", error=error, trace=file, asked=self._asked)
 
 
 def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
@@ -214,12 +218,17 @@ def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
     for lint, count in _unjudged_counts(results).items():
         yield from wrapped(
             f"{lint} in {counted(count, 'scenario')}: {SECOND_RUN[lint]}, and only "
-            "`simkit replay` makes that run", "not judged: ", "  ",
-        )  # fmt: skip
+            "`simkit replay` makes that run",
+            "not judged: ",
+            "  ",
+        )
     yield from summary_lines(
-        summary_of(results), lints_off(results), seconds, paint_for(wants_color()),
+        summary_of(results),
+        lints_off(results),
+        seconds,
+        paint_for(wants_color()),
         skips(results),
-    )  # fmt: skip
+    )
 
 
 def _json(results: Sequence[Result]) -> str:

@@ -71,9 +71,13 @@ def turned(result: Result, standing: Standing, pipeline: str) -> Result:
     if not standing.left_out or result.outcome != "held":
         return result
     finding = Finding(
-        CLAIM, "E", f"the scenario holds on {pipeline}, which leaves it out: {standing.left_out}",
-        f"{result.file}:{result.line}:1", (), fix="Take it out of `leaves_out`.",
-    )  # fmt: skip
+        CLAIM,
+        "E",
+        f"the scenario holds on {pipeline}, which leaves it out: {standing.left_out}",
+        f"{result.file}:{result.line}:1",
+        (),
+        fix="Take it out of `leaves_out`.",
+    )
     return msgspec.structs.replace(result, outcome="failed", findings=(finding,))
 
 
@@ -109,9 +113,11 @@ def named_for(file: str, pipeline: str) -> str:
     if pipeline not in beside:
         known = (*here, *beside)
         raise SourceError(
-            file, f"--pipeline: there is no pipeline `{pipeline}` in this file or beside it",
-            near=near(pipeline, known), known=known,
-        )  # fmt: skip
+            file,
+            f"--pipeline: there is no pipeline `{pipeline}` in this file or beside it",
+            near=near(pipeline, known),
+            known=known,
+        )
     return beside[pipeline]
 
 

@@ -18,32 +18,50 @@ MODES = ("once", "new_episodes", "all", "verify", "none")
 )
 @click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...")
 @click.option(
-    "--mode", type=click.Choice(MODES), default="once",
+    "--mode",
+    type=click.Choice(MODES),
+    default="once",
     help="once: where nothing is recorded yet. new_episodes: what the cassette does not answer. "
     "all: everything anew. verify: send everything, hold requests and the shape of responses "
     "against the cassette, write nothing. none: replay.",
-)  # fmt: skip
+)
 @click.option("--keep-failed", is_flag=True, help="Write also what a failed scenario recorded.")
 @click.option("--force", is_flag=True, help="Record although CI is set.")
 @click.option("-k", "expression", default="", help="Run only what fits: words, and, or, not, ().")
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
-@click.option("--outside", is_flag=True,
+@click.option(
+    "--outside",
+    is_flag=True,
     help="Write cassettes that scenarios name outside their project, too.",
-)  # fmt: skip
-@click.option("--new", "name", default="", metavar="NAME",
+)
+@click.option(
+    "--new",
+    "name",
+    default="",
+    metavar="NAME",
     help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
-)  # fmt: skip
+)
 @click.option("--pipeline", default="", metavar="MODULE:FUNCTION", help="With --new: the app.")
 @click.option("--say", "said", multiple=True, metavar="TEXT", help="With --new: a user's message.")
-@click.option("--call", default="", metavar="METHOD",
+@click.option(
+    "--call",
+    default="",
+    metavar="METHOD",
     help="With --new: the method that takes the message, where the app's object has several.",
-)  # fmt: skip
-@click.option("--path", "folders", multiple=True, metavar="DIR",
+)
+@click.option(
+    "--path",
+    "folders",
+    multiple=True,
+    metavar="DIR",
     help="With --new: a folder from which the app's modules are imported, beside this one.",
-)  # fmt: skip
-@click.option("--cassette", default="", metavar="FILE",
+)
+@click.option(
+    "--cassette",
+    default="",
+    metavar="FILE",
     help="With --new: answer from this file, and send nothing.",
-)  # fmt: skip
+)
 def command(
     paths: tuple[str, ...],
     mode: str,

@@ -14,9 +14,11 @@ import click
 )
 @click.argument("paths", nargs=-1, metavar="[PATH[::NAME]]...")
 @click.option(
-    "--show", type=click.Choice(["context", "state", "events"]), default=None,
+    "--show",
+    type=click.Choice(["context", "state", "events"]),
+    default=None,
     help="Show every model call's messages, the state after each turn, or all events.",
-)  # fmt: skip
+)
 @click.option("--turn", type=click.IntRange(min=1), help="Show only this turn.")
 @click.option("--agent", default="", help="Show only this agent.")
 @click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
@@ -29,21 +31,27 @@ import click
 @click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
 @click.option(
-    "--base", default="", metavar="DIR",
+    "--base",
+    default="",
+    metavar="DIR",
     help="Compare with the traces of this folder, such as those of the base branch.",
-)  # fmt: skip
+)
 @click.option(
-    "--needs-met", is_flag=True,
+    "--needs-met",
+    is_flag=True,
     help="A scenario is broken, not skipped, if what it needs is not installed.",
-)  # fmt: skip
+)
 @click.option(
-    "--strict", is_flag=True,
+    "--strict",
+    is_flag=True,
     help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
-)  # fmt: skip
+)
 @click.option(
-    "--pipeline", default="", metavar="NAME",
+    "--pipeline",
+    default="",
+    metavar="NAME",
     help="Run on this pipeline instead: a name, a file, or module:function.",
-)  # fmt: skip
+)
 @click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
 @click.option("--update", is_flag=True, help="Change failing claims into what was found.")
 @click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
@@ -81,9 +89,12 @@ def command(
     if form == "json" and base:
         raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
     others = {
-        "--verify": verify, "--failed": failed, "--update": update, "--base": bool(base),
+        "--verify": verify,
+        "--failed": failed,
+        "--update": update,
+        "--base": bool(base),
         "--pipeline": bool(pipeline),
-    }  # fmt: skip
+    }
     if pipeline and (verify or update):
         raise click.UsageError("--pipeline goes with neither --verify nor --update.")
     _check_watch(watch, form, [option for option, is_given in others.items() if is_given])

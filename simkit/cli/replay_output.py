@@ -167,10 +167,14 @@ def _job(call: Call, selection: Selection) -> Job:
     is_single = len(selection.entries) == 1 or selection.by_name
     return Job(
         seed=call.seed,
-        details="none" if call.form == "json"
-        else "all" if is_single and not call.quiet else "failing",
+        details="none"
+        if call.form == "json"
+        else "all"
+        if is_single and not call.quiet
+        else "failing",
         show="" if call.quiet else call.show,
-        turn=call.turn, agent=call.agent,
+        turn=call.turn,
+        agent=call.agent,
         color=wants_color() and call.form != "json",
         width=table_width(),
         keeps_lines=call.verify,
@@ -178,7 +182,7 @@ def _job(call: Call, selection: Selection) -> Job:
         strict=call.strict,
         recording=call.recording,
         pipeline=call.pipeline,
-    )  # fmt: skip
+    )
 
 
 def _verify(

@@ -129,11 +129,15 @@ def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
     known = tuple(item.name for item in items)
     nearest = near(name, known)
     raise SourceError(
-        place, f"there is no scenario {name!r}", near=nearest,
-        advice="" if nearest or not known
-        else "It holds:" + "".join(f"\n    {one}" for one in known[:NAMES_MAX])
+        place,
+        f"there is no scenario {name!r}",
+        near=nearest,
+        advice=""
+        if nearest or not known
+        else "It holds:"
+        + "".join(f"\n    {one}" for one in known[:NAMES_MAX])
         + ("\n    …" if len(known) > NAMES_MAX else ""),
-    )  # fmt: skip
+    )
 
 
 def _names_of(item: Item) -> tuple[str, str]:

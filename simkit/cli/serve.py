@@ -13,17 +13,25 @@ import click
 @click.argument("scenario", metavar="PATH[::NAME]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes any free one.")
 @click.option(
-    "--then", "program", default="", metavar="COMMAND",
+    "--then",
+    "program",
+    default="",
+    metavar="COMMAND",
     help="Run this with the environment that points clients here, and judge at its end.",
-)  # fmt: skip
+)
 @click.option(
-    "--format", "form", type=click.Choice(["shell", "json"]), default="shell",
+    "--format",
+    "form",
+    type=click.Choice(["shell", "json"]),
+    default="shell",
     help="Without --then: how the environment is printed.",
-)  # fmt: skip
+)
 @click.option(
-    "--show", type=click.Choice(["context", "state", "events"]), default=None,
+    "--show",
+    type=click.Choice(["context", "state", "events"]),
+    default=None,
     help="Show every model call's messages, the state after each turn, or all events.",
-)  # fmt: skip
+)
 def command(scenario: str, port: int, program: str, form: str, show: str | None) -> int:
     """Speak the providers' protocols on this machine's own network, and answer from a scenario.
 

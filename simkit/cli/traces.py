@@ -200,6 +200,7 @@ class Scenarios:
 
     def _missing(self, trace: Stored, name: str, why: str) -> SourceError:
         return SourceError(
-            trace.file, f"the scenario {name!r} that this trace is of was not found: {why}",
+            trace.file,
+            f"the scenario {name!r} that this trace is of was not found: {why}",
             advice="Name it with `--scenario PATH::NAME`.",
-        )  # fmt: skip
+        )

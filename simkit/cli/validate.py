@@ -13,9 +13,13 @@ import click
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--strict", is_flag=True, help="Warnings end with 1.")
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "github"]), default="text",
-    show_default=True, help="text for people, json for programs, github for a pull request.",
-)  # fmt: skip
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, github for a pull request.",
+)
 def command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     """Check scenario and pipeline files without running them.
 

@@ -42,9 +42,11 @@ def verified(pairs: Sequence[tuple[Item, Ran]], seed: int | None) -> list[Findin
     job = Job([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
     child = subprocess.run(
         [sys.executable, "-c", _START, json.dumps([path or os.getcwd() for path in sys.path])],
-        input=msgspec.json.encode(job), stdout=subprocess.PIPE, check=False,
+        input=msgspec.json.encode(job),
+        stdout=subprocess.PIPE,
+        check=False,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
-    )  # fmt: skip
+    )
     if child.returncode:
         raise SimkitError(f"--verify: the second process ended with exit code {child.returncode}")
     answers = msgspec.json.decode(child.stdout, type=list[Answer])
@@ -59,9 +61,12 @@ def _difference(ran: Ran, answer: Answer, how: str) -> Finding | None:
     where = f"{result.file}:{result.line}:1"
     if answer.error:
         return Finding(
-            NOT_DETERMINISTIC, "E", f"the second run ({how}) could not be made", where,
+            NOT_DETERMINISTIC,
+            "E",
+            f"the second run ({how}) could not be made",
+            where,
             context=tuple(answer.error.splitlines()),
-        )  # fmt: skip
+        )
     if answer.digest == result.digest:
         return None
     return first_difference(ran.lines, [line.encode() for line in answer.lines], where, how)

@@ -144,9 +144,12 @@ def call_of(identity: str, tool: str, args: JsonValue, target: str = "") -> Tool
     """Returns a call that passes control to ``target``, or, without one, an ordinary call."""
     named = f"{HANDOFF_PREFIX}{target}"
     return ToolCall(
-        identity, tool, args, "" if tool == named else target,
+        identity,
+        tool,
+        args,
+        "" if tool == named else target,
         is_ordinary=not target and tool.startswith(HANDOFF_PREFIX),
-    )  # fmt: skip
+    )
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

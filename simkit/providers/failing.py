@@ -123,9 +123,10 @@ def _misframed(whole: HttpResponse) -> HttpResponse:
     middle = len(chunks) // 2
     named = _DATA.search(chunks[middle])
     chunks[middle] = (
-        MALFORMED.encode() if named is None
+        MALFORMED.encode()
+        if named is None
         else chunks[middle][: named.end()] + MALFORMED.encode() + b"\n\n"
-    )  # fmt: skip
+    )
     return HttpResponse(whole.status, whole.headers, tuple(chunks))
 
 

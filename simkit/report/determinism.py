@@ -32,12 +32,14 @@ def first_difference(
         min(len(first), len(second)),
     )
     return Finding(
-        NOT_DETERMINISTIC, "E",
+        NOT_DETERMINISTIC,
+        "E",
         f"the second run ({how}) parts from the first at event {place} of {len(first) - 1}",
-        where, context=tuple(_lines(first, second, place)),
+        where,
+        context=tuple(_lines(first, second, place)),
         fix="Look for a set that is iterated, an id or hash of an object, a clock, or chance that "
         "does not come from the seed, in the functions of the pipeline.",
-    )  # fmt: skip
+    )
 
 
 def _lines(first: Sequence[bytes], second: Sequence[bytes], place: int) -> Iterator[str]:

@@ -156,18 +156,24 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
         "sides": [sides.one, sides.other],
         "scenarios": [_pair_object(pair) for pair in pairs],
         "summary": {
-            **{word: outcomes.count(word) for word in words}, "exit_code": exit_code(pairs)
+            **{word: outcomes.count(word) for word in words},
+            "exit_code": exit_code(pairs),
         },
-    }  # fmt: skip
+    }
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
 
 def _pair_object(pair: Compared) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "name": pair.name, "file": pair.file, "line": pair.line, "outcome": pair.outcome,
-        "one": pair.sources[0], "other": pair.sources[1], "left_out": pair.left_out,
+        "name": pair.name,
+        "file": pair.file,
+        "line": pair.line,
+        "outcome": pair.outcome,
+        "one": pair.sources[0],
+        "other": pair.sources[1],
+        "left_out": pair.left_out,
         "error": pair.error,
-    }  # fmt: skip
+    }
     return told if pair.diff is None else {**told, **_object(pair.diff)}
 
 
@@ -196,8 +202,10 @@ def diff_annotations(pairs: Sequence[Compared], sides: Sides) -> Iterator[str]:
         yield annotation(
             "error" if pair.outcome == "broken" else "warning",
             "\n".join(lines[:ANNOTATED_MAX] + ["…"] * (len(lines) > ANNOTATED_MAX)),
-            file=pair.file, line=pair.line, title=title,
-        )  # fmt: skip
+            file=pair.file,
+            line=pair.line,
+            title=title,
+        )
 
 
 def _short_name(pair: Compared) -> str:

@@ -53,9 +53,13 @@ def result_annotations(
             if level == wanted:
                 file, line, column = split_place(where)
                 yield annotation(
-                    level, redact(message), file=_from_root(file, folder), line=line,
-                    column=column, title=redact(name),
-                )  # fmt: skip
+                    level,
+                    redact(message),
+                    file=_from_root(file, folder),
+                    line=line,
+                    column=column,
+                    title=redact(name),
+                )
 
 
 def _found(result: Result) -> Iterator[tuple[Level, str, str, str]]:

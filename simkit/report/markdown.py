@@ -40,9 +40,12 @@ def results_markdown(results: Sequence[Result]) -> str:
 def _blocks(results: Sequence[Result]) -> Iterator[str]:
     summary = summary_of(results)
     counts = (
-        (summary.held, "held"), (summary.failed, "failed"), (summary.broken, "broken"),
-        (summary.skipped, "skipped"), (summary.xfailed, "failed as expected"),
-    )  # fmt: skip
+        (summary.held, "held"),
+        (summary.failed, "failed"),
+        (summary.broken, "broken"),
+        (summary.skipped, "skipped"),
+        (summary.xfailed, "failed as expected"),
+    )
     told = [f"{count} {word}" for count, word in counts if count]
     warnings = [counted(summary.warnings, "warning")] if summary.warnings else []
     over = [f"{counted(summary.passed_over, 'claim')} not looked at"] if summary.passed_over else []
@@ -69,8 +72,11 @@ def _table(results: Sequence[Result]) -> Iterator[str]:
         if result.passed_over:
             reason += f" ({passed_over_words(result.passed_over)})"
         cells = (
-            code(result.id), outcome + reason, _number(result.model_calls), _number(result.tokens)
-        )  # fmt: skip
+            code(result.id),
+            outcome + reason,
+            _number(result.model_calls),
+            _number(result.tokens),
+        )
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -61,7 +61,10 @@ def tokens_of(trace: Trace) -> int:
 
 def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
     return Finding(
-        "claim", "E", f"the scenario held, but is expected to fail: {reason}",
-        prepared.document.position(("xfail",)), ("xfail",),
+        "claim",
+        "E",
+        f"the scenario held, but is expected to fail: {reason}",
+        prepared.document.position(("xfail",)),
+        ("xfail",),
         fix="Remove `xfail`, or write `strict: false` under it.",
-    )  # fmt: skip
+    )

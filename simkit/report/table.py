@@ -72,9 +72,11 @@ def _stacked(rows: Sequence[Row], place: int, width: int) -> Iterator[str]:
     head = f"{turn}{row.agent} at {moment(row.at)}"
     yield short(f"{head}: {', '.join(numbers)}" if numbers else head, width)
     cells = {
-        "": row.answered, "input: ": row.input, "handoff: ": row.handoff,
+        "": row.answered,
+        "input: ": row.input,
+        "handoff: ": row.handoff,
         "wrote: ": ", ".join(row.wrote),
-    }  # fmt: skip
+    }
     for name, text in cells.items():
         if text:
             cell = _wrapped_cell(f"{name}{text}", width - 4)

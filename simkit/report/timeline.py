@@ -63,13 +63,18 @@ class _Draft:
         """Returns the row as it is now."""
         context = self.call.context if self.call else None
         return Row(
-            self.turn, self.at, self.agent,
+            self.turn,
+            self.at,
+            self.agent,
             len(context.messages) if context else None,
             context.tokens if context else None,
             dropped_count(self.call) if self.call else None,
-            short(" ".join(self.answered), SAID_MAX), ", ".join(self.handoffs),
-            tuple(self.wrote), self.is_agent, short(self.input, SAID_MAX),
-        )  # fmt: skip
+            short(" ".join(self.answered), SAID_MAX),
+            ", ".join(self.handoffs),
+            tuple(self.wrote),
+            self.is_agent,
+            short(self.input, SAID_MAX),
+        )
 
 
 def dropped_count(call: CallView) -> int:

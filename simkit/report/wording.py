@@ -98,7 +98,13 @@ def wrapped(
     for paragraph in text.split("\n"):
         lead = rest if lines else first
         lines += textwrap.wrap(
-            paragraph, width, initial_indent=lead, subsequent_indent=rest, tabsize=4,
-            replace_whitespace=False, drop_whitespace=True, break_on_hyphens=False,
-        ) or [lead.rstrip()]  # fmt: skip
+            paragraph,
+            width,
+            initial_indent=lead,
+            subsequent_indent=rest,
+            tabsize=4,
+            replace_whitespace=False,
+            drop_whitespace=True,
+            break_on_hyphens=False,
+        ) or [lead.rstrip()]
     return lines

@@ -185,10 +185,13 @@ class Activation:
         final = self.final
         self.turn.sink.emit(
             e.AgentFinished(
-                *self.where(), status, canonical(self.output),
-                final.number if final is not None else 0, changed,
+                *self.where(),
+                status,
+                canonical(self.output),
+                final.number if final is not None else 0,
+                changed,
             )
-        )  # fmt: skip
+        )
 
     def root_now(self) -> dict[str, Any]:
         """What a flow's references see when the run is over."""
@@ -287,9 +290,14 @@ class Activation:
     def _assembled(self) -> Steps:
         """Returns the context's parts and tokens, built once for all model calls of the run."""
         self._reading = reading = Reading(
-            self.turn, self.agent.name, self.id, self.handoff, self.root["state"], self.branch,
+            self.turn,
+            self.agent.name,
+            self.id,
+            self.handoff,
+            self.root["state"],
+            self.branch,
             self._log,
-        )  # fmt: skip
+        )
         built = self.agent.assembly.build(self.root, reading)
         if reading.latency_ms:
             yield reading.latency_ms
@@ -311,13 +319,19 @@ class Activation:
         sizes = turn.conversation.sizes
         turn.sink.emit(
             e.ContextBuilt(
-                *where, call, () if base else tuple(parts), base,
-                tuple(message.number for message in self.said), agent.tools,
+                *where,
+                call,
+                () if base else tuple(parts),
+                base,
+                tuple(message.number for message in self.said),
+                agent.tools,
                 agent.settings or None,
-                tokens + sum(sizes[message.id][1] for message in self.said), budget,
-                () if base else self._left_out, agent.passes_to,
+                tokens + sum(sizes[message.id][1] for message in self.said),
+                budget,
+                () if base else self._left_out,
+                agent.passes_to,
             )
-        )  # fmt: skip
+        )
         self._reading.told()
         turn.sink.emit(e.ModelCalled(*where, call))
         context = ContextMessages(parts, self.said, self._reading.history_of)
@@ -339,9 +353,14 @@ class Activation:
 
     def say(self, text: str, calls: tuple[m.ToolCall, ...] = (), data: Any = None) -> Message:
         message = self.turn.conversation.add(
-            "assistant", text, agent=self.agent.name, run=self.id, calls=calls, data=data,
+            "assistant",
+            text,
+            agent=self.agent.name,
+            run=self.id,
+            calls=calls,
+            data=data,
             branch=self.branch,
-        )  # fmt: skip
+        )
         self.said.append(message)
         if not calls:
             self.final = message
@@ -385,10 +404,14 @@ class Activation:
             raise OutputInvalid(f"the output of agent {self.agent.name!r} is not valid JSON")
         self.turn.sink.emit(
             e.ModelFailed(
-                *self.where(), call, reply.kind, reply.status, reply.message,
+                *self.where(),
+                call,
+                reply.kind,
+                reply.status,
+                reply.message,
                 round((reply.retry_after or 0) * 1_000),
             )
-        )  # fmt: skip
+        )
         raise ModelError(reply.message, reply.kind, reply.status)
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
@@ -418,11 +441,16 @@ class Activation:
         """Adds what the run is told to its own part of the context."""
         self.said.append(
             self.turn.conversation.add(
-                role, text, agent=None if role == "user" else self.agent.name, run=self.id,
+                role,
+                text,
+                agent=None if role == "user" else self.agent.name,
+                run=self.id,
                 call_id=asked.id if asked is not None else "",
-                tool=asked.name if asked is not None else "", data=data, branch=self.branch,
+                tool=asked.name if asked is not None else "",
+                data=data,
+                branch=self.branch,
             )
-        )  # fmt: skip
+        )
 
     # The user
 
@@ -445,9 +473,10 @@ class Activation:
         self.group = ""
         self.start()
         self._hear_from(
-            "user", answer if isinstance(answer, str) else _encode(answer).decode(),
+            "user",
+            answer if isinstance(answer, str) else _encode(answer).decode(),
             None if isinstance(answer, str) else answer,
-        )  # fmt: skip
+        )
 
 
 def _first_that_holds(

@@ -81,9 +81,12 @@ class CompiledAgent:
             item.kind in ("input", "upstream") for item in items_of(recipe)
         )
         self.assembly = Assembly(
-            agent.instructions, recipe, count, functions.named,
+            agent.instructions,
+            recipe,
+            count,
+            functions.named,
             pipeline.remembered(("scopes",), lambda: _scopes_of(pipeline)),
-        )  # fmt: skip
+        )
         writes = pipeline.of_agent(definition, "writes")
         if writes is None:
             writes = _default_writes(name, pipeline)
@@ -221,9 +224,13 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
         },
         contracts=tuple(
             e.ContractFacts(
-                c.from_, c.to, c.type, c.mode,
+                c.from_,
+                c.to,
+                c.type,
+                c.mode,
                 c.history if isinstance(c.history, str) else "filters",
-                canonical(schema_of(c.payload, pipeline.schemas)), c.on_invalid,
+                canonical(schema_of(c.payload, pipeline.schemas)),
+                c.on_invalid,
             )
             for c in pipeline.contracts
         ),
@@ -239,7 +246,7 @@ def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
             "context_tokens": limits.context_tokens,
         },
         schemas=canonical(pipeline.schemas),
-    )  # fmt: skip
+    )
 
 
 def _starts(pipeline: Pipeline) -> tuple[str, ...]:
@@ -262,8 +269,11 @@ def _agent_facts(name: str, pipeline: Pipeline, compiled: CompiledPipeline) -> e
     agent = pipeline.agents[ready.definition]
     sees = pipeline.of_agent(ready.definition, "sees")
     return e.AgentFacts(
-        agent.instructions, ready.tools, ready.handoffs,
-        None if sees is None else tuple(sees), tuple(canonical(one) for one in agent.requires),
+        agent.instructions,
+        ready.tools,
+        ready.handoffs,
+        None if sees is None else tuple(sees),
+        tuple(canonical(one) for one in agent.requires),
         tuple(agent.private),
         agent.function is not None,
-    )  # fmt: skip
+    )

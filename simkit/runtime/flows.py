@@ -61,10 +61,16 @@ class RouterFlow:
         self._check(targets, activation.output)
         turn.sink.emit(
             e.RouteChosen(
-                turn.clock.now(), turn.session, turn.number, self._decide, activation.id,
-                tuple(targets), (), parallel,
+                turn.clock.now(),
+                turn.session,
+                turn.number,
+                self._decide,
+                activation.id,
+                tuple(targets),
+                (),
+                parallel,
             )
-        )  # fmt: skip
+        )
         starts = [Start(target) for target in targets]
         if parallel and len(starts) > 1:
             yield from in_parallel(turn, starts, lambda at, one: chain(turn, starts[at], one))

@@ -157,10 +157,16 @@ class _Walk:
                 continue
             self._waiting.setdefault(node, []).append(
                 _Arrival(
-                    found.node, source.id, source.output, found.left(source), source.branch,
-                    start.handoff, start.depth, found.decision,
+                    found.node,
+                    source.id,
+                    source.output,
+                    found.left(source),
+                    source.branch,
+                    start.handoff,
+                    start.depth,
+                    found.decision,
                 )
-            )  # fmt: skip
+            )
         return here
 
     def _split(
@@ -222,11 +228,16 @@ class _Onward:
         self.places = [edge.to for edge in self._edges(source)]
         return [
             Start(
-                node, None, source.depth, source.branch, source.output,
-                upstream={self.node: self.left(source)}, after=(source.id,),
+                node,
+                None,
+                source.depth,
+                source.branch,
+                source.output,
+                upstream={self.node: self.left(source)},
+                after=(source.id,),
             )
             for node in self.places
-        ]  # fmt: skip
+        ]
 
     def _edges(self, source: Activation) -> list[p.Edge]:
         node = self._flow.nodes[self.node]
@@ -238,10 +249,15 @@ class _Onward:
         turn = self._turn
         turn.sink.emit(
             e.RouteChosen(
-                turn.clock.now(), turn.session, turn.number, self.node, source.id, (edge.to,),
+                turn.clock.now(),
+                turn.session,
+                turn.number,
+                self.node,
+                source.id,
+                (edge.to,),
                 tuple(labels),
             )
-        )  # fmt: skip
+        )
         self.decision = {"node": self.node, "label": edge.label or ""}
         return [edge]
 

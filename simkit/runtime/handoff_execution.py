@@ -153,10 +153,16 @@ def told_of(
 ) -> HandoffEvent:
     """Returns what is told of a handoff that a run asks for."""
     return kind(
-        *source.where(), handoff=request.id, from_agent=request.source,
-        to_agent=request.target, type=request.type, mode=request.mode, query=request.query,
-        payload=canonical(request.payload), **more,
-    )  # fmt: skip
+        *source.where(),
+        handoff=request.id,
+        from_agent=request.source,
+        to_agent=request.target,
+        type=request.type,
+        mode=request.mode,
+        query=request.query,
+        payload=canonical(request.payload),
+        **more,
+    )
 
 
 def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:

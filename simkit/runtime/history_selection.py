@@ -120,10 +120,17 @@ class Reading:
         turn = self._turn
         turn.sink.emit(
             e.HistorySummarised(
-                turn.clock.now(), turn.session, turn.number, agent, self._run,
-                slice_.shown.stream, text, covers, missed,
+                turn.clock.now(),
+                turn.session,
+                turn.number,
+                agent,
+                self._run,
+                slice_.shown.stream,
+                text,
+                covers,
+                missed,
             )
-        )  # fmt: skip
+        )
         return message
 
     def _not_seen(self, last: Summary | None) -> list[int]:

@@ -60,9 +60,15 @@ class NativeDriver:
             given_project = before[0].project
         self._given_project = given_project
         self._doors = Doors(
-            compiled, flow_of(compiled), given, model, tools, limits, schedule or Fifo(),
+            compiled,
+            flow_of(compiled),
+            given,
+            model,
+            tools,
+            limits,
+            schedule or Fifo(),
             spoken_channels(compiled.pipeline),
-        )  # fmt: skip
+        )
         self._session, self._number = "", 0
         self._turns_of = Counter(turn.session for turn in before)
         """How many turns a session has taken."""
@@ -81,10 +87,14 @@ class NativeDriver:
         if not self._taken:
             self._sink.emit(
                 e.RunStarted(
-                    0, scenario=self._scenario, seed=self._seed, start=self._start,
-                    driver=self.name, pipeline=facts_of(doors.compiled, doors.limits),
+                    0,
+                    scenario=self._scenario,
+                    seed=self._seed,
+                    start=self._start,
+                    driver=self.name,
+                    pipeline=facts_of(doors.compiled, doors.limits),
                 )
-            )  # fmt: skip
+            )
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Runs one turn to its end, or until it waits for the user."""
@@ -129,10 +139,14 @@ class NativeDriver:
         agent = self._doors.compiled.functions.caller
         self._sink.emit(
             e.UncontrolledEffect(
-                self._sessions.clock.now(), self._session, self._number, agent,
-                effect=effect, where=where,
+                self._sessions.clock.now(),
+                self._session,
+                self._number,
+                agent,
+                effect=effect,
+                where=where,
             )
-        )  # fmt: skip
+        )
 
     # One turn
 
@@ -197,10 +211,12 @@ class NativeDriver:
         open_turn(sessions, turn, resumes=said.resumes)
         self._sink.emit(
             e.TurnStarted(
-                sessions.clock.now(), turn.session, turn.number,
+                sessions.clock.now(),
+                turn.session,
+                turn.number,
                 message=0 if said.resumes else sessions.numbers.messages + 1,
             )
-        )  # fmt: skip
+        )
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
         """Says what a session begins with here: its checkpoint, and what it shares with others."""
@@ -220,11 +236,15 @@ class NativeDriver:
             self._waiting[turn.session] = Suspended(turn, scheduler)
         self._sink.emit(
             e.TurnFinished(
-                self._sessions.clock.now(), turn.session, turn.number,
-                reply=canonical(turn.reply), error=error, unused=self._doors.model.unused(),
+                self._sessions.clock.now(),
+                turn.session,
+                turn.number,
+                reply=canonical(turn.reply),
+                error=error,
+                unused=self._doors.model.unused(),
                 waits_for=asked.run if asked is not None else "",
                 unused_results=self._doors.tools.unused(),
             )
-        )  # fmt: skip
+        )
         if asked is None:
             self._sessions.state.end_turn(turn.session)

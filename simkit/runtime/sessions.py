@@ -55,15 +55,18 @@ class Sessions:
         compiled = doors.compiled
         self.state = State(
             channels_of(compiled.pipeline, compiled.functions),
-            compiled.pipeline.conversation, doors.spoken, compiled.schemas,
-        )  # fmt: skip
+            compiled.pipeline.conversation,
+            doors.spoken,
+            compiled.schemas,
+        )
         self.begun: dict[str, Conversation] = {}
         self.saved: dict[str, Saved] = {}
         channels = compiled.pipeline.channels
         self._gifts = Gifts(
-            doors.given, lambda name: channels[name].scope if name in channels else "session",
+            doors.given,
+            lambda name: channels[name].scope if name in channels else "session",
             given_project,
-        )  # fmt: skip
+        )
 
     def restore(self, saved: Recovered) -> None:
         """Knows what a store holds; each session comes back when it is first asked for."""
@@ -103,9 +106,16 @@ class Sessions:
         """Returns a turn of a session, in which nothing has happened yet."""
         doors = self.doors
         turn = Turn(
-            number, conversation, doors.compiled, self.state, self.sink, self.clock,
-            doors.model, doors.tools, doors.limits,
-        )  # fmt: skip
+            number,
+            conversation,
+            doors.compiled,
+            self.state,
+            self.sink,
+            self.clock,
+            doors.model,
+            doors.tools,
+            doors.limits,
+        )
         turn.chain = chain
         return turn
 

@@ -29,9 +29,13 @@ def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
     model = agent.model
     assert model is not None
     asked = Asked(
-        model.protocol, model.name, (), output=_output(agent, compiled),
-        settings=canonical(model.settings), is_streamed=model.stream,
-    )  # fmt: skip
+        model.protocol,
+        model.name,
+        (),
+        output=_output(agent, compiled),
+        settings=canonical(model.settings),
+        is_streamed=model.stream,
+    )
     return Speaker(
         asked,
         {name: _tool(name, compiled) for name in agent.tools},

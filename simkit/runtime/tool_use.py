@@ -99,11 +99,15 @@ class ToolUse:
         }
         self.records.append(
             {
-                "call_id": asked.id, "tool": asked.name, "args": asked.args,
-                "result": reply.result, "error": reply.error,
-                "called_at": turn.clock.iso(began), "returned_at": turn.clock.iso(turn.clock.now()),
+                "call_id": asked.id,
+                "tool": asked.name,
+                "args": asked.args,
+                "result": reply.result,
+                "error": reply.error,
+                "called_at": turn.clock.iso(began),
+                "returned_at": turn.clock.iso(turn.clock.now()),
             }
-        )  # fmt: skip
+        )
         if reply.error is not None:
             turn.sink.emit(e.ToolFailed(*where(), asked.id, asked.name, reply.error))
         else:

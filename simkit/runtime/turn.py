@@ -104,8 +104,11 @@ class Turn:
     def root(self) -> dict[str, Any]:
         """What a flow's references see before any run."""
         return {
-            "state": self.conversation.values, "user": self.input, "run": None, "handoff": None,
-        }  # fmt: skip
+            "state": self.conversation.values,
+            "user": self.input,
+            "run": None,
+            "handoff": None,
+        }
 
     def values(self, branch: Branch | None) -> Mapping[str, Any]:
         """The channels as a run sees them: its branch's, or the session's."""
@@ -166,6 +169,13 @@ class Turn:
         """Adds to the log what was written into the conversation and is no message yet."""
         said = as_message(item, agent or None)
         return self.conversation.add(
-            said.role, said.content, agent=said.agent, run=run, calls=said.calls,
-            call_id=said.call_id, tool=said.tool, data=said.data, branch=branch,
-        )  # fmt: skip
+            said.role,
+            said.content,
+            agent=said.agent,
+            run=run,
+            calls=said.calls,
+            call_id=said.call_id,
+            tool=said.tool,
+            data=said.data,
+            branch=branch,
+        )

@@ -45,9 +45,12 @@ class Written(BaseModel):
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=False,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        populate_by_name=False,
         arbitrary_types_allowed=True,
-    )  # fmt: skip
+    )
 
     noun: ClassVar[str] = "key"
     """What an unknown key is called in messages."""
@@ -245,10 +248,16 @@ FunctionName = Annotated[
     BeforeValidator(_as_function),
     WithJsonSchema(FUNCTION_SCHEMA),
 ]
-Count = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 0)), WithJsonSchema(
-    {"type": "integer", "minimum": 0})]  # fmt: skip
-Positive = Annotated[StrictInt, BeforeValidator(lambda v: _at_least(v, 1)), WithJsonSchema(
-    {"type": "integer", "minimum": 1})]  # fmt: skip
+Count = Annotated[
+    StrictInt,
+    BeforeValidator(lambda v: _at_least(v, 0)),
+    WithJsonSchema({"type": "integer", "minimum": 0}),
+]
+Positive = Annotated[
+    StrictInt,
+    BeforeValidator(lambda v: _at_least(v, 1)),
+    WithJsonSchema({"type": "integer", "minimum": 1}),
+]
 Number = Annotated[
     float, BeforeValidator(lambda v: _as_number(v)), WithJsonSchema({"type": "number"})
 ]

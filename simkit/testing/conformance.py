@@ -178,8 +178,11 @@ class AdapterConformance:
             (tmp_path / "traces" / f"{name}.jsonl").write_bytes(encoded)
         done = subprocess.run(
             [sys.executable, "-m", "simkit", "judge", "traces"],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             _fail(f"`simkit judge` does not accept the traces:\n{done.stdout}{done.stderr}")
 
@@ -220,18 +223,25 @@ class AdapterConformance:
         if said:
             first = {**first, "user": said}
         written: dict[str, Any] = {
-            "version": 1, "scenario": rule.rule, "pipeline": self._entry(rule),
+            "version": 1,
+            "scenario": rule.rule,
+            "pipeline": self._entry(rule),
             "app": dict(self.app.get(rule.app, {})),
-            "agents": prompts_of(rule) if by_prompt else {}, "turns": [first, *others],
-        }  # fmt: skip
+            "agents": prompts_of(rule) if by_prompt else {},
+            "turns": [first, *others],
+        }
         return _as_yaml(written)
 
 
 def _as_yaml(value: Any) -> str:
     text: str = yaml.dump(
-        value, Dumper=_Whole, sort_keys=False, default_flow_style=None, width=100,
+        value,
+        Dumper=_Whole,
+        sort_keys=False,
+        default_flow_style=None,
+        width=100,
         allow_unicode=True,
-    )  # fmt: skip
+    )
     return text
 
 

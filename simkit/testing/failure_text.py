@@ -54,10 +54,11 @@ def missing_text(applications: str, name: str) -> str:
             *wrapped(
                 "Where the framework cannot do that, say why: "
                 f'`not_supported = {{"{name}": "…"}}`.',
-                "  → ", "    ",
+                "  → ",
+                "    ",
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def _seen(seen: Outcome | str) -> Iterator[str]:

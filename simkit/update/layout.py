@@ -195,9 +195,13 @@ class _Reader:
     def _made(self, kind: Any, start: int, end: int, lead: int | None, **more: Any) -> Spot:
         column = start - line_start(self._text, start)
         return Spot(
-            kind=kind, start=start, end=end, column=column,
-            lead=start if lead is None else lead, **more,
-        )  # fmt: skip
+            kind=kind,
+            start=start,
+            end=end,
+            column=column,
+            lead=start if lead is None else lead,
+            **more,
+        )
 
     def _past_gap(self, at: int) -> int:
         gap = GAP.match(self._text, at)

@@ -190,9 +190,11 @@ def _relisted_flow(
         if not new and after == before + 1:
             continue
         start = items[before].end if before >= 0 else site.spot.start + 1
-        end = items[after].start - _anchor_size(site, items[after]) if after < len(items) else (
-            items[-1].end
-        )  # fmt: skip
+        end = (
+            items[after].start - _anchor_size(site, items[after])
+            if after < len(items)
+            else (items[-1].end)
+        )
         if any("#" in one for one in _gaps(site, before, after)):
             raise Obstacle(_COMMENT_INSIDE)
         if before < 0:

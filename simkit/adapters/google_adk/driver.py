@@ -216,9 +216,11 @@ def _known(facts: e.PipelineFacts, roots: Sequence[Any]) -> e.PipelineFacts:
     agents = {name: one for root in roots for name, one in agents_of(root).items()}
     channels = {name: one for root in roots for name, one in channels_of(root).items()}
     return msgspec.structs.replace(
-        facts, agents={**agents, **facts.agents}, channels=channels,
+        facts,
+        agents={**agents, **facts.agents},
+        channels=channels,
         observes=(*facts.observes, "state"),
-    )  # fmt: skip
+    )
 
 
 def _is_kept(service: Any) -> bool:

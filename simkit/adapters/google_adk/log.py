@@ -95,9 +95,13 @@ class AdkLog:
     def _begin(self, outer: Place, agent: Any, group: str) -> tuple[Run, Run | None]:
         parent = outer.working
         run = self.recorder.begin_run(
-            agent.name, self._given_to(agent.name, outer), group=group, branch=outer.branch,
-            outer=outer.branch if group else "", parent=parent.id if parent is not None else "",
-        )  # fmt: skip
+            agent.name,
+            self._given_to(agent.name, outer),
+            group=group,
+            branch=outer.branch,
+            outer=outer.branch if group else "",
+            parent=parent.id if parent is not None else "",
+        )
         return run, parent
 
     def _giver(self, agent_run: AgentRun, agent: str) -> Place | None:
@@ -235,10 +239,13 @@ class AdkLog:
                 here.agent_run.looked = True
                 self.states.found(state)
             self.states.wrote(
-                event.id, event.actions.state_delta, run.agent if run is not None else "", run,
+                event.id,
+                event.actions.state_delta,
+                run.agent if run is not None else "",
+                run,
                 maker.parallel if maker is not None else "",
                 maker.branch if maker is not None else "",
-            )  # fmt: skip
+            )
 
 
 def text_of(content: types.Content | str | None) -> str:

@@ -56,9 +56,14 @@ class States:
                 self._recorder.read(key, scope_of(key))
 
     def wrote(
-        self, event: str, delta: Mapping[str, Any], agent: str, run: Run | None,
-        group: str = "", branch: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        event: str,
+        delta: Mapping[str, Any],
+        agent: str,
+        run: Run | None,
+        group: str = "",
+        branch: str = "",
+    ) -> None:
         """An event brings changes; whoever hears of it twice tells them once."""
         if event in self._written:
             return

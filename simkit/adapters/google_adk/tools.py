@@ -37,9 +37,12 @@ def _stood_in_for(before: Made, current_log: Callable[[], Any]) -> Made:
         outer = open_call.set(call)
         try:
             return await log.adapter_context.carry_out(
-                self.name, args, call[1],
-                lambda: before(self, args=args, tool_context=tool_context), _returns(self),
-            )  # fmt: skip
+                self.name,
+                args,
+                call[1],
+                lambda: before(self, args=args, tool_context=tool_context),
+                _returns(self),
+            )
         finally:
             open_call.reset(outer)
 

@@ -70,9 +70,15 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         self._asked: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
 
     def on_chain_start(
-        self, serialized: Any, inputs: Any, *, run_id: Any, metadata: Any = None,
-        name: str | None = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        serialized: Any,
+        inputs: Any,
+        *,
+        run_id: Any,
+        metadata: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Tells of a node's code."""
         if metadata and name and metadata.get(NODE) == name:
             namespace = metadata.get(NAMESPACE, "")
@@ -99,9 +105,14 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._hearer.raised(node[0], error)
 
     def on_tool_start(
-        self, serialized: Any, input_str: str, *, run_id: Any, tool_call_id: str | None = None,
+        self,
+        serialized: Any,
+        input_str: str,
+        *,
+        run_id: Any,
+        tool_call_id: str | None = None,
         **kwargs: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Tells of a tool that a model called."""
         if tool_call_id:
             self._tools[run_id] = tool_call_id

@@ -142,12 +142,14 @@ def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
     edges = [(agents.get(one, one), agents.get(to, to)) for one, to in edges_of(graph)]
     starts = [agents.get(one, one) for one in starts_of(graph)]
     return msgspec.structs.replace(
-        facts, agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
-        channels={**channels, **work.watch.kept.facts()}, observes=(*facts.observes, "state"),
+        facts,
+        agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
+        channels={**channels, **work.watch.kept.facts()},
+        observes=(*facts.observes, "state"),
         edges=() if is_agent(graph) else tuple(edges),
         starts=() if is_agent(graph) else tuple(starts),
         conversation="messages" if "messages" in channels else "",
-    )  # fmt: skip
+    )
 
 
 class LangGraphPilot:

@@ -167,9 +167,10 @@ def messages_in(value: Any) -> list[BaseMessage]:
 
 
 def plain(
-    value: Any, known: Callable[[Sequence[BaseMessage]], list[Any]],
+    value: Any,
+    known: Callable[[Sequence[BaseMessage]], list[Any]],
     listed: Callable[[Sequence[BaseMessage]], list[Any]] | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Returns a value in which messages are what ``known`` makes of them, and lists of messages
     what ``listed`` does, if it is given."""
     kind: Any = type(value)

@@ -17,10 +17,15 @@ from simkit.core.messages import HANDOFF_PREFIX
 
 PREBUILT: Final = frozenset(
     (
-        "agent", "model", "tools", "call_model", "generate_structured_response", "pre_model_hook",
+        "agent",
+        "model",
+        "tools",
+        "call_model",
+        "generate_structured_response",
+        "pre_model_hook",
         "post_model_hook",
     )
-)  # fmt: skip
+)
 """The nodes of `create_agent` and `create_react_agent`."""
 NAMELESS: Final = "LangGraph"
 """What a graph is called to which nobody gave a name."""

@@ -102,8 +102,10 @@ class Routes:
             if agents:
                 self._recorder.sink.emit(
                     e.RouteChosen(
-                        *self._recorder.at(run.agent if run is not None else "", run), agents,
+                        *self._recorder.at(run.agent if run is not None else "", run),
+                        agents,
                         # Several at once are several ways, and no label is in doubt.
-                        tuple(labels) if len(labels) < 2 else (), len(agents) > 1,
+                        tuple(labels) if len(labels) < 2 else (),
+                        len(agents) > 1,
                     )
-                )  # fmt: skip
+                )

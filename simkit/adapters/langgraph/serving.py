@@ -23,9 +23,7 @@ class Server:
     """Stands beside one application's graph for as long as a run lasts, restarts too."""
 
     def __init__(self) -> None:
-        self._given: Mapping[str, Any] = {
-            "checkpointer": InMemorySaver(), "store": InMemoryStore()
-        }  # fmt: skip
+        self._given: Mapping[str, Any] = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
 
     def serving(self, graph: Pregel) -> Pregel:
         """Returns the graph with what it has not of its own."""

@@ -88,9 +88,15 @@ class State:
     """
 
     def __init__(
-        self, channels: Mapping[str, Any], recorder: TraceRecorder, states: States, *,
-        are_kept: bool = False, is_sessions: bool = False, around: State | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        channels: Mapping[str, Any],
+        recorder: TraceRecorder,
+        states: States,
+        *,
+        are_kept: bool = False,
+        is_sessions: bool = False,
+        around: State | None = None,
+    ) -> None:
         self._recorder, self._states, self._session = recorder, states, recorder.session
         self._facts = channels_of(channels, are_kept=are_kept)
         found = (n for n, c in channels.items() if holds_messages(c))
@@ -163,10 +169,12 @@ class State:
         if around is not None:
             around.open()
             shares = {
-                name: around._told[name] for name, value in self._held.items()
-                if name in around._told and name in self._facts
+                name: around._told[name]
+                for name, value in self._held.items()
+                if name in around._told
+                and name in self._facts
                 and _begins_with(value, around._told[name])
-            }  # fmt: skip
+            }
         self.id = self._recorder.state_opened(
             self._facts, around.id if around is not None else "", tuple(shares)
         )
@@ -226,16 +234,19 @@ class State:
         update |= self._expired(values)
         if update:
             self._recorder.wrote(
-                self._plain_whole(update), values=self._plain_whole(now), cause="user",
+                self._plain_whole(update),
+                values=self._plain_whole(now),
+                cause="user",
                 state=self.id,
-            )  # fmt: skip
+            )
 
     def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns resets of the channels that hold nothing any more."""
         gone = [
-            name for name, held in self._told.items()
+            name
+            for name, held in self._told.items()
             if name in self._facts and name not in values and held is not None
-        ]  # fmt: skip
+        ]
         found = {}
         for name in gone:
             facts = self._facts[name]
@@ -290,10 +301,14 @@ class State:
                         now[name] = after
             if update:
                 self._recorder.wrote(
-                    self._plain(update, write.run), write.agent, write.run,
-                    values=self._plain_whole(now, write.run), group=write.group,
-                    branch=write.branch, state=self.id,
-                )  # fmt: skip
+                    self._plain(update, write.run),
+                    write.agent,
+                    write.run,
+                    values=self._plain_whole(now, write.run),
+                    group=write.group,
+                    branch=write.branch,
+                    state=self.id,
+                )
         expired = self._expired(values) if values else {}
         if expired:
             self._recorder.wrote(self._plain_whole(expired), state=self.id)

@@ -187,12 +187,15 @@ def _narrowed() -> Callable[[Any, Any, str], None] | None:
 
 installation: Final = Installation(
     lambda: [
-        (Pregel, "stream", _heard), (Pregel, "astream", _heard_async),
+        (Pregel, "stream", _heard),
+        (Pregel, "astream", _heard_async),
         (_runner, "_panic_or_proceed", _first),
         (BranchSpec, "_finish", routed(current_listener)),
-        *rows_for_filters(_narrowed), *rows_for_spared(current_listener),
-        *rows_for_pools(current_listener), *rows_for_breakpoints(current_listener),
+        *rows_for_filters(_narrowed),
+        *rows_for_spared(current_listener),
+        *rows_for_pools(current_listener),
+        *rows_for_breakpoints(current_listener),
         *ROWS_FOR_STATE,
     ]
-)  # fmt: skip
+)
 """What is replaced in the framework for as long as a turn of some scenario lasts."""

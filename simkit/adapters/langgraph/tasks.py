@@ -47,9 +47,13 @@ class Task:
     )  # fmt: skip
 
     def __init__(
-        self, payload: Mapping[str, Any], path: tuple[str, ...], graph: Pregel | None, root: Root,
+        self,
+        payload: Mapping[str, Any],
+        path: tuple[str, ...],
+        graph: Pregel | None,
+        root: Root,
         state: State,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.id, self.node, self.given = payload["id"], payload["name"], payload["input"]
         self.path, self.graph, self.root = path, graph, root
         self.state = state

@@ -194,9 +194,14 @@ class Watch(Moves):
     # Tasks
 
     def _starts(
-        self, root: Root, graph: Pregel, path: tuple[str, ...], payload: Mapping[str, Any],
-        state: State, is_direct: bool,
-    ) -> None:  # fmt: skip
+        self,
+        root: Root,
+        graph: Pregel,
+        path: tuple[str, ...],
+        payload: Mapping[str, Any],
+        state: State,
+        is_direct: bool,
+    ) -> None:
         """A task begins, of a node of the graph itself (``is_direct``) or of one below."""
         beside = [one for one in self._starting if one.root is root]
         outer = self._tasks.get(path[-1]) if path else None
@@ -221,9 +226,9 @@ class Watch(Moves):
             task.parent = outer.run.id if outer.run is not None else ""
         if is_inner:
             task.is_own = False
-            is_outers = outer is not None and outer.run is not None and given in (
-                None, outer.run.agent
-            )  # fmt: skip
+            is_outers = (
+                outer is not None and outer.run is not None and given in (None, outer.run.agent)
+            )
             task.run = outer.run if outer is not None and is_outers else self._part(path, task)
         caller = path_of(namespace_now())
         if len(caller) > len(path):  # It is called by code, not started by a step.
@@ -266,9 +271,13 @@ class Watch(Moves):
             task.state.open()
             channels, received = input_of(task)
             run = parts[key] = self._recorder.begin_run(
-                task.agent, parent=task.parent, call_id=call, state=task.state.id,
-                channels=channels, received=received,
-            )  # fmt: skip
+                task.agent,
+                parent=task.parent,
+                call_id=call,
+                state=task.state.id,
+                channels=channels,
+                received=received,
+            )
             self._works_in[run.id] = task.state
             self.filters.began(run, path)
         return run

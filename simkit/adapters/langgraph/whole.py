@@ -56,6 +56,7 @@ def _tell(loop: Any, is_first: bool) -> None:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    (PregelLoop, "_first", _began), (PregelLoop, "after_tick", _stepped),
-)  # fmt: skip
+    (PregelLoop, "_first", _began),
+    (PregelLoop, "after_tick", _stepped),
+)
 """What to replace so that streams tell what channels hold."""

@@ -139,10 +139,12 @@ class AgentRunLog:
             self.recorder.end_run(agent_run.run)
         is_first, outer = agent_run.run is None, agent_run.outer
         agent_run.run = self.recorder.begin_run(
-            self.names.of(agent), agent_run.said if is_first else None,
-            group=self._beside.starts(agent_run), parent=outer.id if outer is not None else "",
+            self.names.of(agent),
+            agent_run.said if is_first else None,
+            group=self._beside.starts(agent_run),
+            parent=outer.id if outer is not None else "",
             channels=_channels_of(agent_run),
-        )  # fmt: skip
+        )
         for before, after, by in agent_run.filters:
             self.recorder.filtered(agent_run.run, before, after, by, lasting=True)
         agent_run.filters.clear()
@@ -187,9 +189,13 @@ class AgentRunLog:
         agent_run.filters.append((before, after, by))
 
     def shown(
-        self, agent_run: AgentRun, agent: Any, before: Sequence[Message], after: Sequence[Message],
+        self,
+        agent_run: AgentRun,
+        agent: Any,
+        before: Sequence[Message],
+        after: Sequence[Message],
         by: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A filter made what an agent's model is sent next."""
         with self.writing():
             if agent_run.run is None or agent_run.run.is_over:

@@ -61,9 +61,12 @@ class UnrecordedSpan(trace.Span):
         """Keeps nothing."""
 
     def record_exception(
-        self, exception: BaseException, attributes: Any = None, timestamp: int | None = None,
+        self,
+        exception: BaseException,
+        attributes: Any = None,
+        timestamp: int | None = None,
         escaped: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keeps nothing."""
 
     def update_name(self, name: str) -> None:
@@ -98,9 +101,14 @@ def _tell_end(span: trace.Span) -> None:
 
 def _started(before: Made) -> Made:
     def start_span(
-        self: Any, name: str, context: Context | None = None, kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+        self: Any,
+        name: str,
+        context: Context | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Mapping[str, Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         span = before(self, name, context, kind, attributes, *args, **kwargs)
         listener = _ears.current()
         if listener is None:

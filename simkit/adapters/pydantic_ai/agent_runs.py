@@ -95,9 +95,13 @@ class AgentRunLog:
     # Flights
 
     def began(
-        self, parent: AgentRun | None, name: str, said: JsonValue, held: Held,
+        self,
+        parent: AgentRun | None,
+        name: str,
+        said: JsonValue,
+        held: Held,
         leaving: Leaving | None = None,
-    ) -> AgentRun:  # fmt: skip
+    ) -> AgentRun:
         """An agent is run, or a step is taken, by the code of another one or the pipeline's own."""
         leaves = None
         if leaving is not None and leaving.agent_run is parent and not leaving.is_used:
@@ -128,9 +132,11 @@ class AgentRunLog:
 
     def _begin(self, agent_run: AgentRun, outer: Run | None) -> None:
         agent_run.run = self.recorder.begin_run(
-            agent_run.name, agent_run.said if agent_run.run is None else None,
-            group=self._beside.starts(agent_run), parent=outer.id if outer is not None else "",
-        )  # fmt: skip
+            agent_run.name,
+            agent_run.said if agent_run.run is None else None,
+            group=self._beside.starts(agent_run),
+            parent=outer.id if outer is not None else "",
+        )
 
     def _pass_control(self, agent_run: AgentRun, leaves: Leaving) -> Run | None:
         """Tells a handoff by an output function, if no rule has; returns the run around both."""
@@ -139,9 +145,13 @@ class AgentRunLog:
             if not asked_for_by(source.run, self.recorder.requested):
                 query = agent_run.said if isinstance(agent_run.said, str) else None
                 self.recorder.hand_over(
-                    source.name, agent_run.name, leaves.payload, query=query, run=source.run,
+                    source.name,
+                    agent_run.name,
+                    leaves.payload,
+                    query=query,
+                    run=source.run,
                     call_id=leaves.call_id,
-                )  # fmt: skip
+                )
             self.recorder.end_run(source.run, "handed_off")
         return source.outer
 
@@ -209,18 +219,26 @@ class AgentRunLog:
                 self.recorder.tool_answered(asked, error=problem)
 
     def filtered(
-        self, agent_run: AgentRun, before: Sequence[Message], after: Sequence[Message], by: str,
+        self,
+        agent_run: AgentRun,
+        before: Sequence[Message],
+        after: Sequence[Message],
+        by: str,
         lasting: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A function made another history of the one that the model would be sent."""
         with self.writing():
             if agent_run.run is not None:
                 self.recorder.filtered(agent_run.run, before, after, by, lasting=lasting)
 
     def answered(
-        self, agent_run: AgentRun, sent: Sequence[Message], tools: Sequence[str], model: str,
+        self,
+        agent_run: AgentRun,
+        sent: Sequence[Message],
+        tools: Sequence[str],
+        model: str,
         response: m.ModelResponse,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A model has answered; what went over no wire is told here."""
         with self.writing():
             run = agent_run.run

@@ -52,9 +52,7 @@ class Seen(AbstractCapability[Any]):
         self._log.asks(self._agent_run, request_context.messages, tools)
         return request_context
 
-    async def after_model_request(
-        self, ctx: Any, *, request_context: Any, response: Any
-    ) -> Any:  # fmt: skip
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         """Its model has answered: if not over the wire, it is told here."""
         if _is_off_the_wire(request_context.model):
             parameters = request_context.model_request_parameters

@@ -34,9 +34,7 @@ class HeardToolset(WrapperToolset[Any]):
             log.recorder.handoff_tools.see(tools)
         return tools
 
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any
-    ) -> Any:  # fmt: skip
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """Carries out a call, by the scenario or for real."""
         log, agent_run = current_log(), flight_now()
         real = super().call_tool

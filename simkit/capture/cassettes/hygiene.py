@@ -28,9 +28,10 @@ def cassettes_in(folder: str | Path) -> list[Path]:
     """Returns the files below a folder that are cassettes by their names, sorted."""
     found = Path(folder).rglob("*")
     return sorted(
-        path for path in found
+        path
+        for path in found
         if path.name.endswith(_ENDINGS) and not path.name.startswith(".") and path.is_file()
-    )  # fmt: skip
+    )
 
 
 def orphans(files: Iterable[Path], named: Iterable[Path]) -> list[Path]:

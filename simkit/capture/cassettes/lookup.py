@@ -61,9 +61,11 @@ class Player:
         ]
         self._by_key = _queues(self._keys)
         self._by_session = _queues(
-            [(item.session, key)
-             for item, key in zip(cassette.interactions, self._keys, strict=True)]
-        )  # fmt: skip
+            [
+                (item.session, key)
+                for item, key in zip(cassette.interactions, self._keys, strict=True)
+            ]
+        )
         self._by_lane = _queues([lane_of(item) for item in cassette.interactions])
         self._has_nobody = any(not item.agent for item in cassette.interactions)
         self._played = bytearray(len(cassette.interactions))

@@ -44,10 +44,15 @@ _TEXTS: Final = frozenset(
 )
 # Before vcrpy 1.0 a request was written as an object, and its headers as a set.
 _SEQUENCES: Final = frozenset(
-    ("", "!", f"{_PREFIX}seq", f"{_PREFIX}python/tuple",
-     f"{_PREFIX}python/object/apply:__builtin__.frozenset",
-     f"{_PREFIX}python/object/apply:builtins.frozenset")
-)  # fmt: skip
+    (
+        "",
+        "!",
+        f"{_PREFIX}seq",
+        f"{_PREFIX}python/tuple",
+        f"{_PREFIX}python/object/apply:__builtin__.frozenset",
+        f"{_PREFIX}python/object/apply:builtins.frozenset",
+    )
+)
 # vcrpy writes the body of a request that was a file or an iterator so. It stands in a mapping,
 # under the key that is named here, as the first of a list.
 _FILE: Final = f"{_PREFIX}python/object/new:_io.BytesIO"

@@ -18,9 +18,14 @@ import msgspec
 from simkit.core.redact import Redactor
 
 _NAMING: Final = (
-    "index", "output_index", "content_index", "summary_index", "contentBlockIndex", "item_id",
+    "index",
+    "output_index",
+    "content_index",
+    "summary_index",
+    "contentBlockIndex",
+    "item_id",
     "type",
-)  # fmt: skip
+)
 """Keys that say of which part of the answer an event is."""
 _OPENING: Final = (b"{", b"[")
 

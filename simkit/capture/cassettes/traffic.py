@@ -198,9 +198,11 @@ class Traffic:
         # `once` records where nothing was there; what is there now, another process recorded.
         is_whole = self.mode in ("all", "once")
         save(
-            path, found, self._keying,
+            path,
+            found,
+            self._keying,
             placed=(lambda now: _in_place(now, name, found)) if is_whole else None,
-        )  # fmt: skip
+        )
         return len(found)
 
 

@@ -55,10 +55,15 @@ class Guard:
     )  # fmt: skip
 
     def __init__(
-        self, report: Report, network: bool, home: str, allowed: AllowedHosts,
-        slept: Slept | None = None, trusts: bool = False,
+        self,
+        report: Report,
+        network: bool,
+        home: str,
+        allowed: AllowedHosts,
+        slept: Slept | None = None,
+        trusts: bool = False,
         slept_in_loop: SleptInLoop | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.slept_in_loop = slept_in_loop
         self.report, self.network, self.home, self.allowed = report, network, home, allowed
         self.slept, self.trusts = slept, trusts
@@ -240,9 +245,14 @@ def _start(before: Made) -> Made:
             context = contextvars.copy_context()
             if serves_many(self) or not guard.trusts:
                 unheard = Guard(
-                    _unreported, guard.network, guard.home, guard.allowed, guard.slept,
-                    guard.trusts, guard.slept_in_loop,
-                )  # fmt: skip
+                    _unreported,
+                    guard.network,
+                    guard.home,
+                    guard.allowed,
+                    guard.slept,
+                    guard.trusts,
+                    guard.slept_in_loop,
+                )
                 context.run(watcher.set, unheard)
             if serves_many(self):
                 context.run(leave)

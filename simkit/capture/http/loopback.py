@@ -187,9 +187,10 @@ class _Connection:
         body = refusal(what)
         headers = [*_JSON, ("content-length", str(len(body))), ("connection", "close")]
         await self._send(
-            h11.Response(status_code=status, headers=headers), h11.Data(data=body),
+            h11.Response(status_code=status, headers=headers),
+            h11.Data(data=body),
             h11.EndOfMessage(),
-        )  # fmt: skip
+        )
         self._writer.write_eof()
         # To close with bytes unread resets the connection, and takes the answer from the client.
         with contextlib.suppress(TimeoutError):

@@ -46,9 +46,11 @@ class Program:
     """One process, from its start to its end."""
 
     def __init__(
-        self, command: Sequence[str], folder: str,
+        self,
+        command: Sequence[str],
+        folder: str,
         environment: Callable[[str], Mapping[str, str]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Starts it in a folder; ``environment`` returns its variables for the server's address.
 
         Raises Unsupported where the server's library is missing, and ScriptBroken where there is
@@ -69,9 +71,14 @@ class Program:
                 raise url
             try:
                 self._process = subprocess.Popen(
-                    command, cwd=folder, env=environment(url), stdin=subprocess.DEVNULL,
-                    stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True,
-                )  # fmt: skip
+                    command,
+                    cwd=folder,
+                    env=environment(url),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
             except OSError as problem:
                 self._end_server()
                 why = os.strerror(problem.errno or 0)

@@ -123,9 +123,10 @@ def _generate(client: Any, request: HttpRequest, body: Any) -> object:
     """Sends a body to a Gemini model: the client adds it to what it makes of the contents."""
     model = PROTOCOLS["gemini"].asked(request).model
     asked = {
-        "model": model, "contents": body["contents"],
+        "model": model,
+        "contents": body["contents"],
         "config": {"http_options": {"extra_body": body, "api_version": "v1beta"}},
-    }  # fmt: skip
+    }
     if "streamGenerateContent" in request.url:
         return [None for _ in client.models.generate_content_stream(**asked)]
     return client.models.generate_content(**asked)

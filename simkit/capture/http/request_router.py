@@ -64,9 +64,7 @@ class Later:
 
     __slots__ = ("_pauses", "_seconds", "take")
 
-    def __init__(
-        self, pauses: Pauses, wait_ms: int, take: Callable[[], Decision | Later]
-    ) -> None:  # fmt: skip
+    def __init__(self, pauses: Pauses, wait_ms: int, take: Callable[[], Decision | Later]) -> None:
         self._pauses, self._seconds, self.take = pauses, wait_ms / 1_000, take
 
     def waited_for(self) -> Decision | Later:

@@ -116,8 +116,12 @@ class CutReplyTaken:
 
     id = "NET-03"
     kinds: tuple[type, ...] = (
-        e.ModelFailed, e.MessageAdded, e.ModelReplied, e.ContextBuilt, e.TurnFinished
-    )  # fmt: skip
+        e.ModelFailed,
+        e.MessageAdded,
+        e.ModelReplied,
+        e.ContextBuilt,
+        e.TurnFinished,
+    )
 
     def __init__(self) -> None:
         self._partial: dict[tuple[str, str], e.ModelFailed] = {}

@@ -195,8 +195,10 @@ class PrivateFactLeaked:
                 f"through section {section}; it is private to {', '.join(map(repr, owners))}"
             )
             data: dict[str, JsonValue] = {
-                "channel": channel, "section": section, "owners": list(owners),
-            }  # fmt: skip
+                "channel": channel,
+                "section": section,
+                "owners": list(owners),
+            }
             hits.append(Hit(self.id, what, event.turn, agent, call.index, data=data))
         return hits
 

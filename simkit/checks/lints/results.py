@@ -86,9 +86,10 @@ class ResultsSwapped:
             shown = self._odd.get(ring[-1])
             others = [one for one in self._beside[first] if one != ring[-1]]
             owners = [
-                one for one in others
+                one
+                for one in others
                 if shown and one in self._returned and _is_of(shown, self._returned[one])
-            ]  # fmt: skip
+            ]
             if len(owners) != 1:
                 return ()
             if owners[0] == first:

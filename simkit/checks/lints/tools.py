@@ -35,8 +35,13 @@ class RepeatedCall:
     """
 
     id = "FLW-03"
-    kinds: tuple[type, ...] = (e.ToolCalled, e.ToolReturned, e.ToolFailed, e.StateUpdated,
-                               e.TurnStarted)  # fmt: skip
+    kinds: tuple[type, ...] = (
+        e.ToolCalled,
+        e.ToolReturned,
+        e.ToolFailed,
+        e.StateUpdated,
+        e.TurnStarted,
+    )
 
     def __init__(self) -> None:
         self._asked: dict[str, tuple[str, str, bytes]] = {}
@@ -108,8 +113,14 @@ class OpenWork:
     """
 
     id = "FLW-07"
-    kinds: tuple[type, ...] = (e.MessageAdded, e.ToolCalled, e.ToolReturned, e.ToolFailed,
-                               e.ContextBuilt, e.TurnFinished)  # fmt: skip
+    kinds: tuple[type, ...] = (
+        e.MessageAdded,
+        e.ToolCalled,
+        e.ToolReturned,
+        e.ToolFailed,
+        e.ContextBuilt,
+        e.TurnFinished,
+    )
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str, _Open]] = {}
@@ -120,11 +131,15 @@ class OpenWork:
     def look(
         self,
         event: (
-            e.MessageAdded | e.ToolCalled | e.ToolReturned | e.ToolFailed | e.ContextBuilt
+            e.MessageAdded
+            | e.ToolCalled
+            | e.ToolReturned
+            | e.ToolFailed
+            | e.ContextBuilt
             | e.TurnFinished
         ),
         view: View,
-    ) -> Iterable[Hit]:  # fmt: skip
+    ) -> Iterable[Hit]:
         """Remembers calls until they are answered or the turn ends."""
         if isinstance(event, e.MessageAdded):
             message = event.message

@@ -95,10 +95,13 @@ def engine_in(folder: str) -> Engine:
         for line, what in read.left(stem)
     ]
     return Engine(
-        nodes, edges, read.agents, read.tools,
+        nodes,
+        edges,
+        read.agents,
+        read.tools,
         tuple(Path(document.file).name for document in documents.values()),
         (*left_out, *_unread(folder, documents)),
-    )  # fmt: skip
+    )
 
 
 # Files
@@ -118,9 +121,10 @@ def _paths(folder: str) -> dict[str, Path | None]:
     if found["workflow"] is None:
         names = [path.name for path in _yaml_files(place)]
         raise SourceError(
-            folder, "there is no workflow.yaml in this folder",
+            folder,
+            "there is no workflow.yaml in this folder",
             advice=f"It holds: {', '.join(names)}." if names else "It holds no YAML file.",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -242,10 +246,15 @@ class _Reading:
             known = tuple(self.agents)
             raise part.error(f"unknown agent `{agent}`", "agent_id", word=agent, known=known)
         return Node(
-            name, is_deterministic, role, part.flag("default_start"), agent,
-            part.one_of("context", TIERS) or "none", self._tools_named(part),
+            name,
+            is_deterministic,
+            role,
+            part.flag("default_start"),
+            agent,
+            part.one_of("context", TIERS) or "none",
+            self._tools_named(part),
             _function(part) if is_deterministic else "",
-        )  # fmt: skip
+        )
 
     def _edges(self, top: Part, nodes: tuple[str, ...] | None) -> Iterator[Edge]:
         _, written = top.take("edges")

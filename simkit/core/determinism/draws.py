@@ -79,9 +79,12 @@ def counted_id(world: World, place: str) -> int:
     count = world.counter & 0x3FF_FFFF_FFFF
     return (
         (world.wall_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80
-        | 0x7 << 76 | (count >> 30 & 0xFFF) << 64
-        | 0b10 << 62 | (count & 0x3FFF_FFFF) << 32 | drawn
-    )  # fmt: skip
+        | 0x7 << 76
+        | (count >> 30 & 0xFFF) << 64
+        | 0b10 << 62
+        | (count & 0x3FFF_FFFF) << 32
+        | drawn
+    )
 
 
 Number = Callable[[World, str], int]
@@ -106,12 +109,11 @@ def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Call
 
 _WAYS: Final = (("uuid1", counted_id), ("uuid4", random_id), ("uuid6", counted_id))
 IDS: Final[Mapping[str, tuple[tuple[str, Callable[..., Any]], ...]]] = {
-    "uuid_utils": (
-        *((name, drawn(way, False)) for name, way in (*_WAYS, ("uuid7", counted_id))),
-    ),
+    "uuid_utils": (*((name, drawn(way, False)) for name, way in (*_WAYS, ("uuid7", counted_id))),),
     "uuid_utils.compat": (
-        ("_uuid4_int", drawn(random_id, True)), ("_uuid7_int", drawn(counted_id, True)),
+        ("_uuid4_int", drawn(random_id, True)),
+        ("_uuid7_int", drawn(counted_id, True)),
     ),
     "fastuuid": (*((name, drawn(way, False)) for name, way in (*_WAYS, ("uuid7", counted_id))),),
-}  # fmt: skip
+}
 """Functions of modules that are not written in Python, and what is put in their places."""

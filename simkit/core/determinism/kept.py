@@ -138,7 +138,10 @@ _ALL: Final[tuple[_Kept, ...]] = (
     *(
         _Remembered("uuid", name, "clock")
         for name in (
-            "_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7", "_last_counter_v7",
+            "_last_timestamp",
+            "_last_timestamp_v6",
+            "_last_timestamp_v7",
+            "_last_counter_v7",
         )
     ),
     _Remembered("pydantic_ai._uuid", "_last_timestamp_v7", "clock"),
@@ -147,7 +150,7 @@ _ALL: Final[tuple[_Kept, ...]] = (
     _Remembered("uuid6", "_last_v7_timestamp", "clock"),
     _Remembered("uuid6", "_last_v8_timestamp", "clock"),
     _Remembered("tempfile", "_name_sequence", "chance"),
-)  # fmt: skip
+)
 
 _lock: Final = threading.RLock()
 _stack: Final[list[World]] = []
@@ -201,9 +204,11 @@ def entering(world: World) -> Iterator[None]:
 
 
 USERS: Final = {
-    "uuid": ("uuid1", "uuid6", "uuid7", "getnode"), "tempfile": ("_get_candidate_names",),
-    "pydantic_ai._uuid": ("uuid7",), "uuid6": ("uuid6", "uuid7", "uuid8"),
-}  # fmt: skip
+    "uuid": ("uuid1", "uuid6", "uuid7", "getnode"),
+    "tempfile": ("_get_candidate_names",),
+    "pydantic_ai._uuid": ("uuid7",),
+    "uuid6": ("uuid6", "uuid7", "uuid8"),
+}
 """Functions of Python that use what is kept, by their modules."""
 _STAND_IN: Final = """
 def {name}(*args, **options):

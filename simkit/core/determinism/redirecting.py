@@ -77,9 +77,12 @@ class Recoded:
         self._function, self._code = function, stand_in.__code__
         self._before: CodeType = function.__code__
         self.original: Callable[..., Any] = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__,
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
             function.__closure__,
-        )  # fmt: skip
+        )
         """The function itself, which goes on doing what it did."""
 
     def begin(self) -> None:

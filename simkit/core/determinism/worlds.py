@@ -85,9 +85,15 @@ class World:
     )  # fmt: skip
 
     def __init__(
-        self, clock: Clock, chance: Chance, *, zone: str = "", real: Collection[str] = (),
-        anew: Anew | None = None, seeds: Chance | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        clock: Clock,
+        chance: Chance,
+        *,
+        zone: str = "",
+        real: Collection[str] = (),
+        anew: Anew | None = None,
+        seeds: Chance | None = None,
+    ) -> None:
         """``zone`` is the local time zone, as in ``TZ``; else the offset of the clock's start.
 
         ``real`` holds `clock` and `chance` where user code is to have the real ones. ``anew`` says
@@ -203,9 +209,12 @@ class World:
         """
         if self._anew is not None and self._anew(module, file):
             return World(
-                Still(self._clock.start), self._chance.child(f"import/{module}"),
-                zone=self.zone, real=self.real, anew=self._anew,
-            )  # fmt: skip
+                Still(self._clock.start),
+                self._chance.child(f"import/{module}"),
+                zone=self.zone,
+                real=self.real,
+                anew=self._anew,
+            )
         # Another time zone takes too long for each module of a library.
         zone = self.zone if is_library else ""
         return world_of_import(module, is_library, self.real, self._anew, zone)

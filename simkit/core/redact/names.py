@@ -28,8 +28,14 @@ KINDS: Final = {name.replace("_", ""): name for name in NAMES}
 _UNMARKED: Final = str.maketrans("", "", "-_")
 
 _SECRET_ENDINGS: Final = (
-    "_KEY", "_TOKEN", "APIKEY", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET",
-)  # fmt: skip
+    "_KEY",
+    "_TOKEN",
+    "APIKEY",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "SECRET",
+)
 _SECRET_LENGTH_MIN: Final = 8
 _IS_NO_WORD: Final = re.compile(r"[0-9]|[a-z][A-Z]").search
 _PARTS: Final = re.compile(r"[^\s;,]+").findall

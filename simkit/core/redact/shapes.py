@@ -210,7 +210,8 @@ _UNPREFIXED: Final[Mapping[str, tuple[str, str]]] = {
     "mailchimp": (r"-us[0-9]", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}" + _END),
     "telegram": (r":A[\w-]{34}", EDGE + r"[0-9]{5,16}:A[\w-]{34}" + _END),
     "discord": (
-        r"\.[\w-]{6}\.[\w-]{27}", EDGE + r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}",
+        r"\.[\w-]{6}\.[\w-]{27}",
+        EDGE + r"[MNO][\w-]{22,27}\.[\w-]{6}\.[\w-]{27,}",
     ),
     "azure_ad": (r"Q~[\w.~-]{31}", r"(?<![\w.~-])[\w.~]{3}[0-9]Q~[\w.~-]{31,34}(?![\w.~-])"),
     "azure_ai": (
@@ -227,9 +228,10 @@ _UNPREFIXED: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "terraform": (r"\.atlasv1\.", EDGE + r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),
     "url_password": (
-        r"://[^\s/:@]*:[^\s/@]+@", r"(?<=://)[^\s/:@\"'<>\\\[]*:[^\s/@\"'<>\\\[]+(?=@)",
+        r"://[^\s/:@]*:[^\s/@]+@",
+        r"(?<=://)[^\s/:@\"'<>\\\[]*:[^\s/@\"'<>\\\[]+(?=@)",
     ),
-}  # fmt: skip
+}
 """Kind to a pattern that is quick to look for and stands in each of its keys, and its pattern."""
 
 _WORDED: Final[Mapping[str, str]] = {

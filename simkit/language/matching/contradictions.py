@@ -165,9 +165,12 @@ def _contradiction(one: _Part, other: _Part, parts: Sequence[_Part]) -> MatcherE
     """Return the error that two parts exclude each other, at the one that is written later."""
     earlier, later = sorted((one, other), key=lambda part: _place_of(part, parts))
     return MatcherError(
-        later.at, f"{earlier.shown} and {later.shown} never hold of one value", "", (),
+        later.at,
+        f"{earlier.shown} and {later.shown} never hold of one value",
+        "",
+        (),
         "What may be either is written `{$either: [{…}, {…}]}`.",
-    )  # fmt: skip
+    )
 
 
 def _place_of(part: _Part, parts: Sequence[_Part]) -> int:

@@ -59,9 +59,10 @@ def _is_text(value: Any) -> bool:
 
 TEXT: Final = Kind("a text", _TEXTS, lambda value: value is None or isinstance(value, str))
 NUMBER: Final = Kind(
-    "a number", _NUMBERS,
+    "a number",
+    _NUMBERS,
     lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-)  # fmt: skip
+)
 ROLE: Final = TEXT._replace(
     noun="the role of a message",
     takes=lambda value: isinstance(value, str) and value in ROLE_ALIASES,
@@ -82,11 +83,13 @@ def _message(noun: str, fields: tuple[str, ...]) -> Kind:
     kinds = {name: TEXT for name in fields if name in _TEXT_FIELDS}
     own = {**kinds, "role": ROLE, "turn": NUMBER, "calls": CALLS}
     return Kind(
-        noun, _TEXTS, lambda value: value is not None,
+        noun,
+        _TEXTS,
+        lambda value: value is not None,
         {name: own.get(name, ANYTHING) for name in fields},
         advice="A message is matched by a text, `{role: …, content: …}` or `{user: …}`.",
         key_advice="or name a role: `{user: …}`",
-    )  # fmt: skip
+    )
 
 
 ANYTHING: Final = Kind("any value", (), lambda _: True)
@@ -99,14 +102,21 @@ NAMES: Final = list_of(TEXT, "a list of names")
 
 
 def mapping_of(
-    others: Kind | None, noun: str, fields: Mapping[str, Kind] | None = None, *,
+    others: Kind | None,
+    noun: str,
+    fields: Mapping[str, Kind] | None = None,
+    *,
     may_be_null: bool = False,
-) -> Kind:  # fmt: skip
+) -> Kind:
     """Returns the kind of a mapping: of some keys it is known what they hold, of all others too."""
     return Kind(
-        noun, _MAPPINGS, (lambda value: value is None) if may_be_null else (lambda _: False),
-        fields, is_mapping=True, others=others,
-    )  # fmt: skip
+        noun,
+        _MAPPINGS,
+        (lambda value: value is None) if may_be_null else (lambda _: False),
+        fields,
+        is_mapping=True,
+        others=others,
+    )
 
 
 SETTINGS: Final = mapping_of(None, "a mapping of settings")
@@ -120,36 +130,48 @@ MODEL: Final = TEXT._replace(noun="a model's name", takes=_is_text)
 QUERY: Final = TEXT._replace(noun="the query", takes=_is_text)
 GOAL: Final = TEXT._replace(noun="a goal's id")
 CONTEXT: Final = mapping_of(
-    MESSAGES, "a context",
+    MESSAGES,
+    "a context",
     {"sections": NAMES, "messages": MESSAGES, "tools": NAMES, "agent": TEXT, "turn": NUMBER},
-)._replace(advice="It is matched by a mapping: `{history: …}`, `{turn: 2}`.")  # fmt: skip
+)._replace(advice="It is matched by a mapping: `{history: …}`, `{turn: 2}`.")
 """What a reply line's ``when`` is held against: section by section, and as a whole."""
 
 
 def _record(noun: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> Kind:
     fields = {**dict.fromkeys(texts, TEXT), **dict.fromkeys(numbers, NUMBER)}
     return Kind(
-        noun, _MAPPINGS, lambda _: False, fields, is_mapping=True,
+        noun,
+        _MAPPINGS,
+        lambda _: False,
+        fields,
+        is_mapping=True,
         advice=f"It is matched by a mapping: `{{{texts[0]}: …}}`.",
-    )  # fmt: skip
+    )
 
 
 RAN: Final = Kind(
-    "an agent's name, or a list of those that run side by side", (*_TEXTS, *_LISTS),
-    _is_text, element=TEXT, items_min=2,
+    "an agent's name, or a list of those that run side by side",
+    (*_TEXTS, *_LISTS),
+    _is_text,
+    element=TEXT,
+    items_min=2,
     advice="A parallel group has two agents or more: write the name of one without brackets.",
-)  # fmt: skip
+)
 AGENTS: Final = list_of(RAN, "a list of agents")
 HANDOFF: Final = _record("a handoff", ("to", "from", "type", "mode", "outcome"))
 HANDOFFS: Final = list_of(HANDOFF, "a list of handoffs")
 ROOT: Final = mapping_of(
-    None, "what a run sees",
+    None,
+    "what a run sees",
     {
-        "agent": TEXT, "now": TEXT, "task": TEXT, "state": STATE,
+        "agent": TEXT,
+        "now": TEXT,
+        "task": TEXT,
+        "state": STATE,
         "run": mapping_of(None, "a run", {"agent": TEXT, "messages": MESSAGES}, may_be_null=True),
         "handoff": HANDOFF._replace(takes=lambda value: value is None),
     },
-)._replace(advice="It is matched by a mapping: `{state: {…}}`, `{user: …}`.")  # fmt: skip
+)._replace(advice="It is matched by a mapping: `{state: {…}}`, `{user: …}`.")
 """What the ``when`` of rules and sections in a pipeline is held against."""
 FINDING: Final = _record("a finding", ("id", "agent", "section"), ("turn", "call"))
 ITEM_LEFT_OUT: Final = _record("what was left out", ("channel", "section", "by"))
@@ -159,10 +181,12 @@ TOOL_CALL: Final = _record(
 )
 TOOL_CALLS: Final = list_of(TOOL_CALL, "a list of tool calls")
 ERROR: Final = Kind(
-    "an error", _MAPPINGS, lambda value: value is None,
+    "an error",
+    _MAPPINGS,
+    lambda value: value is None,
     {"type": TEXT, "message": TEXT, "agent": TEXT, "status": NUMBER},
     advice="Only alone is a text an error's type; elsewhere write `{type: …}`.",
-)  # fmt: skip
+)
 LOG: Final = _record("a log record", ("message", "level", "logger"))
 LOGS: Final = list_of(LOG, "a list of log records")
 EVENTS: Final = list_of(_record("an event", ("kind",), ("at", "turn")), "a list of events")

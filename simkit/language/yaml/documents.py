@@ -285,9 +285,12 @@ def _head_values(root: Node) -> dict[str, Any]:
     if not isinstance(root, MappingNode):
         return {}
     return mapping_of(
-        [(key, value) for key, value in root.value
-         if isinstance(key, ScalarNode) and key.value in HEAD_KEYS]
-    )  # fmt: skip
+        [
+            (key, value)
+            for key, value in root.value
+            if isinstance(key, ScalarNode) and key.value in HEAD_KEYS
+        ]
+    )
 
 
 def _keys(root: Node) -> tuple[str, ...]:

@@ -140,11 +140,14 @@ def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str
         yield {"type": "server_tool_use", **sought}
         found = [
             {
-                "type": "web_search_result", "url": page.url, "title": page.title,
-                "encrypted_content": encoded(page.url), "page_age": None,
+                "type": "web_search_result",
+                "url": page.url,
+                "title": page.title,
+                "encrypted_content": encoded(page.url),
+                "page_age": None,
             }
             for page in pages
-        ]  # fmt: skip
+        ]
         yield {"type": "web_search_tool_result", "tool_use_id": call, "content": found}
 
 
@@ -156,11 +159,14 @@ def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, Jso
             yield {"type": "text", "text": text[done:start]}
         cited = [
             {
-                "type": "web_search_result_location", "url": one.url, "title": one.title,
-                "encrypted_index": encoded(one.url), "cited_text": one.quote,
+                "type": "web_search_result_location",
+                "url": one.url,
+                "title": one.title,
+                "encrypted_index": encoded(one.url),
+                "cited_text": one.quote,
             }
             for one in found
-        ]  # fmt: skip
+        ]
         yield {"type": "text", "text": text[start:end], "citations": cited}
         done = end
     if done < len(text):

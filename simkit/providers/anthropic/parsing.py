@@ -102,9 +102,12 @@ def _usage(usage: Record) -> Usage:
     sent = _tokens(usage, "input_tokens")
     details = maybe(usage, "output_tokens_details", dict[str, Any](), "usage")
     return Usage(
-        None if sent is None else sent + read + kept, _tokens(usage, "output_tokens"),
-        read or None, kept or None, _tokens(details, "thinking_tokens") or None,
-    )  # fmt: skip
+        None if sent is None else sent + read + kept,
+        _tokens(usage, "output_tokens"),
+        read or None,
+        kept or None,
+        _tokens(details, "thinking_tokens") or None,
+    )
 
 
 def _tokens(usage: Record, key: str) -> int | None:

@@ -81,11 +81,16 @@ def served(said: Said, asked: Asked) -> HttpResponse:
     searches = len(queries(said.beside.citations))
     return _rendered(
         _Reply(
-            said.serial, blocks, reason, said.usage, said.chunks, searches=searches,
+            said.serial,
+            blocks,
+            reason,
+            said.usage,
+            said.chunks,
+            searches=searches,
             raw=said.beside.raw,
         ),
         asked,
-    )  # fmt: skip
+    )
 
 
 def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
@@ -115,8 +120,13 @@ def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
 _STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
 """What a stream says of the message at its end."""
 _BROKEN: Final = (
-    "refusal", "malformed_json", "empty_reply", "empty_choices", "length", *failing.ON_THE_WAY
-)  # fmt: skip
+    "refusal",
+    "malformed_json",
+    "empty_reply",
+    "empty_choices",
+    "length",
+    *failing.ON_THE_WAY,
+)
 _REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
 
 

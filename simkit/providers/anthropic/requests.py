@@ -72,8 +72,11 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 def _result(message: Message) -> dict[str, Any]:
     failed = {"is_error": True} if is_failed(message) else {}
     return {
-        "type": "tool_result", "tool_use_id": message.call_id, "content": message.content, **failed,
-    }  # fmt: skip
+        "type": "tool_result",
+        "tool_use_id": message.call_id,
+        "content": message.content,
+        **failed,
+    }
 
 
 def _tool(offer: Offer) -> dict[str, Any]:

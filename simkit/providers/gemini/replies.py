@@ -132,9 +132,7 @@ def _details(fails: Fails) -> list[dict[str, Any]]:
     return details
 
 
-_BROKEN: Final = (
-    "refusal", "malformed_json", "empty_reply", "length", *failing.ON_THE_WAY
-)  # fmt: skip
+_BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failing.ON_THE_WAY)
 _REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
 
 

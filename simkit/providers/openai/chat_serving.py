@@ -45,11 +45,13 @@ def _body(said: Said, asked: Asked) -> dict[str, Any]:
     message = {"role": "assistant", **_fields(said), **_calls(said.message.calls, asked)}
     choices = [
         {
-            "index": index, "message": message, "logprobs": _logprobs(said, asked),
+            "index": index,
+            "message": message,
+            "logprobs": _logprobs(said, asked),
             "finish_reason": _finish(said),
         }
         for index in range(_number(asked))
-    ]  # fmt: skip
+    ]
     return {
         "id": f"chatcmpl-{said.serial}",
         "object": "chat.completion",
@@ -112,8 +114,9 @@ def _fields(said: Said) -> dict[str, JsonValue]:
     refusal = refusal_in(message)
     is_silent = refusal is not None or (message.calls and not message.content)
     found: dict[str, JsonValue] = {
-        "content": None if is_silent else message.content, "refusal": refusal,
-    }  # fmt: skip
+        "content": None if is_silent else message.content,
+        "refusal": refusal,
+    }
     if said.beside.citations:
         found["annotations"] = [
             {"type": "url_citation", "url_citation": citation}
@@ -133,8 +136,9 @@ def _thought(said: Said) -> str:
     if thinking.signature or thinking.text is None:
         raise WireInvalid(
             "chat completions carry thinking as a text, without a signature; servers that do "
-            "more have fields of their own, for `raw`", "thinking",
-        )  # fmt: skip
+            "more have fields of their own, for `raw`",
+            "thinking",
+        )
     return thinking.text
 
 
@@ -167,12 +171,15 @@ def _usage(usage: Usage) -> dict[str, JsonValue]:
         "completion_tokens": written,
         "total_tokens": read + written,
         "prompt_tokens_details": {
-            "cached_tokens": usage.cached_tokens or 0, "audio_tokens": 0, **kept,
+            "cached_tokens": usage.cached_tokens or 0,
+            "audio_tokens": 0,
+            **kept,
         },
         "completion_tokens_details": {
-            "reasoning_tokens": usage.reasoning_tokens or 0, "audio_tokens": 0,
+            "reasoning_tokens": usage.reasoning_tokens or 0,
+            "audio_tokens": 0,
         },
-    }  # fmt: skip
+    }
 
 
 def _stream(body: dict[str, Any], said: Said, asked: Asked) -> Iterator[bytes]:
@@ -195,9 +202,11 @@ def _steps(choice: dict[str, Any], said: Said) -> Iterator[dict[str, JsonValue]]
     def step(delta: JsonValue, finish: str | None = None, tokens: JsonValue = None) -> Any:
         probable = None if tokens is None else {**logprobs, "content": tokens}
         return {
-            "index": choice["index"], "delta": delta, "logprobs": probable,
+            "index": choice["index"],
+            "delta": delta,
+            "logprobs": probable,
             "finish_reason": finish,
-        }  # fmt: skip
+        }
 
     own = {key: value for key, value in choice.items() if key not in _CHOICE}
     begun = None if message["content"] is None else ""

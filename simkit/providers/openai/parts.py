@@ -198,8 +198,9 @@ def usage_of(usage: Record, at: str, sent: str, made: str) -> Usage:
     keys = f"{sent}_tokens", f"{made}_tokens"
     sent_tokens, made_tokens = (maybe(usage, k, 0, at) if k in usage else None for k in keys)
     return Usage(
-        sent_tokens, made_tokens,
+        sent_tokens,
+        made_tokens,
         maybe(read, "cached_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
         maybe(read, "cache_write_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
         maybe(written, "reasoning_tokens", 0, under(at, f"{made}_tokens_details")) or None,
-    )  # fmt: skip
+    )

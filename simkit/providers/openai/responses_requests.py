@@ -46,8 +46,10 @@ def asking(asked: Asked) -> HttpRequest:
 def _items(message: Message) -> Iterator[Mapping[str, Any]]:
     if message.role == "tool":
         yield {
-            "type": "function_call_output", "call_id": message.call_id, "output": message.content,
-        }  # fmt: skip
+            "type": "function_call_output",
+            "call_id": message.call_id,
+            "output": message.content,
+        }
         return
     if message.role == "assistant":
         yield from parts_in(message, REASONING)
@@ -58,9 +60,11 @@ def _items(message: Message) -> Iterator[Mapping[str, Any]]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     return {
-        "type": "function_call", "call_id": call.id, "name": call.name,
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
         "arguments": arguments_text(call),
-    }  # fmt: skip
+    }
 
 
 def _tool(offer: Offer) -> dict[str, Any]:
@@ -69,6 +73,9 @@ def _tool(offer: Offer) -> dict[str, Any]:
         return {"type": "custom", "name": offer.name, **described}
     # Unlike chat completions, Responses take a schema for a strict one unless told otherwise.
     return {
-        "type": "function", "name": offer.name, **described, "parameters": offer.schema,
+        "type": "function",
+        "name": offer.name,
+        **described,
+        "parameters": offer.schema,
         "strict": False,
-    }  # fmt: skip
+    }

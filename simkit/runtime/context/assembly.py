@@ -205,9 +205,13 @@ class _CurrentEntry:
             return NO_PART
         message, number = sources.current()
         shown = Message(
-            self.section.role, text, message.id, turn=message.turn, data=message.data,
+            self.section.role,
+            text,
+            message.id,
+            turn=message.turn,
+            data=message.data,
             section=self.section.name,
-        )  # fmt: skip
+        )
         tokens = self._count(text)
         return Put(Made(self.section.name, shown, tokens, (), number), tokens)
 

@@ -162,9 +162,15 @@ class HistoryReader:
         if after:
             tokens += sum([size for _, size in after])
         shown = Shown(
-            self._section, stream.id, lo, tuple(stream.kept), tuple(stream.cuts), tuple(numbers),
-            tuple(tail_cuts), stream.restarts,
-        )  # fmt: skip
+            self._section,
+            stream.id,
+            lo,
+            tuple(stream.kept),
+            tuple(stream.cuts),
+            tuple(numbers),
+            tuple(tail_cuts),
+            stream.restarts,
+        )
         return Slice(shown, tokens, stream, tail)
 
     def _taken(

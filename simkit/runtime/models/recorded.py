@@ -151,11 +151,13 @@ def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) ->
 def _sent(message: Message, thought: Thoughts) -> Message:
     """Returns a message with nothing but what a provider is told of it."""
     return Message(
-        message.role, message.content,
+        message.role,
+        message.content,
         calls=tuple(ToolCall(c.id, spoken_name(c.name), c.args) for c in message.calls),
-        call_id=message.call_id, tool=spoken_name(message.tool),
+        call_id=message.call_id,
+        tool=spoken_name(message.tool),
         data={REASONING: list(thought)} if thought else None,
-    )  # fmt: skip
+    )
 
 
 def _heard(answer: HttpAnswer, asked: Asked) -> Heard | Fails:
@@ -193,8 +195,9 @@ def _reply(heard: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
             raise ModelError(
                 f"the model of agent {request.agent!r} calls tool {call.name!r}, which it is not "
                 f"offered. Offered: {offered}.",
-                "unknown_tool", 200,
-            )  # fmt: skip
+                "unknown_tool",
+                200,
+            )
     passing = [call for call in said.calls if call.name not in tools]
     if not passing:
         lines = tuple(CallLine(tools[call.name], call.args) for call in said.calls)
@@ -205,8 +208,9 @@ def _reply(heard: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
             f"the model of agent {request.agent!r} passes control and makes other calls in one "
             f"reply ({names}): an agent here does one after the other. Providers have a setting "
             "for one call at a time.",
-            "parallel_handoff", 200,
-        )  # fmt: skip
+            "parallel_handoff",
+            200,
+        )
     target = targets[passing[0].name]
     return _handoff(passing[0], target, speaker.handoffs[target], said.content)
 

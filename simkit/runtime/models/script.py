@@ -192,10 +192,12 @@ class ScriptedModel:
             )
         made_answer = line.answer()
         return Answer(
-            made_answer.reply, made_answer.usage or answer.usage,
-            made_answer.latency_ms or answer.latency_ms, made_answer.chunks or answer.chunks,
+            made_answer.reply,
+            made_answer.usage or answer.usage,
+            made_answer.latency_ms or answer.latency_ms,
+            made_answer.chunks or answer.chunks,
             beside=made_answer.beside,
-        )  # fmt: skip
+        )
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
         for call in reply.calls:

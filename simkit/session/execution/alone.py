@@ -21,9 +21,14 @@ def replayed_alone(file: str) -> str:
     }
     done = subprocess.run(
         [sys.executable, "-P", "-m", "simkit", "replay", "-q", file],
-        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        encoding="utf-8", errors="replace", check=False,
-    )  # fmt: skip
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
     return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip()
 
 

@@ -28,9 +28,12 @@ def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
     places = [place for place, turn in enumerate(turns) if turn.session == session]
     places = [place for place in places if place < len(starts)]
     return _apart(
-        prepared, [_here(turns[place]) for place in places], [starts[place] for place in places],
-        given_project=turns[0].project, numbers=[place + 1 for place in places],
-    )  # fmt: skip
+        prepared,
+        [_here(turns[place]) for place in places],
+        [starts[place] for place in places],
+        given_project=turns[0].project,
+        numbers=[place + 1 for place in places],
+    )
 
 
 def _here(turn: Turn) -> Turn:

@@ -15,9 +15,14 @@ _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
 
 
 def scenario_of(
-    seen: Seen, name: str, pipeline: str, app: Mapping[str, Any], said: Sequence[str],
-    *, with_tools: bool = True,
-) -> dict[str, Any]:  # fmt: skip
+    seen: Seen,
+    name: str,
+    pipeline: str,
+    app: Mapping[str, Any],
+    said: Sequence[str],
+    *,
+    with_tools: bool = True,
+) -> dict[str, Any]:
     """Returns the scenario of a first run, without claims.
 
     ``app`` are the app's options; ``with_tools`` lets results stand in for the tools' functions.
@@ -92,9 +97,13 @@ def _said(one: Spoken) -> Message:
 
 
 def _turn(
-    place: int, text: str, seen: Seen, agents: Sequence[str], passing: Mapping[str, str],
+    place: int,
+    text: str,
+    seen: Seen,
+    agents: Sequence[str],
+    passing: Mapping[str, str],
     tools: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     replies: dict[str, list[Any]] = {}
     for one, agent in zip(seen.spoken, agents, strict=True):
         if one.turn == place:

@@ -121,16 +121,21 @@ class Here:
         scenario = task.prepared.scenario
         shared_results, given = shared_of(task.prepared)
         script = Script(
-            task.prepared.item.name, scenario.seed, scenario.start,
+            task.prepared.item.name,
+            scenario.seed,
+            scenario.start,
             ScriptedModel(self._replies, {}, {}, function_named),
             # A tool without a result runs for real, where the pipeline itself calls it.
             ScriptedTools(self._results, shared_results, {}, lambda name, args: None),
             self._has_lines,
             lambda: agents_in(self._replies),
-            limits_of(Limits(), scenario), self._plan(scenario), given,
-            stubs=lambda place: self._results[place], logs=scenario.claims_logs,
+            limits_of(Limits(), scenario),
+            self._plan(scenario),
+            given,
+            stubs=lambda place: self._results[place],
+            logs=scenario.claims_logs,
             given_project=task.given_project,
-        )  # fmt: skip
+        )
         return (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
 
     def _has_lines(self, place: int, agent: str) -> bool:
@@ -214,9 +219,7 @@ def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) 
     elif user is not None:
         value = canonical(user.json_)
         text = value if isinstance(value, str) else _json(value)
-    return UserTurn(
-        text, value, resumes, turn.session, turn.project, not_before, turns_before
-    )  # fmt: skip
+    return UserTurn(text, value, resumes, turn.session, turn.project, not_before, turns_before)
 
 
 def _json(value: JsonValue) -> str:

@@ -85,33 +85,40 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         raise document.error(("record",), str(problem)) from None
     if scenario.record.tools and not isinstance(prepared.pipeline, App):
         raise document.error(
-            ("record", "tools"), "tools of a declared pipeline are not recorded: they are answered",
+            ("record", "tools"),
+            "tools of a declared pipeline are not recorded: they are answered",
             advice="`tool_results` say what they return; else their functions are called.",
             key=True,
-        )  # fmt: skip
+        )
     for number, tool in enumerate(scenario.record.tools):
         if tool not in scenario.app.tools:
             raise document.error(
-                ("record", "tools", number), f"nobody knows which function carries out `{tool}`",
-                word=tool, known=tuple(scenario.app.tools),
+                ("record", "tools", number),
+                f"nobody knows which function carries out `{tool}`",
+                word=tool,
+                known=tuple(scenario.app.tools),
                 advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
-            )  # fmt: skip
+            )
     if recording.mode not in ("none", "verify") and not recording.leaves_project:
         _hold_inside(path, prepared)
     cassette = load(path) if os.path.lexists(path) else absent(path)
     if not cassette.is_there and recording.mode in ("none", "verify"):
         at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
         raise document.error(
-            at, f"there is no cassette `{path.name}`",
+            at,
+            f"there is no cassette `{path.name}`",
             advice=f"Record it: {record_command(prepared.item.id, 'once')}",
-        )  # fmt: skip
+        )
     item = prepared.item
     terms = Terms(
-        scenario=item.name, policy=options.policy, mode=recording.mode,
-        now=recording.now, tools=frozenset(scenario.record.tools),
+        scenario=item.name,
+        policy=options.policy,
+        mode=recording.mode,
+        now=recording.now,
+        tools=frozenset(scenario.record.tools),
         cassette=_in_project(path, prepared),
         again=record_command(f"{_in_project(Path(item.file), prepared)}::{item.name}"),
-    )  # fmt: skip
+    )
     return Traffic(cassette, keying, terms)
 
 
@@ -126,9 +133,10 @@ def _hold_inside(path: Path, prepared: Prepared) -> None:
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root):
         raise prepared.document.error(
-            ("cassette",), f"`{path}` would be written outside the project, which is `{root}`",
+            ("cassette",),
+            f"`{path}` would be written outside the project, which is `{root}`",
             advice="Name a file inside, or say `simkit record --outside`.",
-        )  # fmt: skip
+        )
 
 
 def record_command(name: str, mode: str = "all") -> str:

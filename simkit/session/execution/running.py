@@ -178,8 +178,9 @@ class Execution:
         if self._task.provider is None or self.traffic is None or self.error is not None:
             return {}
         return {
-            "unplayed": tuple(self.traffic.unplayed()), "drifted": tuple(self.traffic.drifted()),
-        }  # fmt: skip
+            "unplayed": tuple(self.traffic.unplayed()),
+            "drifted": tuple(self.traffic.drifted()),
+        }
 
     def close(self) -> None:
         """Lets go of everything but the trace."""

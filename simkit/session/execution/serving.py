@@ -32,23 +32,28 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         raise prepared.document.error(
             ("turns", place) if place >= 0 else ("expect",),
             "a served program takes its turns by itself: what waits for an earlier reply is "
-            "not filled in", advice="Write the reply out instead of `${turns[…].reply}`.",
-        )  # fmt: skip
+            "not filled in",
+            advice="Write the reply out instead of `${turns[…].reply}`.",
+        )
     limits = limits_of(Limits() if isinstance(subject, App) else subject.limits, scenario)
     app = subject if isinstance(subject, App) else _as_app(subject, prepared)
     replies = [turn.replies for turn in scenario.turns]
     shared, given = shared_of(prepared)
     script = Script(
-        prepared.item.name, scenario.seed, scenario.start,
+        prepared.item.name,
+        scenario.seed,
+        scenario.start,
         ScriptedModel(replies, {}, {}, function_named),
         # Most served programs carry their tools out themselves; some ask what is scripted.
         ScriptedTools(
             [turn.tool_results for turn in scenario.turns], shared, {}, lambda name, args: None
         ),
-        lambda place, agent: agent in replies[place], lambda: agents_in(replies),
-        limits, FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
+        lambda place, agent: agent in replies[place],
+        lambda: agents_in(replies),
+        limits,
+        FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
         given,
-    )  # fmt: skip
+    )
     turns = [user_turn(turn) for turn in scenario.turns]
     ends = () if isinstance(subject, App) else _ending_on_tools(subject)
     traffic = traffic_of(prepared, REPLAY)

@@ -179,10 +179,15 @@ class Asked:
 
 
 _NAMES: Final[Mapping[str, Iterable[str]]] = {
-    "role": _ROLES, "mode": MODES, "outcome": OUTCOMES, "reason": LEFT_OUT_BY,
-    "kind of cut": DROPPED_WHAT, "lint": tuple(LINTS), "type of an error": Open(FAILURES),
+    "role": _ROLES,
+    "mode": MODES,
+    "outcome": OUTCOMES,
+    "reason": LEFT_OUT_BY,
+    "kind of cut": DROPPED_WHAT,
+    "lint": tuple(LINTS),
+    "type of an error": Open(FAILURES),
     "log level": Open(LOG_LEVELS),
-}  # fmt: skip
+}
 
 
 def unknown(noun: str, word: str, known: Iterable[str]) -> str:

@@ -89,15 +89,22 @@ class Simulation:
         """
         self._place = place_of_caller()
         self._values = {
-            "version": 1, "scenario": name or self._place.where,
+            "version": 1,
+            "scenario": name or self._place.where,
             "pipeline": pipeline if is_code(pipeline) else "the pipeline",
-            "seed": seed, "start": start, "given": {"state": dict(state or {})},
-            "limits": dict(limits or {}), "lints": dict(lints or {}),
-        }  # fmt: skip
+            "seed": seed,
+            "start": start,
+            "given": {"state": dict(state or {})},
+            "limits": dict(limits or {}),
+            "lints": dict(lints or {}),
+        }
         more = {
-            "app": app, "agents": agents, "allow_hosts": list(allow_hosts), "cassette": cassette,
+            "app": app,
+            "agents": agents,
+            "allow_hosts": list(allow_hosts),
+            "cassette": cassette,
             "record": record,
-        }  # fmt: skip
+        }
         self._values |= {key: value for key, value in more.items() if value}
         self._script = self._ran = _Script()
         self._conversation: Conversation | None = None
@@ -122,9 +129,11 @@ class Simulation:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             if problem is None:
                 self.check()
@@ -251,10 +260,14 @@ class Simulation:
     # below the surface
 
     def _take(
-        self, said: dict[str, Any], replies: Mapping[str, Any] | None,
-        tool_results: Mapping[str, Any] | None, session: str | None, project: str | None,
+        self,
+        said: dict[str, Any],
+        replies: Mapping[str, Any] | None,
+        tool_results: Mapping[str, Any] | None,
+        session: str | None,
+        project: str | None,
         restart: bool,
-    ) -> TurnOutcome:  # fmt: skip
+    ) -> TurnOutcome:
         """Adds a turn; it is run when somebody looks."""
         place = place_of_caller()
         said |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}

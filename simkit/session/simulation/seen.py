@@ -147,10 +147,17 @@ def seen_message(message: Message, asked: Asked) -> SeenMessage:
         for one in message.calls
     )
     return SeenMessage(
-        _name(message.role, "role", asked), message.content, message.id,
-        _name(message.agent, "agent", asked), message.turn, calls, message.call_id,
-        _name(message.tool, "tool", asked), message.data, _name(message.section, "section", asked),
-    )  # fmt: skip
+        _name(message.role, "role", asked),
+        message.content,
+        message.id,
+        _name(message.agent, "agent", asked),
+        message.turn,
+        calls,
+        message.call_id,
+        _name(message.tool, "tool", asked),
+        message.data,
+        _name(message.section, "section", asked),
+    )
 
 
 class SeenDrop(Looked, Dropped, frozen=True, gc=False):
@@ -176,9 +183,10 @@ class SeenDrop(Looked, Dropped, frozen=True, gc=False):
 def seen_drop(drop: Dropped, asked: Asked) -> SeenDrop:
     """Returns what was dropped, its names compared with names that there are."""
     return SeenDrop(
-        seen_message(drop.message, asked), _name(drop.what, "kind of cut", asked),
+        seen_message(drop.message, asked),
+        _name(drop.what, "kind of cut", asked),
         _name(drop.by, "filter", asked),
-    )  # fmt: skip
+    )
 
 
 # Mappings
@@ -198,7 +206,9 @@ class Fields(NamedTuple):
 
 FIELDS: Final[Mapping[str, Fields]] = {
     "handoffs": Fields(
-        "a handoff", HANDOFF_KEYS, frozenset(HANDOFF_KEYS) - {"reason"},
+        "a handoff",
+        HANDOFF_KEYS,
+        frozenset(HANDOFF_KEYS) - {"reason"},
         {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
     ),
     "tool_calls": Fields(
@@ -208,10 +218,12 @@ FIELDS: Final[Mapping[str, Fields]] = {
         "a log record", LOG_KEYS, frozenset({"message"}), {"agent": "agent", "level": "log level"}
     ),
     "left_out": Fields(
-        "what was left out", (), frozenset({"section", "by"}),
+        "what was left out",
+        (),
+        frozenset({"section", "by"}),
         {"section": "section", "channel": "channel", "by": "reason"},
     ),
-}  # fmt: skip
+}
 
 
 class Record(Looked, dict[str, JsonValue]):
@@ -374,16 +386,22 @@ class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
 
     def looked_at(self, wanted: Expected) -> Any:
         check(wanted.source, ERROR)
-        return {"type": self.type, "message": self.message, "agent": self.agent or None,
-                "status": self.status}  # fmt: skip
+        return {
+            "type": self.type,
+            "message": self.message,
+            "agent": self.agent or None,
+            "status": self.status,
+        }
 
 
 def seen_error(error: ErrorFacts, asked: Asked) -> SeenError:
     """Returns an error, its type compared with types that there are."""
     return SeenError(
-        _name(error.type, "type of an error", asked), error.message,
-        _name(error.agent, "agent", asked), error.status,
-    )  # fmt: skip
+        _name(error.type, "type of an error", asked),
+        error.message,
+        _name(error.agent, "agent", asked),
+        error.status,
+    )
 
 
 def check(matcher: Any, kind: Kind) -> None:

@@ -35,9 +35,10 @@ class GraphCheck:
         for name, node in self._graph.nodes.items():
             if not self._out[name] and not node.exit:
                 raise self._problem(
-                    ("nodes", name), f"no edge leads on from node `{name}`, and it is no exit",
+                    ("nodes", name),
+                    f"no edge leads on from node `{name}`, and it is no exit",
                     "Add an edge from it, or `exit: true` where a turn may end.",
-                )  # fmt: skip
+                )
 
     def _problem(self, path: SourcePath, what: str, advice: str = "") -> Exception:
         is_key = path[:1] == ("nodes",)
@@ -63,15 +64,17 @@ class GraphCheck:
         starts = [name for name, node in self._graph.nodes.items() if node.start]
         if not starts:
             raise self._document.error(
-                (*AT, "nodes"), "the graph has no node with `start: true`",
-                advice="Say at which node a turn begins.", key=True,
-            )  # fmt: skip
+                (*AT, "nodes"),
+                "the graph has no node with `start: true`",
+                advice="Say at which node a turn begins.",
+                key=True,
+            )
         if len(starts) > 1:
             raise self._problem(
-                ("nodes", starts[1]), f"a graph has one start, not {len(starts)}: "
-                f"{', '.join(starts)}",
+                ("nodes", starts[1]),
+                f"a graph has one start, not {len(starts)}: {', '.join(starts)}",
                 "A `role: split` node that leads to them starts several at once.",
-            )  # fmt: skip
+            )
         return starts[0]
 
     def _check_route(self) -> None:
@@ -134,9 +137,10 @@ class GraphCheck:
         for name in self._graph.nodes:
             if name not in reached:
                 raise self._problem(
-                    ("nodes", name), f"nothing leads to node `{name}`",
+                    ("nodes", name),
+                    f"nothing leads to node `{name}`",
                     f"Add an edge to it from what `{start}` leads to, or remove it.",
-                )  # fmt: skip
+                )
 
 
 def _listed(names: list[str]) -> str:

@@ -64,9 +64,11 @@ def _reducer(value: Any) -> Any:
     elif isinstance(value, str):
         if value not in REDUCERS and not is_function_name(value):
             raise refuse(
-                f"unknown reducer `{value}`", known=REDUCERS, word=value,
+                f"unknown reducer `{value}`",
+                known=REDUCERS,
+                word=value,
                 advice="A reducer of your own is written `module:function`.",
-            )  # fmt: skip
+            )
     else:
         raise refuse("a reducer must be a name, or a name with options")
     return value

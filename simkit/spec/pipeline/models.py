@@ -29,9 +29,10 @@ def _model_name(value: Any) -> Any:
     provider, slash, name = value.partition("/") if isinstance(value, str) else ("", "", "")
     if not slash or not name:
         raise refuse(
-            f"`{value}` names no model", known=tuple(PROVIDERS),
+            f"`{value}` names no model",
+            known=tuple(PROVIDERS),
             advice="Write provider and model: `openai/gpt-5-mini`.",
-        )  # fmt: skip
+        )
     if provider not in PROVIDERS:
         raise refuse(f"unknown provider `{provider}`", known=tuple(PROVIDERS), word=provider)
     return value

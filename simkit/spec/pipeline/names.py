@@ -76,9 +76,11 @@ class _Check:
         nodes = self._nodes_of(word) if noun == "agent" and word not in known else []
         if nodes:
             raise self.document.error(
-                path, f"agent `{word}` goes by the name of its node here", key=key,
+                path,
+                f"agent `{word}` goes by the name of its node here",
+                key=key,
                 advice=f"In a graph, nodes are what runs: {', '.join(nodes)}.",
-            )  # fmt: skip
+            )
         require(self.document, path, noun, word, known, key)
 
     def _nodes_of(self, definition: str) -> list[str]:
@@ -105,9 +107,12 @@ class _Check:
                 check_schema(schema, self.pipeline.schemas)
             except MatcherError as problem:
                 raise self.document.error(
-                    (*path, *problem.path), problem.what, word=problem.word,
-                    known=problem.known, advice=problem.advice,
-                ) from None  # fmt: skip
+                    (*path, *problem.path),
+                    problem.what,
+                    word=problem.word,
+                    known=problem.known,
+                    advice=problem.advice,
+                ) from None
         for name, channel in self.pipeline.channels.items():
             schema, begins = channel.schema_, channel.default
             if schema is None or isinstance(schema, str) or begins is None:
@@ -146,8 +151,9 @@ class _Check:
                 raise self.document.error(
                     ("tools", name, "function"),
                     f"tool `{name}` reads a channel, so no function answers it",
-                    advice="Keep `reads:` or `function:`.", key=True,
-                )  # fmt: skip
+                    advice="Keep `reads:` or `function:`.",
+                    key=True,
+                )
 
     def models(self) -> None:
         """Checks for whom models are named: agents, and none that is a function."""
@@ -234,10 +240,12 @@ class _Check:
             self.known((*inside, "from"), "channel", channel, (*self.channels, *also))
         elif (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:
             raise self.document.error(
-                path, f"section `{item.kind}` reads channel `{implied}`, which is not there",
-                word=implied, known=self.channels,
+                path,
+                f"section `{item.kind}` reads channel `{implied}`, which is not there",
+                word=implied,
+                known=self.channels,
                 advice="Declare it under `channels:`, or name another with `from:`.",
-            )  # fmt: skip
+            )
 
     def _without_effect(self, inside: SourcePath, item: Item) -> None:
         """Refuses options that could do nothing, instead of passing over them."""
@@ -349,8 +357,9 @@ class _Check:
                 raise self.document.error(
                     (*at, name),
                     f"channel `{name}` has scope agent_run: no target would ever receive it",
-                    advice="Give it scope `turn`, or longer.", key=True,
-                )  # fmt: skip
+                    advice="Give it scope `turn`, or longer.",
+                    key=True,
+                )
         check_references(self.document, at, self.channels)
 
     # Flow
@@ -408,9 +417,10 @@ class _Check:
                 at = (*steps, place)
                 if len(step) != 1:
                     raise self.document.error(
-                        at, f"a step is one agent and its task, not {len(step)}",
+                        at,
+                        f"a step is one agent and its task, not {len(step)}",
                         advice="Start a new list item (`- `) for each step.",
-                    )  # fmt: skip
+                    )
                 for name in step:
                     self.known((*at, name), "agent", name, self.pipeline.agents, key=True)
 
@@ -421,9 +431,13 @@ class _Check:
                 self.known((*at, "nodes", name, "agent"), "agent", node.agent, self.pipeline.agents)
             elif name not in self.pipeline.agents:
                 raise self.document.error(
-                    (*at, "nodes", name), f"node `{name}` is no agent's name", word=name,
-                    known=self.pipeline.agents, advice="Say whose with `agent:`.", key=True,
-                )  # fmt: skip
+                    (*at, "nodes", name),
+                    f"node `{name}` is no agent's name",
+                    word=name,
+                    known=self.pipeline.agents,
+                    advice="Say whose with `agent:`.",
+                    key=True,
+                )
         for place, edge in enumerate(graph.edges):
             self.known((*at, "edges", place, "from"), "node", edge.from_, graph.nodes)
             self.known((*at, "edges", place, "to"), "node", edge.to, graph.nodes)

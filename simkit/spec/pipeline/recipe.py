@@ -133,9 +133,11 @@ def _filter(value: Any) -> Any:
         raise refuse(f"`{value}` says not of what", advice=_WRITTEN[value])
     if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
         raise refuse(
-            f"unknown filter `{value}`", known=(*FILTERS, *FILTERS_WITH_OPTIONS), word=value,
+            f"unknown filter `{value}`",
+            known=(*FILTERS, *FILTERS_WITH_OPTIONS),
+            word=value,
             advice="A filter of your own is written `module:function`.",
-        )  # fmt: skip
+        )
     if isinstance(value, dict):
         one_key(value, "filter", FILTERS_WITH_OPTIONS)
     return value
@@ -242,12 +244,19 @@ class Recall(Section):
         tuple[TextValue, ...] | None,
         BeforeValidator(_channels),
         WithJsonSchema(
-            {"anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
-            ]}
+            {
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "minItems": 1,
+                        "uniqueItems": True,
+                    },
+                ]
+            }
         ),
-    ] = Field(default=None, alias="from")  # fmt: skip
+    ] = Field(default=None, alias="from")
     """The channel of items, or a list of channels, which are shown in this order."""
     scopes: tuple[Literal["turn", "session", "project", "global"], ...] | None = None
     """Only items of those channels that have one of these scopes."""
@@ -397,9 +406,11 @@ def _item(value: Any) -> Any:
     if name in RESERVED:
         raise refuse(f"`{name}` is a claim on contexts and cannot name a section")
     raise refuse(
-        f"unknown section `{name}`", known=tuple(KINDS), word=name,
+        f"unknown section `{name}`",
+        known=tuple(KINDS),
+        word=name,
         advice="A section of your own takes `function: module:callable`.",
-    )  # fmt: skip
+    )
 
 
 class _OrName:

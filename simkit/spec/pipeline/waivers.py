@@ -30,10 +30,8 @@ def _by_place(written: Any) -> Any:
 
 Waivers = dict[
     str,
-    Annotated[
-        dict[str, TextValue], Field(min_length=1), BeforeValidator(_by_place), OrText
-    ],
-]  # fmt: skip
+    Annotated[dict[str, TextValue], Field(min_length=1), BeforeValidator(_by_place), OrText],
+]
 """By lint or finding: the reason by the place where it is turned off."""
 
 

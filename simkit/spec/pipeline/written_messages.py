@@ -29,9 +29,13 @@ class MessageInvalid(Exception):
     """A value that is no message: ``args`` are its path inside the message, what, and advice."""
 
     def __init__(
-        self, path: SourcePath, what: str, advice: str, word: str = "",
+        self,
+        path: SourcePath,
+        what: str,
+        advice: str,
+        word: str = "",
         known: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(path, what, advice, word, known)
         self.path, self.what, self.advice, self.word, self.known = path, what, advice, word, known
 
@@ -64,9 +68,11 @@ def message_of(value: Any, agent: str | None = None) -> Message:
     speaker = value.get("agent", agent if "role" in value or role == "assistant" else None)
     message = said(role, content, speaker)
     return msgspec.structs.replace(
-        message, calls=_calls(value.get("calls")), call_id=value.get("call_id") or "",
+        message,
+        calls=_calls(value.get("calls")),
+        call_id=value.get("call_id") or "",
         tool=value.get("tool") or "",
-    )  # fmt: skip
+    )
 
 
 def said(role: str, content: Any, agent: str | None) -> Message:
@@ -82,9 +88,12 @@ def _role_and_content(value: Mapping[str, Any]) -> tuple[str, Any]:
         role = value["role"]
         if not isinstance(role, str) or role not in ROLE_ALIASES:
             raise MessageInvalid(
-                ("role",), f"unknown role `{role}`", "", str(role),
+                ("role",),
+                f"unknown role `{role}`",
+                "",
+                str(role),
                 ("user", "assistant", "system", "tool"),
-            )  # fmt: skip
+            )
         return ROLE_ALIASES[role], value.get("content", "")
     roles = [key for key in value if key in SHORT]
     if len(roles) == 1 and "content" not in value:

@@ -54,10 +54,14 @@ _STORE_CHANNEL = {
     "anyOf": [
         {"type": "array", "items": {"type": "string"}, "minItems": 1},
         {
-            "type": "object", "required": ["namespace"], "additionalProperties": False,
+            "type": "object",
+            "required": ["namespace"],
+            "additionalProperties": False,
             "properties": {
                 "namespace": {
-                    "type": "array", "items": {"type": "string"}, "minItems": 1,
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
                     "description": "Where its items are.",
                 },
                 "key": {"type": "string", "description": "The one item that is the channel."},
@@ -65,7 +69,7 @@ _STORE_CHANNEL = {
             },
         },
     ]
-}  # fmt: skip
+}
 StoreChannelValue = Annotated[
     StoreChannel, BeforeValidator(_namespace), WithJsonSchema(_STORE_CHANNEL)
 ]
@@ -145,7 +149,9 @@ _HANDOFF_TOOL = {
     "anyOf": [
         {"type": "string"},
         {
-            "type": "object", "required": ["tool"], "additionalProperties": False,
+            "type": "object",
+            "required": ["tool"],
+            "additionalProperties": False,
             "properties": {
                 "tool": {"type": "string", "description": "Its name, as models are offered it."},
                 "target": {
@@ -155,7 +161,7 @@ _HANDOFF_TOOL = {
             },
         },
     ]
-}  # fmt: skip
+}
 _HANDOFF_TOOLS = {"anyOf": [*_HANDOFF_TOOL["anyOf"], {"type": "array", "items": _HANDOFF_TOOL}]}
 
 

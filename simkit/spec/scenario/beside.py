@@ -41,9 +41,12 @@ class UsageLine(Written):
     def usage(self) -> m.Usage:
         """The tokens as a value."""
         return m.Usage(
-            self.input_tokens, self.output_tokens, self.cached_tokens, self.cache_write_tokens,
+            self.input_tokens,
+            self.output_tokens,
+            self.cached_tokens,
+            self.cache_write_tokens,
             self.reasoning_tokens,
-        )  # fmt: skip
+        )
 
 
 def _usage(value: Any) -> Any:
@@ -58,8 +61,9 @@ def _usage(value: Any) -> Any:
         if isinstance(value.get(whole), int) and found > value[whole]:
             raise refuse(
                 f"{' and '.join(parts)} are {found}, more than all {whole}",
-                advice=f"`{whole}` counts them, too.", at=(whole,),
-            )  # fmt: skip
+                advice=f"`{whole}` counts them, too.",
+                at=(whole,),
+            )
     return value
 
 
@@ -111,8 +115,9 @@ def _logprobs(value: Any) -> Any:
         if not isinstance(token, dict) or not token:
             raise refuse(
                 "a token is a mapping of texts to their log probabilities, the one that is said "
-                "first: `{Yes: -0.1, No: -2.3}`", at=(place,),
-            )  # fmt: skip
+                "first: `{Yes: -0.1, No: -2.3}`",
+                at=(place,),
+            )
         for text, logprob in token.items():
             is_number = isinstance(logprob, (int, float)) and not isinstance(logprob, bool)
             if not is_number or logprob > 0:
@@ -123,9 +128,10 @@ def _logprobs(value: Any) -> Any:
 
 
 _PROBABILITIES: Final = {
-    "type": "object", "minProperties": 1,
+    "type": "object",
+    "minProperties": 1,
     "additionalProperties": {"type": "number", "maximum": 0},
-}  # fmt: skip
+}
 LogprobsValue = Annotated[
     Any,
     BeforeValidator(_logprobs),

@@ -43,9 +43,16 @@ EVENT_KEYS: Final = (
 MODES: Final = ("transfer", "delegate", "replace")
 OUTCOMES: Final = ("made", "rejected")
 LEFT_OUT_BY: Final = (
-    "scopes", "since_days", "time_ranges", "tags", "threshold", "max", "tokens", "preview",
+    "scopes",
+    "since_days",
+    "time_ranges",
+    "tags",
+    "threshold",
+    "max",
+    "tokens",
+    "preview",
     "truncate",
-)  # fmt: skip
+)
 DROPPED_WHAT: Final = ("message", "tool_calls", "content")
 
 _INNER: Final = (
@@ -84,25 +91,53 @@ class ClaimNames:
         self._entries(expect.handoffs, (*at, "handoffs"), "field of a handoff", HANDOFF_KEYS, {
             "from": agent, "to": agent, "mode": ("mode", MODES), "outcome": ("outcome", OUTCOMES),
         })  # fmt: skip
-        self._entries(expect.tool_calls, (*at, "tool_calls"), "field of a tool call", TOOL_KEYS, {
-            "agent": agent, "tool": ("tool", self._tools),
-        })  # fmt: skip
+        self._entries(
+            expect.tool_calls,
+            (*at, "tool_calls"),
+            "field of a tool call",
+            TOOL_KEYS,
+            {
+                "agent": agent,
+                "tool": ("tool", self._tools),
+            },
+        )
         for name in expect.model_calls or ():
             path = (*at, "model_calls", name)
             require(self._document, path, "agent", name, self._members, key=True)
-        self._entries(expect.logs, (*at, "logs"), "field of a log record", LOG_KEYS, {
-            "agent": agent, "level": ("log level", Open(LOG_LEVELS)),
-        })  # fmt: skip
-        self._entries(expect.events, (*at, "events"), "field of an event", EVENT_KEYS, {
-            "kind": ("event", KINDS), "agent": agent,
-        })  # fmt: skip
+        self._entries(
+            expect.logs,
+            (*at, "logs"),
+            "field of a log record",
+            LOG_KEYS,
+            {
+                "agent": agent,
+                "level": ("log level", Open(LOG_LEVELS)),
+            },
+        )
+        self._entries(
+            expect.events,
+            (*at, "events"),
+            "field of an event",
+            EVENT_KEYS,
+            {
+                "kind": ("event", KINDS),
+                "agent": agent,
+            },
+        )
         self.check_findings(list(expect.findings or ()), (*at, "findings"))
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
         """Raises SourceError for the first lint or agent in a matcher of findings that is none."""
-        self._entries(matcher, at, "", (), {
-            "id": ("lint", LINTS), "agent": ("agent", self._members),
-        })  # fmt: skip
+        self._entries(
+            matcher,
+            at,
+            "",
+            (),
+            {
+                "id": ("lint", LINTS),
+                "agent": ("agent", self._members),
+            },
+        )
 
     # Contexts and runs
 
@@ -136,14 +171,27 @@ class ClaimNames:
         said: Values = {"section": ("section", sections, elsewhere)}
         for claim in ("messages", "includes", "excludes", "dropped", *sections):
             self._messages(claims.claimed().get(claim), (*at, claim), said)
-        self._entries(claims.dropped, (*at, "dropped"), "", (), {
-            "what": ("kind of cut", DROPPED_WHAT),
-            "by": ("filter", filters_of(self._known)),
-        })  # fmt: skip
-        self._entries(claims.left_out, (*at, "left_out"), "", (), {
-            "section": ("section", sections, elsewhere), "channel": ("channel", self._channels),
-            "by": ("reason", LEFT_OUT_BY),
-        })  # fmt: skip
+        self._entries(
+            claims.dropped,
+            (*at, "dropped"),
+            "",
+            (),
+            {
+                "what": ("kind of cut", DROPPED_WHAT),
+                "by": ("filter", filters_of(self._known)),
+            },
+        )
+        self._entries(
+            claims.left_out,
+            (*at, "left_out"),
+            "",
+            (),
+            {
+                "section": ("section", sections, elsewhere),
+                "channel": ("channel", self._channels),
+                "by": ("reason", LEFT_OUT_BY),
+            },
+        )
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
         """Checks whose shares are claimed: a name that nobody has would have none of the tokens."""
@@ -164,9 +212,10 @@ class ClaimNames:
         selector = selected(key)
         if at[-2] == "runs" and selector.run is not None:
             raise self._document.error(
-                at, f"runs are named by their place alone: `{selector.agent}[{selector.run}]`",
+                at,
+                f"runs are named by their place alone: `{selector.agent}[{selector.run}]`",
                 key=True,
-            )  # fmt: skip
+            )
         if at[0] != "expect" or not selector.is_plain:
             return
         noun = "model call" if at[-2] == "context" else "run"
@@ -176,8 +225,9 @@ class ClaimNames:
                     (*at, name),
                     f"`{name}` affirms something, so of the whole run it must name the {noun} of "
                     f"`{key}`",
-                    key=True, advice=self._forms(key, at),
-                )  # fmt: skip
+                    key=True,
+                    advice=self._forms(key, at),
+                )
 
     def _forms(self, agent: str, at: SourcePath) -> str:
         """Says how calls, or runs, of an agent are named where the claim stands."""
@@ -217,9 +267,13 @@ class ClaimNames:
             check_kind(matcher, self._known.state)
         except MatcherError as problem:
             raise self._document.error(
-                (*at, *problem.path), problem.what, word=problem.word, known=problem.known,
-                advice=problem.advice, key=bool(problem.word),
-            ) from None  # fmt: skip
+                (*at, *problem.path),
+                problem.what,
+                word=problem.word,
+                known=problem.known,
+                advice=problem.advice,
+                key=bool(problem.word),
+            ) from None
 
     # Matchers
 
@@ -247,9 +301,13 @@ class ClaimNames:
         return self._tools, also
 
     def _texts(
-        self, matcher: Any, at: SourcePath, noun: str, known: Iterable[str],
+        self,
+        matcher: Any,
+        at: SourcePath,
+        noun: str,
+        known: Iterable[str],
         also: Collection[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Checks the plain texts in a matcher of names; where no claim is, there are none.
 
         Names that are ``also`` good are not listed where another is refused.

@@ -142,12 +142,15 @@ FindingClaim = Annotated[
 
 _AGENTS_SCHEMA = {
     "anyOf": [
-        {"type": "array", "items": {"anyOf": [
-            {"type": "string"}, {"type": "array", "items": {"type": "string"}}
-        ]}},
+        {
+            "type": "array",
+            "items": {
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+            },
+        },
         dict(MATCHER_SCHEMA),
     ]
-}  # fmt: skip
+}
 
 
 class Expect(Written):

@@ -160,9 +160,13 @@ def read(key: str) -> Draw:
         raise KeyError(key)
     args, options = _arguments(found["arguments"] or "()")
     return Draw(
-        provider=found["provider"], locale=found["locale"] or "", args=args, options=options,
-        number=int(found["number"] or 0), unique=found["unique"] is not None,
-    )  # fmt: skip
+        provider=found["provider"],
+        locale=found["locale"] or "",
+        args=args,
+        options=options,
+        number=int(found["number"] or 0),
+        unique=found["unique"] is not None,
+    )
 
 
 def provider_in(key: str) -> str:

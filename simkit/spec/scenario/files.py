@@ -111,16 +111,14 @@ class Prepared(msgspec.Struct, frozen=True):
             scenario = scenario.model_copy(update={"expect": expect})
         return msgspec.structs.replace(
             self, scenario=scenario, document=self.document.with_data(whole)
-        )  # fmt: skip
+        )
 
     def with_seed(self, seed: int) -> Prepared:
         """Returns the scenario under another seed: what Faker drew is drawn anew."""
         scenario, document = self.scenario, self.document
         shared, used, waiting = self.shared, self.used, self.waiting
         if self.written is not None:
-            filling = Filling(
-                self.written, self.item.row, seed, self.used_written, self.numbers
-            )  # fmt: skip
+            filling = Filling(self.written, self.item.row, seed, self.used_written, self.numbers)
             document = filling.filled(self.written)
             scenario = validated(Scenario, document)
             used = tuple(filling.filled(one) for one in self.used_written)
@@ -129,7 +127,7 @@ class Prepared(msgspec.Struct, frozen=True):
         scenario = scenario.model_copy(update={"seed": seed})
         return msgspec.structs.replace(
             self, scenario=scenario, document=document, shared=shared, used=used, waiting=waiting
-        )  # fmt: skip
+        )
 
 
 class Library:
@@ -230,9 +228,11 @@ class Library:
             if not Path(file).is_file():
                 known = sorted(p.name for p in Path(document.file).parent.glob("*.pipeline.yaml"))
                 raise document.error(
-                    ("pipeline",), f"there is no file `{name}` beside this one",
-                    word=name, known=tuple(known),
-                )  # fmt: skip
+                    ("pipeline",),
+                    f"there is no file `{name}` beside this one",
+                    word=name,
+                    known=tuple(known),
+                )
             found = _pipelines_in(self.documents(file))
             if len(found) != 1:
                 raise document.error(
@@ -242,10 +242,12 @@ class Library:
         here = _pipelines_in(self.documents(document.file))
         if name not in here:
             raise document.error(
-                ("pipeline",), f"there is no pipeline `{name}` in this file",
-                word=name, known=tuple(here),
+                ("pipeline",),
+                f"there is no pipeline `{name}` in this file",
+                word=name,
+                known=tuple(here),
                 advice=_meant(name, document),
-            )  # fmt: skip
+            )
         return here[name]
 
     def _used(
@@ -261,9 +263,13 @@ class Library:
                 yield inner
 
     def _shared(
-        self, document: Document, pipeline: Subject, use: tuple[str, ...], chain: tuple[str, ...],
+        self,
+        document: Document,
+        pipeline: Subject,
+        use: tuple[str, ...],
+        chain: tuple[str, ...],
         filling: Filling,
-    ) -> Iterator[tuple[Shared, Document]]:  # fmt: skip
+    ) -> Iterator[tuple[Shared, Document]]:
         for place, name in enumerate(use):
             file = str(Path(document.file).parent / name)
             path = ("use", place)
@@ -273,9 +279,11 @@ class Library:
                     for found in Path(document.file).parent.rglob("*.yaml")
                 )
                 raise document.error(
-                    path, f"there is no file `{name}` beside this one", word=name,
+                    path,
+                    f"there is no file `{name}` beside this one",
+                    word=name,
                     known=tuple(k for k in known if k == near(name, known)),
-                )  # fmt: skip
+                )
             if any(Path(file).resolve() == Path(before).resolve() for before in chain):
                 names = " → ".join(Path(one).name for one in (*chain, file))
                 raise document.error(path, f"`use` goes round in a circle: {names}")
@@ -324,9 +332,10 @@ def _app(scenario: Scenario, document: Document) -> App:
     """Returns the pipeline that a scenario names as code."""
     if FUNCTION_NAME.fullmatch(scenario.pipeline) is None:
         raise document.error(
-            ("pipeline",), f"`{scenario.pipeline}` is no `module:function`",
+            ("pipeline",),
+            f"`{scenario.pipeline}` is no `module:function`",
             advice=_as_imported(scenario.pipeline),
-        )  # fmt: skip
+        )
     folder = str(Path(document.file).parent)
     name = scenario.pipeline
     return App(name, name, folder, scenario.app, scenario.agents, scenario.allow_hosts)
@@ -338,9 +347,13 @@ def _in_file(
     """Returns a pipeline that a file names as code, with what a scenario adds to it."""
     check_implements(named, document)
     app = App(
-        named.pipeline, "", str(Path(document.file).parent), named.app, named.agents,
+        named.pipeline,
+        "",
+        str(Path(document.file).parent),
+        named.app,
+        named.agents,
         implements=named.implements,
-    )  # fmt: skip
+    )
     if isinstance(named, CodePipeline):
         app = msgspec.structs.replace(app, entry=named.code, allow_hosts=named.allow_hosts)
     else:

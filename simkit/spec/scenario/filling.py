@@ -46,9 +46,13 @@ class Filling:
     """What the references in a scenario's document, and in the files under `use`, lead to."""
 
     def __init__(
-        self, document: Document, row: int | None, seed: int | None = None,
-        used: Sequence[Document] = (), numbers: Sequence[int] = (),
-    ) -> None:  # fmt: skip
+        self,
+        document: Document,
+        row: int | None,
+        seed: int | None = None,
+        used: Sequence[Document] = (),
+        numbers: Sequence[int] = (),
+    ) -> None:
         """``used`` are the files under `use`, the nearest last; ``seed`` replaces the scenario's.
 
         ``numbers`` are those of the document's turns, where it holds only some of them; the last
@@ -70,10 +74,13 @@ class Filling:
         # What a graph is given of the user's message is filled in turn by turn, and how it is
         # called, session by session.
         self._root: dict[str, Any] = {
-            "column": {}, "env": _variables(data), "user": "${user}", "session": "${session}",
+            "column": {},
+            "env": _variables(data),
+            "user": "${user}",
+            "session": "${session}",
             "project": "${project}",
             "fake": Fakes(self._words, Chance(self._seed).child("fake")),
-        }  # fmt: skip
+        }
         cells = _cells(data, row)
         self._root["column"] = {k: cell for k, cell in cells.items() if not _refers(cell)}
         self._make_up([*used, document])
@@ -148,7 +155,7 @@ class Filling:
             raise document.error(
                 ("turns", place, "repeat"),
                 f"must be a whole number from 1 to {MOST:,}, not {shown_value(times)}",
-            )  # fmt: skip
+            )
         return int(times)
 
     def _turn(self, document: Document, at: SourcePath, turn: Any, spot: Spot) -> Any:
@@ -158,9 +165,14 @@ class Filling:
         return self._later(document, turn, at, spot.number - 1, spot.number, root)
 
     def _later(
-        self, document: Document, value: Any, at: SourcePath, key: int, number: int,
+        self,
+        document: Document,
+        value: Any,
+        at: SourcePath,
+        key: int,
+        number: int,
         root: Mapping[str, Any],
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Returns a value in which references to turns before ``number`` stay; notes it if so."""
         root = root or self._root
         try:
@@ -217,9 +229,12 @@ class Filling:
             raise _refused(document, where, problem) from None
 
     def _filled(
-        self, document: Document, value: Any, at: SourcePath = (),
+        self,
+        document: Document,
+        value: Any,
+        at: SourcePath = (),
         root: Mapping[str, Any] | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Returns a value that stands at a path with its references filled in."""
         root = self._root if root is None else root
         try:
@@ -247,15 +262,17 @@ class Filling:
             )
         if head in _OF_TURNS and head not in root:
             raise document.error(
-                path, f"`${{{reference}}}` stands where no turn is taken",
+                path,
+                f"`${{{reference}}}` stands where no turn is taken",
                 advice="It can stand in a turn, and `turns` in claims on the whole run too.",
-            )  # fmt: skip
+            )
         is_known = head in (*ROOTS, *_OF_TURNS) or (head in self._entries and head in root)
         if not is_known:
             raise document.error(
-                path, f"unknown reference `${{{reference}}}`",
+                path,
+                f"unknown reference `${{{reference}}}`",
                 advice=_forms_of(head, root, [name for name in self._entries if name in root]),
-            )  # fmt: skip
+            )
         try:
             if lookup(root, reference) is not ABSENT:
                 return
@@ -283,14 +300,18 @@ def _check_name(document: Document, at: SourcePath, name: str) -> None:
     """Raises SourceError for a name by which nobody can be referred to."""
     if _NAME.fullmatch(name) is None:
         raise document.error(
-            at, f"`{name}` is no name that a reference can begin with", key=True,
+            at,
+            f"`{name}` is no name that a reference can begin with",
+            key=True,
             advice="Write letters, digits and `_`: `customer`, `order_2`.",
-        )  # fmt: skip
+        )
     if name in (*ROOTS, *_OF_TURNS, *PIPELINE_ROOTS):
         raise document.error(
-            at, f"`${{{name}}}` has a meaning already", key=True,
+            at,
+            f"`${{{name}}}` has a meaning already",
+            key=True,
             advice="Give who is made up another name, such as `customer`.",
-        )  # fmt: skip
+        )
 
 
 def _forms_of(head: str, root: Mapping[str, Any], made: Sequence[str]) -> str:
@@ -298,9 +319,8 @@ def _forms_of(head: str, root: Mapping[str, Any], made: Sequence[str]) -> str:
     forms = {key: f"{first}.{key}" for first in ("env", "column") for key in root.get(first, ())}
     forms |= {first: f"{first}.NAME" for first in ROOTS}
     forms |= {
-        name: f"{name}[0].NAME" if isinstance(root[name], list) else f"{name}.NAME"
-        for name in made
-    }  # fmt: skip
+        name: f"{name}[0].NAME" if isinstance(root[name], list) else f"{name}.NAME" for name in made
+    }
     nearest = forms.get(head) or forms.get(near(head, forms), "")
     if nearest:
         return f"Write `${{{nearest}}}`; a literal is written `$${{`."
@@ -321,9 +341,10 @@ def _absent(
         if found is None or int(found[1]) >= len(there):
             last = f"{head}[0]" if len(there) == 1 else f"{head}[0] to {head}[{len(there) - 1}]"
             return document.error(
-                path, f"`${{{reference}}}` is not there",
+                path,
+                f"`${{{reference}}}` is not there",
                 advice=f"There are {last}: write `${{{head}[0].name}}`.",
-            )  # fmt: skip
+            )
         there = there[int(found[1])]
     if isinstance(there, Fakes):
         word = reference.removeprefix(head).partition(".")[2]
@@ -346,9 +367,13 @@ def _refused(document: Document, path: SourcePath, problem: FakeInvalid) -> Sour
     advice = "" if problem.known or not problem.near else f"did you mean `{problem.near}`?"
     found = document.error(path, str(problem), advice=advice)
     return SourceError(
-        found.where, found.what, found.at, problem.near if problem.known else "", problem.known,
+        found.where,
+        found.what,
+        found.at,
+        problem.near if problem.known else "",
+        problem.known,
         found.advice,
-    )  # fmt: skip
+    )
 
 
 def _refers(value: Any) -> bool:

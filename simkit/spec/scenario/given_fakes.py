@@ -45,9 +45,9 @@ class _Short:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        return {"anyOf": [
-            {"type": "integer", "minimum": 1}, {"type": "string"}, handler(core_schema)
-        ]}  # fmt: skip
+        return {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}, handler(core_schema)]
+        }
 
 
 FakeValue = Annotated[Fake, BeforeValidator(_fake), _Short]

@@ -19,6 +19,10 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
             message_of(message)
         except MessageInvalid as problem:
             raise document.error(
-                (*path, *problem.path), problem.what, word=problem.word, known=problem.known,
-                advice=problem.advice, key=bool(problem.path),
-            ) from None  # fmt: skip
+                (*path, *problem.path),
+                problem.what,
+                word=problem.word,
+                known=problem.known,
+                advice=problem.advice,
+                key=bool(problem.path),
+            ) from None

@@ -79,9 +79,11 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
         if not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)) or not (folder / name).is_file():
             known = tuple(sorted(file.name for file in folder.glob(f"*{PIPELINE_SUFFIX}")))
             raise document.error(
-                path, f"there is no pipeline file `{name}` beside this one",
-                word=name, known=known,
-            )  # fmt: skip
+                path,
+                f"there is no pipeline file `{name}` beside this one",
+                word=name,
+                known=known,
+            )
     for at in code.implements.differs:
         kind = at.partition(".")[0]
         where = ("implements", "differs", at)

@@ -50,9 +50,10 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         _check_turn(turn, document, at)
         if place == 0 and turn.restart:
             raise document.error(
-                (*at, "restart"), "nothing has run before the first turn that could be restarted",
+                (*at, "restart"),
+                "nothing has run before the first turn that could be restarted",
                 key=True,
-            )  # fmt: skip
+            )
         _check_project(turn, document, at, projects)
         _check_replies(turn, document, at, known)
         _check_faults(turn.faults, document, (*at, "faults"), known)
@@ -76,15 +77,19 @@ APP_KEYS: Final = ("app", "agents", "allow_hosts")
 def _check_declared(scenario: Scenario, document: Document, pipeline: Pipeline) -> None:
     if scenario.cassette is not None and not pipeline.models:
         raise document.error(
-            ("cassette",), f"pipeline `{pipeline.pipeline}` does not say which models are recorded",
-            advice="Name them in it: `models: {default: openai/gpt-5-mini}`.", key=True,
-        )  # fmt: skip
+            ("cassette",),
+            f"pipeline `{pipeline.pipeline}` does not say which models are recorded",
+            advice="Name them in it: `models: {default: openai/gpt-5-mini}`.",
+            key=True,
+        )
     for key in APP_KEYS:
         if key in scenario.model_fields_set:
             raise document.error(
-                (key,), f"`{key}` is about a pipeline that is code, and this one is YAML",
-                advice="A pipeline that is code is named `pipeline: module:function`.", key=True,
-            )  # fmt: skip
+                (key,),
+                f"`{key}` is about a pipeline that is code, and this one is YAML",
+                advice="A pipeline that is code is named `pipeline: module:function`.",
+                key=True,
+            )
 
 
 def _check_app(scenario: Scenario, document: Document, app: App) -> None:
@@ -93,15 +98,18 @@ def _check_app(scenario: Scenario, document: Document, app: App) -> None:
         check_program(document, scenario.app)
         if scenario.allow_hosts:
             raise document.error(
-                ("allow_hosts",), "nobody keeps a program from the network: it reaches any host",
+                ("allow_hosts",),
+                "nobody keeps a program from the network: it reaches any host",
                 key=True,
-            )  # fmt: skip
+            )
         return
     if scenario.given.state and app.options.given is None:
         raise document.error(
-            ("given", "state"), f"the state of `{app.pipeline}` is its own: nothing can be given",
-            advice="Name a function that puts it in: `app: {given: module:function}`.", key=True,
-        )  # fmt: skip
+            ("given", "state"),
+            f"the state of `{app.pipeline}` is its own: nothing can be given",
+            advice="Name a function that puts it in: `app: {given: module:function}`.",
+            key=True,
+        )
 
 
 def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
@@ -109,9 +117,10 @@ def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
     known = known_in(subject)
     if "agents" in shared.model_fields_set and not isinstance(subject, App):
         raise document.error(
-            ("agents",), "`agents` is about a pipeline that is code, and this one is YAML",
+            ("agents",),
+            "`agents` is about a pipeline that is code, and this one is YAML",
             key=True,
-        )  # fmt: skip
+        )
     for code in shared.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
     _check_given(shared.given.state, document, known)
@@ -148,9 +157,10 @@ def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
         )
     if "json_" in turn.user.model_fields_set and turn.user.json_ is None:
         raise document.error(
-            (*at, "user", "json"), "the user's message must be a value, not null",
+            (*at, "user", "json"),
+            "the user's message must be a value, not null",
             advice="Write what the user says, or a value such as `user: {json: {}}`.",
-        )  # fmt: skip
+        )
     for form in ("parts", "simulate"):
         if form in turn.user.model_fields_set:
             raise _unsupported(document, (*at, "user", form), f"`{form}`")
@@ -198,9 +208,12 @@ def _check_faults(
 
 
 def _check_when(
-    matcher: Any, document: Document, at: SourcePath, known: tuple[str, ...],
+    matcher: Any,
+    document: Document,
+    at: SourcePath,
+    known: tuple[str, ...],
     elsewhere: Collection[str],
-) -> None:  # fmt: skip
+) -> None:
     for where, key in keys_in(matcher, at):
         if not leads_to(key, known) and not leads_to(key, tuple(elsewhere)):
             require(document, where, "part of a context", key, known, key=True)
@@ -216,9 +229,13 @@ def _check_calls(
     for path, tool in _calls_of(follow(document.data, (*at, "calls")), (*at, "calls")):
         if tool not in tools and tool not in declared:
             raise document.error(
-                path, f"agent `{agent}` has no tool `{tool}`", word=tool, known=tuple(tools),
-                advice="" if tools else "Its `tools:` in the pipeline name none.", key=True,
-            )  # fmt: skip
+                path,
+                f"agent `{agent}` has no tool `{tool}`",
+                word=tool,
+                known=tuple(tools),
+                advice="" if tools else "Its `tools:` in the pipeline name none.",
+                key=True,
+            )
 
 
 def _calls_of(written: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
@@ -237,6 +254,9 @@ def _check_results(
     for tool in results:
         if known.tools is not ANYTHING and tool not in known.declared_tools:
             raise document.error(
-                (*at, tool), f"no agent has tool `{tool}`", word=tool, known=sorted(known.tools),
+                (*at, tool),
+                f"no agent has tool `{tool}`",
+                word=tool,
+                known=sorted(known.tools),
                 key=True,
-            )  # fmt: skip
+            )

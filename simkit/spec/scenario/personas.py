@@ -12,9 +12,16 @@ from simkit.spec.scenario.fakes import Draw, Fakes, Words, check_locale
 from simkit.spec.scenario.given_fakes import Fake
 
 BASICS: Final = (
-    "name", "first_name", "last_name", "email", "phone_number", "street_address", "postcode",
-    "city", "address",
-)  # fmt: skip
+    "name",
+    "first_name",
+    "last_name",
+    "email",
+    "phone_number",
+    "street_address",
+    "postcode",
+    "city",
+    "address",
+)
 """What somebody without values of their own is, as a whole."""
 _NAMED: Final = ("name", "first_name", "last_name", "email")
 _PLAIN_NAME: Final = re.compile(r"\{\{(?:first|last)_name\w*\}\} ?\{\{(?:first|last)_name\w*\}\}")
@@ -44,9 +51,14 @@ class Persona(Fakes):
     """
 
     def __init__(
-        self, words: Words, chance: Chance, locale: str, taken: Taken,
-        values: Mapping[str, Any], fill: Fill,
-    ) -> None:  # fmt: skip
+        self,
+        words: Words,
+        chance: Chance,
+        locale: str,
+        taken: Taken,
+        values: Mapping[str, Any],
+        fill: Fill,
+    ) -> None:
         super().__init__(words, chance)
         self._locale, self._others = locale, taken
         self._taken = taken.words
@@ -87,9 +99,13 @@ class Persona(Fakes):
 
     def _in_locale(self, draw: Draw) -> Draw:
         return Draw(
-            provider=draw.provider, locale=draw.locale or self._locale, args=draw.args,
-            options=draw.options, number=draw.number, unique=draw.unique,
-        )  # fmt: skip
+            provider=draw.provider,
+            locale=draw.locale or self._locale,
+            args=draw.args,
+            options=draw.options,
+            number=draw.number,
+            unique=draw.unique,
+        )
 
     def _drawn(self, provider: str, chance: Chance) -> Any:
         return self._words.drawn(Draw(provider=provider, locale=self._locale), chance)
@@ -150,9 +166,10 @@ class Persona(Fakes):
         """Returns an address of its own street, postcode and city."""
         formats = getattr(self._provider("address"), "address_formats", ())
         fitting = [
-            one for one in formats
+            one
+            for one in formats
             if {"street_address", "city", "postcode"} <= set(_TOKEN.findall(one))
-        ]  # fmt: skip
+        ]
         pattern = fitting[0] if fitting else "{{street_address}}\n{{postcode}} {{city}}"
         return _TOKEN.sub(lambda at: str(self[at[1]]), pattern)
 

@@ -21,5 +21,6 @@ def check_program(document: Document, options: AppOptions) -> None:
             raise document.error(
                 ("app", key),
                 f"`{key}` is about code that runs in simkit's own process, and this is a program",
-                advice=_ADVICE.get(key, "Of `app`, a program has `env` alone."), key=True,
-            )  # fmt: skip
+                advice=_ADVICE.get(key, "Of `app`, a program has `env` alone."),
+                key=True,
+            )

@@ -236,11 +236,13 @@ class _OrText:
             {"required": ["text"], "not": {"anyOf": [{"required": [k]} for k in kinds]}},
         ]
         described["dependentSchemas"] = {
-            "text": {"not": {"anyOf": [
-                {"required": [k]} for k in kinds if k not in ("calls", "handoff")
-            ]}},
+            "text": {
+                "not": {
+                    "anyOf": [{"required": [k]} for k in kinds if k not in ("calls", "handoff")]
+                }
+            },
             **schemas_beside(),
-        }  # fmt: skip
+        }
         return {"anyOf": [{"type": ["string", "number", "boolean"]}, line]}
 
 
@@ -321,9 +323,10 @@ def _refuse_misspelt(value: Any) -> None:
     if all(near(key, _LONG) for key in others):
         raise refuse(
             f"unknown key of a tool result `{others[0]}`",
-            known=tuple(sorted(_LONG)), word=others[0],
+            known=tuple(sorted(_LONG)),
+            word=others[0],
             advice="If this mapping is what the tool returns, write `returns: {…}` around it.",
-        )  # fmt: skip
+        )
 
 
 def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:

@@ -34,9 +34,12 @@ def _check_rule(rule: Any, document: Document, at: SourcePath) -> None:
     for key in rule:
         if key not in _RULE:
             raise document.error(
-                (*at, key), f"unknown key of a score's rule `{key}`", word=key, known=_RULE,
+                (*at, key),
+                f"unknown key of a score's rule `{key}`",
+                word=key,
+                known=_RULE,
                 key=True,
-            )  # fmt: skip
+            )
     if rule.get("when") is None:
         return
     try:
@@ -44,9 +47,12 @@ def _check_rule(rule: Any, document: Document, at: SourcePath) -> None:
         check_kind(rule["when"], QUERY)
     except MatcherError as problem:
         raise document.error(
-            (*at, "when", *problem.path), problem.what, word=problem.word, known=problem.known,
+            (*at, "when", *problem.path),
+            problem.what,
+            word=problem.word,
+            known=problem.known,
             advice=problem.advice,
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _is_reference(score: Any) -> bool:

@@ -24,8 +24,11 @@ _OPENS, _CLOSES = "\ufdd0", "\ufdd1"
 _WAITING: Final = re.compile(f"{_OPENS}([^{_CLOSES}]*){_CLOSES}")
 EQUALS: Final = "$eq"
 PLACES: Final = {
-    "user": "json", "replies": "json:of", "tool_results": "returns:of", "expect": EQUALS,
-}  # fmt: skip
+    "user": "json",
+    "replies": "json:of",
+    "tool_results": "returns:of",
+    "expect": EQUALS,
+}
 """For each key of a turn, how a value is written there that is not to be read as a word of it."""
 _OF_VALUES: Final = ("$eq", "$ne", "$exact", "$in", "$contains", "$keys", "$schema")
 """Operators below which everything is a value."""
@@ -147,9 +150,10 @@ def check_earlier(document: Document, path: SourcePath, reference: str, number: 
     found = _EARLIER.fullmatch(reference)
     if found is None:
         raise document.error(
-            path, f"`${{{reference}}}` says not what of which turn",
+            path,
+            f"`${{{reference}}}` says not what of which turn",
             advice="Write `${turns[0].reply}`, or `${turns[-1].reply}` for the turn before.",
-        )  # fmt: skip
+        )
     index, field = int(found[1]), found[2]
     if field not in FIELDS:
         raise document.error(
@@ -160,7 +164,9 @@ def check_earlier(document: Document, path: SourcePath, reference: str, number: 
         which = f"turns[{index}]"
         there = f"turns[0] to turns[{before - 1}]" if before > 1 else "turns[0]"
         raise document.error(
-            path, f"`{which}` is not before turn {number}",
-            advice=f"What was said before it is {there}." if before
+            path,
+            f"`{which}` is not before turn {number}",
+            advice=f"What was said before it is {there}."
+            if before
             else "Nothing was said before the first turn.",
-        )  # fmt: skip
+        )

@@ -19,9 +19,10 @@ def check_shown(scenario: Scenario, document: Document) -> None:
     for path, what in _shown_by_a_wire(scenario):
         about = "a provider's response" if what in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(
-            path, f"`{what}` is about {about}, and a pipeline in YAML reads none",
+            path,
+            f"`{what}` is about {about}, and a pipeline in YAML reads none",
             advice="It is for a pipeline that is code: `pipeline: module:function`.",
-        )  # fmt: skip
+        )
 
 
 def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:

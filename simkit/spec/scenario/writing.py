@@ -164,9 +164,11 @@ def _folded(text: str, column: int) -> list[str] | None:
     for paragraph in paragraphs:
         body += [""] if body else []
         body += textwrap.wrap(
-            paragraph, max(WIDTH - column, _FOLDED_LEAST), break_long_words=False,
+            paragraph,
+            max(WIDTH - column, _FOLDED_LEAST),
+            break_long_words=False,
             break_on_hyphens=False,
-        )  # fmt: skip
+        )
     return _if_it_reads(">" if text.endswith("\n") else ">-", body, text, column)
 
 

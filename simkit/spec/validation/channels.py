@@ -53,9 +53,12 @@ def channel_use(pipeline: Pipeline, document: Document) -> ChannelUse:
         reads = tuple(finder.reads())
         written = tuple(_written(pipeline))
         return ChannelUse(
-            reads, frozenset(one.channel for one in reads), frozenset(written),
-            finder.sees_all or _has_functions(pipeline), any("${" in name for name in written),
-        )  # fmt: skip
+            reads,
+            frozenset(one.channel for one in reads),
+            frozenset(written),
+            finder.sees_all or _has_functions(pipeline),
+            any("${" in name for name in written),
+        )
 
     return pipeline.remembered(("channel_use",), found)
 

@@ -145,8 +145,9 @@ def _speaks_in(turn: Turn) -> bool:
 
 def _speaks_of_refusals(expect: Expect) -> bool:
     """Says whether claims tell of an unregistered type, or of a handoff that is rejected."""
-    if any(isinstance(one, Mapping) and one.get("id") == UNREGISTERED
-           for one in expect.findings or ()):  # fmt: skip
+    if any(
+        isinstance(one, Mapping) and one.get("id") == UNREGISTERED for one in expect.findings or ()
+    ):
         return True
     return _holds_pair(expect.handoffs, "outcome", "rejected") or _holds_pair(
         expect.events, "kind", "HandoffRejected"

@@ -93,9 +93,10 @@ class Problems:
         for flaw in flaws:
             where = document.position(flaw.path, flaw.key)
             places = [
-                place for place in waivers.get(flaw.code, ())
+                place
+                for place in waivers.get(flaw.code, ())
                 if place == WHOLE or names_place((where, flaw.what, path_text(flaw.path)), place)
-            ]  # fmt: skip
+            ]
             if places:
                 self._off.add((*key, flaw.code, flaw.path))
                 self._used.update((*key, flaw.code, place) for place in places)

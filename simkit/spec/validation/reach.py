@@ -22,8 +22,9 @@ def _started(pipeline: Pipeline) -> frozenset[str]:
     if flow.graph is not None:
         first = set(flow.graph.nodes)
     elif flow.supervisor is not None:
-        first = {name for goal in flow.supervisor.goals.values() for step in goal.steps
-                 for name in step}  # fmt: skip
+        first = {
+            name for goal in flow.supervisor.goals.values() for step in goal.steps for name in step
+        }
     else:
         return startable(pipeline)
     members = members_of(pipeline)

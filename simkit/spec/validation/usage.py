@@ -92,9 +92,14 @@ class Usage:
         yield from unread_names(scenario, prepared.written or prepared.document)
 
     def _share(
-        self, file: str, document: Document, shared: Shared, scenario: Scenario,
-        use: _PipelineUse, claimed: Claimed,
-    ) -> None:  # fmt: skip
+        self,
+        file: str,
+        document: Document,
+        shared: Shared,
+        scenario: Scenario,
+        use: _PipelineUse,
+        claimed: Claimed,
+    ) -> None:
         """Takes off what this scenario reads of a file under ``use``."""
         known = self._shared.get(file)
         if known is None:

@@ -16,14 +16,23 @@ Domain: TypeAlias = Literal["absent", "value", "claim", "list", "count"]
 that is absent where it is empty, a number from 0."""
 
 _CLAIMS: Final[Mapping[str, Domain]] = {
-    "agents": "list", "reply": "claim", "handoffs": "list", "tool_calls": "list", "events": "list",
-    "logs": "list", "state": "value",
-}  # fmt: skip
+    "agents": "list",
+    "reply": "claim",
+    "handoffs": "list",
+    "tool_calls": "list",
+    "events": "list",
+    "logs": "list",
+    "state": "value",
+}
 """What there always is to claim of a turn."""
 _IN_CONTEXT: Final[Mapping[str, Domain]] = {
-    "sections": "list", "messages": "list", "dropped": "list", "left_out": "list",
-    "tools": "list", "tokens": "count",
-}  # fmt: skip
+    "sections": "list",
+    "messages": "list",
+    "dropped": "list",
+    "left_out": "list",
+    "tools": "list",
+    "tokens": "count",
+}
 _NEGATIONS: Final = ("$not", "$ne", "$eq", "$schema", "$keys")
 """Operators in which nothing is looked for: operands are values, or hold the other way round."""
 _BETTER: Final = "Claim the value itself, or a bound that could be missed."

@@ -54,10 +54,11 @@ class _Allowed:
     def covers(self, path: Steps) -> bool:
         """Whether a difference at a path is declared."""
         found = [
-            one for one, steps in self._steps.items()
+            one
+            for one, steps in self._steps.items()
             if len(steps) <= len(path)
             and all(step in (ANY, at) for step, at in zip(steps, path, strict=False))
-        ]  # fmt: skip
+        ]
         self.used.update(found)
         return bool(found)
 

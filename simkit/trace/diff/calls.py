@@ -121,10 +121,14 @@ class Calls:
                 self.more += 1
                 continue
             call = CallDiff(
-                new.agent, new.turn, new.index, (old_print.size, new_print.size),
-                (old.context.tokens, new.context.tokens), messages,
+                new.agent,
+                new.turn,
+                new.index,
+                (old_print.size, new_print.size),
+                (old.context.tokens, new.context.tokens),
+                messages,
                 tuple(edits(self._around(old), self._around(new))),
-            )  # fmt: skip
+            )
             key = key_of([call.agent, _changed(call)])
             told = self._told.setdefault(key, len(self._found))
             if told < len(self._found):

@@ -86,10 +86,13 @@ def trace_diff(one: View, other: View) -> TraceDiff:
         turns.append(_turn_diff(one, mine, other, its))
     told = {edit.at.partition(".")[0].partition("[")[0] for turn in turns for edit in turn.state}
     return TraceDiff(
-        declared, first, calls.found(), calls.more,
+        declared,
+        first,
+        calls.found(),
+        calls.more,
         tuple(turn for turn in turns if _differs(turn)),
         tuple(edit for edit in _at_end(one, other) if edit.at not in told),
-    )  # fmt: skip
+    )
 
 
 def _driver(view: View) -> str:
@@ -133,11 +136,13 @@ def _turn_diff(one: View, mine: TurnView | None, other: View, its: TurnView | No
         there = its if mine is None else mine
         return TurnDiff(number, its_number, "" if there is None else _asked(there)[1])
     return TurnDiff(
-        mine.number, its.number, _asked(its)[1],
+        mine.number,
+        its.number,
+        _asked(its)[1],
         tuple(edits(_told(mine), _told(its))),
         tuple(item_edits(_handoffs(mine), _handoffs(its), ("from", "to"))),
         tuple(_written(one, mine, other, its)),
-    )  # fmt: skip
+    )
 
 
 def _differs(turn: TurnDiff) -> bool:

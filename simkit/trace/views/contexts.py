@@ -170,9 +170,11 @@ class UnshownView:
         value = self._state.get(channel)
         items = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
         ranges = sorted(
-            (*span, fact.by) for fact in facts if isinstance(fact, e.LeftOut)
+            (*span, fact.by)
+            for fact in facts
+            if isinstance(fact, e.LeftOut)
             for span in fact.places
-        )  # fmt: skip
+        )
         for first, end, by in ranges:
             for place in range(first, end):
                 fields = _fields_of(items[place])
