@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 
 from tabulate import tabulate
 
-from benchmarks import cassettes, collecting, framework, growth, items, native, startup, wire
+from benchmarks import (
+    cassettes,
+    collecting,
+    framework,
+    growth,
+    items,
+    native,
+    rooms,
+    startup,
+    wire,
+)
 
-TABLES = {
+TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "growth": growth.rows,
     "native": native.rows,
     "collecting": collecting.rows,
     "items": items.rows,
     "cassettes": cassettes.rows,
+    "rooms": rooms.rows,
     "startup": startup.rows,
     "wire": wire.rows,
     "framework": framework.rows,
 }
+COUNTS = {"rooms"}
 
 
 def main() -> None:
@@ -27,7 +40,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     for name in options.names or TABLES:
-        print(f"\n{name} (CPU time, median of {options.rounds}, interleaved)")
+        how = "counts" if name in COUNTS else f"CPU time, median of {options.rounds}, interleaved"
+        print(f"\n{name} ({how})")
         print(tabulate(TABLES[name](options.rounds), tablefmt="plain"))
 
 

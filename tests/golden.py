@@ -93,7 +93,7 @@ def assert_says(found: str, wanted: str) -> None:
 
 def _with_text(page: str, path: tuple[str | int, ...], text: str) -> str:
     """Return a YAML file with another text at a path, as a block; all else stays as it is."""
-    node = yaml.compose(page, Loader=yaml.SafeLoader)
+    node: Any = yaml.compose(page, Loader=yaml.SafeLoader)
     for step in path:
         node = _inside(node, step)
     start, end = node.start_mark.index, node.end_mark.index

@@ -96,6 +96,7 @@ class Desk:
         if isinstance(left[0], Fails):
             return protocol.failed(f"f{len(self.asked)}", left[0], asked)
         reply = left.pop(0)
+        assert isinstance(reply, Message)
         made = []
         for call in reply.calls:
             self._calls += 1

@@ -153,7 +153,7 @@ def test_what_is_wrong_with_a_shared_file_is_said_of_that_file() -> None:
 
 # Anything else
 
-WRONG: Final = (
+WRONG: Final[tuple[Any, ...]] = (
     None, True, 7, 1.5, -1, "zzz", "", [], [None], [7], [[]], {}, {"zzz": 1}, [{}], "${",
     {"a": 1, "b": 2},
 )  # fmt: skip

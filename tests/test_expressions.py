@@ -98,7 +98,7 @@ def test_what_is_limited_finds_what_re_finds(pattern: str, text: str) -> None:
             Expression(pattern)
         return
     expression = Expression(pattern)
-    expression._ends_soon = lambda _text: False  # type: ignore[method-assign]
+    expression._ends_soon = lambda _text: False  # type: ignore[assignment, method-assign]
 
     found = expression.search(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_five_hundred_turns_hold_and_cost_twice_what_half_of_them_do(system: str
         said = "".join(turn(number) for number in range(1, turns + 1))
         scenario = prepared(pipeline(), f"{LIMITS}turns:{said}")
         outcome = simulate(scenario)
-        trace, calls = counted(lambda scenario=scenario: run(scenario))
+        trace, calls = counted(partial(run, scenario))
         costs.append((calls / turns, len(trace.encoded()) / turns))
         assert [finding.what for finding in outcome.judgement.findings] == []
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from simkit.cli import COMMANDS, main
 from simkit.core import output
+from simkit.core.errors import OutputFailed
 from simkit.core.output import clean, command, echo, echo_json, mark, redacted, styled, visible
 from simkit.core.redact import Redactor
 from simkit.trace.store import read_trace
@@ -116,7 +117,7 @@ def test_a_full_stream_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(sys, "stdout", Full())
 
-    with pytest.raises(output.OutputFailed, match=r"^stdout cannot be written to: No space left"):
+    with pytest.raises(OutputFailed, match=r"^stdout cannot be written to: No space left"):
         echo("x")
 
 

@@ -122,9 +122,9 @@ def test_what_was_found_becomes_a_claim_that_holds(value: Any, claim: Any) -> No
 
 
 def test_handoffs_and_tool_calls_say_what_people_say_of_them() -> None:
-    handoff = {"from": "a", "to": "b", "type": "t", "mode": "transfer", "query": None,
+    handoff: Any = {"from": "a", "to": "b", "type": "t", "mode": "transfer", "query": None,
                "payload": {}, "outcome": "rejected", "reason": "no"}  # fmt: skip
-    call = {"agent": "a", "tool": "log", "args": {}, "result": None, "error": "down",
+    call: Any = {"agent": "a", "tool": "log", "args": {}, "result": None, "error": "down",
             "call_id": "call1", "called_at": 3, "returned_at": 4}  # fmt: skip
 
     found = [claim_of_handoff(handoff), claim_of_tool_call(call),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from simkit.language.matching import holds
-from simkit.update.first_claims import MESSAGES_MAX, common, shape_of
+from simkit.update.first_claims import common, shape_of
+from simkit.update.stable_claims import MESSAGES_MAX
 from tests.accepting.running import accepted, failing_claims, propose_claims
 from tests.accepting.test_fixes import HEAD, ROWS, TURN
 

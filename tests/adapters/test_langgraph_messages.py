@@ -115,14 +115,14 @@ def test_a_message_that_is_changed_in_place_is_converted_again(
     assert after != before
 
 
-class Checked(AIMessage):
+class Checked(AIMessage):  # type: ignore[misc]
     """A message of somebody's that holds something new whenever it is changed."""
 
     model_config = ConfigDict(validate_assignment=True)
 
 
 def test_a_message_that_checks_what_it_is_given_is_converted_again_too() -> None:
-    conversions, message = Conversions(), Checked("Yes", tool_calls=[])
+    conversions, message = Conversions(), Checked(content="Yes", tool_calls=[])
     before = conversions.of(A, [message])
     message.content = "No"
 

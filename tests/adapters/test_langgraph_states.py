@@ -57,8 +57,8 @@ def check(ran: Ran, seen: list[tuple[str, Any, Any]], *, are_plain: bool = True)
         for name, pairs in noted.items()
     }
     if not are_plain:
-        found = {name: [(one, ()) for one, _ in pairs] for name, pairs in found.items()}
-        wanted = {name: [(one, ()) for one, _ in pairs] for name, pairs in wanted.items()}
+        found = {name: [(one, ((), ())) for one, _ in pairs] for name, pairs in found.items()}
+        wanted = {name: [(one, ((), ())) for one, _ in pairs] for name, pairs in wanted.items()}
     assert found == wanted
 
 

@@ -47,7 +47,7 @@ def entry() -> Iterator[EntryPoint]:
 def version(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The version of LangGraph that is installed."""
     found = ["1.2.0"]
-    monkeypatch.setattr(libraries.metadata, "version", lambda name: found[0])
+    monkeypatch.setattr(f"{libraries.__name__}.metadata.version", lambda name: found[0])
     return found
 
 

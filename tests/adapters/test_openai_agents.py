@@ -251,7 +251,7 @@ def test_a_nested_run_names_the_run_inside_which_it_works() -> None:
         """,
     )
 
-    starts = [event for event in ran.trace.events if type(event).__name__ == "AgentStarted"]
+    starts = [event for event in ran.trace.events if isinstance(event, e.AgentStarted)]
     assert [(one.agent, one.run, one.parent) for one in starts] == [
         ("Translator", "r1", ""), ("Spanish", "r2", "r1"),
     ]  # fmt: skip

@@ -217,7 +217,11 @@ def tree(exporter: InMemorySpanExporter) -> list[tuple[str, str, Any]]:
     found = exporter.get_finished_spans()
     names = {one.context.span_id: one.name for one in found if one.context is not None}
     return [
-        (one.name, names.get(one.parent.span_id, "?") if one.parent else "", dict(one.attributes))
+        (
+            one.name,
+            names.get(one.parent.span_id, "?") if one.parent else "",
+            dict(one.attributes or {}),
+        )
         for one in found
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from simkit.adapters.output_calls import args_of, output_tool
@@ -41,7 +43,7 @@ def test_where_no_output_tool_is_offered_output_is_text() -> None:
 
 
 def test_a_value_that_is_no_object_is_the_one_argument() -> None:
-    two = {"properties": {"a": {}, "b": {}}}
+    two: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
 
     assert [args_of([1], OFFERS[1]), args_of({"n": 1}, OFFERS[1]), args_of(1, Offer("x", two))] == [
         {"n": [1]}, {"n": 1}, 1,

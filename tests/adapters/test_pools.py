@@ -16,7 +16,11 @@ name = contextvars.ContextVar[str]("name", default="nobody")
 
 def told(pool: ThreadPoolExecutor, who: str) -> tuple[str, int]:
     name.set(who)
-    return pool.submit(lambda by, *, number: (f"{name.get()}{by}", number), "!", number=3).result()
+
+    def named(by: str, *, number: int) -> tuple[str, int]:
+        return f"{name.get()}{by}", number
+
+    return pool.submit(named, "!", number=3).result()
 
 
 def test_every_piece_of_work_carries_the_context_of_who_submits_it() -> None:

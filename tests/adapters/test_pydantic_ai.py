@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -318,7 +319,7 @@ def test_the_applications_own_capabilities_stay_in_force() -> None:
     )
 
     assert ran.judgement.findings == ()
-    import pydantic_ai_hooks
+    pydantic_ai_hooks = importlib.import_module("pydantic_ai_hooks")
 
     assert pydantic_ai_hooks.heard == [
         "wrap_run", "wrap_model_request", "before_model_request", "prepare_model_request",

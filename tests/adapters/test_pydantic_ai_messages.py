@@ -18,7 +18,7 @@ from simkit.core.messages import Message, ToolCall  # noqa: E402
 
 
 def test_a_history_is_told_as_providers_are_sent_it() -> None:
-    history = [
+    history: Any = [
         ModelRequest(
             [
                 m.SystemPromptPart("Be brief."),

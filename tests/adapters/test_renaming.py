@@ -199,5 +199,8 @@ def test_all_that_names_a_run_has_its_new_name() -> None:
 
     assert before == 0
     assert not any("old" in str(one).replace("transfer_to_old", "") for one in events)
-    assert events[0].pipeline.agents == {"new": e.AgentFacts(handoffs=("new",), sees=("x",))}
-    assert events[1].message.calls[0].target == "new"
+    started, added = events[:2]
+    assert isinstance(started, e.RunStarted)
+    assert isinstance(added, e.MessageAdded)
+    assert started.pipeline.agents == {"new": e.AgentFacts(handoffs=("new",), sees=("x",))}
+    assert added.message.calls[0].target == "new"

@@ -207,7 +207,7 @@ def maybe_listed() -> tuple[int, ...] | None: ...
 def noted() -> Annotated[Sequence[str], "seats"]: ...  # type: ignore[empty-body]
 def promised() -> Awaitable[list[str]]: ...  # type: ignore[empty-body]
 def named() -> Rows: ...  # type: ignore[empty-body]
-def bare() -> list: ...  # type: ignore[empty-body, type-arg]
+def bare() -> list: ...  # type: ignore[empty-body]
 def texts() -> str: ...  # type: ignore[empty-body]
 def raw() -> bytes: ...  # type: ignore[empty-body]
 def mapped() -> dict[str, list[int]]: ...  # type: ignore[empty-body]
@@ -215,7 +215,7 @@ def either() -> list[int] | str: ...  # type: ignore[empty-body]
 def anything() -> Any: ...
 def unknown() -> Unknown: ...
 def streamed() -> Iterator[str]: ...  # type: ignore[empty-body]
-def silent(): ...  # type: ignore[no-untyped-def]
+def silent(): ...
 
 
 @functools.wraps(listed)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.served import NEXT, ServedRun
+from simkit.adapters.reports import NEXT
+from simkit.adapters.served import ServedRun
 from simkit.checks.judge import judge
 from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse

@@ -190,7 +190,7 @@ def test_arguments_that_arrive_among_others_are_never_lost(
 
 
 def test_what_is_injected_is_no_argument_of_the_tool() -> None:
-    schema = {"properties": {"order": {}, "amount": {}}}
+    schema: dict[str, Any] = {"properties": {"order": {}, "amount": {}}}
     came = {"order": 1, "amount": 2, "state": object()}
 
     assert received(came, {"order": 1}, schema) == {"order": 1, "amount": 2}

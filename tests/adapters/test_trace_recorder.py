@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -241,7 +242,8 @@ def test_a_tools_text_that_is_json_is_its_value_and_other_text_stays() -> None:
     ],
 )
 def test_what_repeats_has_a_limit(limit: str, work: Callable[[Desk], object]) -> None:
-    desk = Desk(**{limit: 3})
+    limits: dict[str, Any] = {limit: 3}
+    desk = Desk(**limits)
     desk.turn("go")
     if limit != "agent_runs_per_turn":
         desk.run()

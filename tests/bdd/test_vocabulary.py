@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from simkit.bdd.claiming import WHOLE
@@ -21,8 +23,9 @@ FAMILIES = {"context": ContextClaims, "runs": RunClaims}
 def claims_of_the_registry() -> set[str]:
     """Every claim that a scenario file may hold: `reply`, `context.tokens`, `runs.output`."""
     plain = {name for name in Expect.model_fields if name not in FAMILIES}
+    families: dict[str, Any] = dict(FAMILIES)
     return plain | {
-        f"{family}.{name}" for family, model in FAMILIES.items() for name in model.model_fields
+        f"{family}.{name}" for family, model in families.items() for name in model.model_fields
     }
 
 

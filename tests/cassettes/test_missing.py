@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from simkit.capture.cassettes import Cassette, Interaction, Player, absent, missing
+from simkit.capture.cassettes import Cassette, Interaction, Player, absent, missing, nearest
 from simkit.capture.cassettes.nearest import COMPARED_MAX
 from simkit.core.errors import CassetteMissed
 from simkit.providers.http import HttpRequest
@@ -216,18 +216,15 @@ def test_miss_shows_no_secret() -> None:
 def test_nearest_is_searched_among_few_and_compared_with_one() -> None:
     items = tuple(recorded(chat(f"question {number}"), "") for number in range(5_000))
     play = Player(Cassette(Path("a.yaml"), items), KEYING)
-    read, asked = [], []
-    parts, differences = missing.nearest.__globals__["_parts"], missing.differences
-
     with (
-        patch.dict(missing.nearest.__globals__, {"_parts": lambda b: read.append(b) or parts(b)}),
-        patch.object(missing, "differences", lambda *p: asked.append(p) or differences(*p)),
+        patch.object(nearest, "_parts", wraps=vars(nearest)["_parts"]) as parts,
+        patch.object(missing, "differences", wraps=missing.differences) as differences,
         pytest.raises(CassetteMissed) as caught,
     ):
         play.take("billing", 1, chat("question 7x"))
 
     assert caught.value.args[1].number == 7
-    assert (len(read), len(asked)) == (COMPARED_MAX + 1, 1)
+    assert (parts.call_count, differences.call_count) == (COMPARED_MAX + 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,7 @@ def test_other_body_is_cut_into_as_many_pieces_or_one(
 
 
 @given(interactions)
-def test_redacting_an_interaction_twice_is_redacting_it_once(item: object) -> None:
+def test_redacting_an_interaction_twice_is_redacting_it_once(item: Any) -> None:
     once = redacted(item, REDACTOR)
 
     assert redacted(once, REDACTOR) == once

@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that the progress line sees; tests move it."""
     moments = [100.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: moments[0])
+    monkeypatch.setattr(f"{console.__name__}.time.monotonic", lambda: moments[0])
     return moments
 
 

@@ -102,7 +102,7 @@ def test_what_is_no_such_file_is_one_clear_error(
     before = path.read_bytes() if path.is_file() else b""
 
     for command in READERS[name]:
-        codes = (2,)
+        codes: tuple[int, ...] = (2,)
         if what == "a folder" and command in (
             "validate", "replay", "expect", "cassettes scan", "cassettes",
         ):  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def run(text):
 
 
 @pytest.fixture
-def doctor(process: Callable[..., Done]) -> Iterator[Callable[[str], Done]]:
+def doctor(process: Callable[..., Done]) -> Callable[..., Done]:
     """Looks at the scenario of a pipeline with this code; returns what is said of its turn."""
 
     def look(code: str, scenario: str = SCENARIO) -> Done:
@@ -232,8 +232,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
             raise metadata.PackageNotFoundError(name)
         return "1.0"
 
-    monkeypatch.setattr(doctor_checks.metadata, "version", version)
-    monkeypatch.setattr(doctor_checks.metadata, "requires", lambda name: found[name])
+    monkeypatch.setattr(f"{doctor_checks.__name__}.metadata.version", version)
+    monkeypatch.setattr(f"{doctor_checks.__name__}.metadata.requires", lambda name: found[name])
     return found
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_a_call_without_a_path_says_what_it_looked_for(simkit: Call, command: st
 
 
 def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validate_output, "checked", lambda paths: {}["missing"])
+    monkeypatch.setattr(validate_output, "checked", lambda paths: dict[str, Any]()["missing"])
 
     done = simkit("validate")
 
@@ -144,7 +145,7 @@ def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.M
 
 def test_a_bug_shows_its_traceback_if_asked(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMKIT_TRACEBACK", "")
-    monkeypatch.setattr(validate_output, "checked", lambda paths: {}["missing"])
+    monkeypatch.setattr(validate_output, "checked", lambda paths: dict[str, Any]()["missing"])
 
     done = simkit("--traceback", "validate")
 

@@ -80,12 +80,12 @@ def planted() -> list[str]:
         *ENVIRONMENT.values(),
         *(value.split(" ")[-1].split("=", 1)[-1] for value in HEADERS.values()),
         *QUERY.values(),
-        BODY["password"], BODY["client_secret"], *deep,
+        str(BODY["password"]), str(BODY["client_secret"]), *deep,
         *SHAPES,
         *(value.rpartition("=")[2] for value in ANSWERED.values()),
         "answer-token-0003", "answer-private-0004",
         ANSWER_TEXTS[0], "answer-url-0006",
-    ]  # type: ignore[list-item]  # fmt: skip
+    ]  # fmt: skip
 
 
 APP = f"""\

@@ -95,7 +95,7 @@ FILES: Final = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=FILES.values(), ids=FILES)
+@pytest.fixture(params=[*FILES.values()], ids=[*FILES])
 def written(request: pytest.FixtureRequest, project: Path) -> Path:
     """A project that holds a secret, in one of the places where users write them down."""
     shutil.rmtree(project / "scenarios")

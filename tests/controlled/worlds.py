@@ -75,7 +75,7 @@ DERIVED: dict[str, Any] = {
     "email.utils.formatdate": lambda: email.utils.formatdate(),
     "email.utils.localtime": lambda: email.utils.localtime(),
     "http.cookies": _cookie,
-    "http.cookiejar": lambda: http.cookiejar.time2netscape(),
+    "http.cookiejar": lambda: http.cookiejar.time2netscape(),  # type: ignore[attr-defined]
     "gzip": lambda: gzip.compress(b"a"),
     "zipfile": _zipped,
     "uuid.getnode": lambda: uuid.getnode(),

@@ -13,7 +13,7 @@ from simkit.spec.scenario.items import items_in
 NOW = "2026-01-05T09:00:00Z"
 
 
-def prepared(root: Path, cassette: str):  # type: ignore[no-untyped-def]
+def prepared(root: Path, cassette: str):
     (root / "scenarios").mkdir(parents=True, exist_ok=True)
     (root / "pyproject.toml").touch()
     file = root / "scenarios/a.scenario.yaml"

@@ -14,6 +14,8 @@ from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.session.execution.recorded import Recording, cassette_path
 from simkit.session.simulate import Recorded, record, simulate
+from simkit.trace.events import ModelFailed, RunFinished
+from simkit.trace.store import Trace
 from tests.recording import APP, SCENARIO, Provider, completion, echo, prepared, provider, write
 
 NOW = "2026-01-05T09:00:00Z"
@@ -231,6 +233,13 @@ def test_recording_one_of_two_anew_leaves_the_other_as_it_was_and_the_order_too(
     assert all(b'"created": 1' in one.response.body for one in found[:2])
 
 
+def _end(trace: Trace) -> RunFinished:
+    """Return the last event of a run."""
+    end = trace.events[-1]
+    assert isinstance(end, RunFinished)
+    return end
+
+
 def test_two_scenarios_that_ask_the_same_do_not_use_up_each_others_recordings(
     folder: Path,
 ) -> None:
@@ -242,7 +251,7 @@ def test_two_scenarios_that_ask_the_same_do_not_use_up_each_others_recordings(
     traces = [simulate(prepared(file, place)).trace for place in (1, 0)]
 
     assert len(load("cassettes/desk.yaml").interactions) == 4
-    assert [trace.events[-1].unplayed for trace in traces] == [(), ()]
+    assert [_end(trace).unplayed for trace in traces] == [(), ()]
 
 
 def test_a_scenario_that_was_renamed_is_answered_as_before(folder: Path) -> None:
@@ -259,7 +268,7 @@ def test_what_answers_nothing_is_told_at_the_end_of_the_run(folder: Path) -> Non
 
     outcome = simulate(prepared(write(folder)))
 
-    (end,) = outcome.trace.events[-1:]
+    end = _end(outcome.trace)
     assert [one.id for one in outcome.judgement.findings] == ["RUN-04"]
     assert [line.partition(": POST")[0] for line in end.unplayed] == [
         "interactions[2]", "interactions[3]",
@@ -275,7 +284,7 @@ def test_of_a_shared_file_the_places_are_those_of_the_file(folder: Path) -> None
     longer = TWO.replace("user: bye", "user: see you")
     trace = simulate(prepared(write(folder, longer), 1)).trace
 
-    failed = next(event for event in trace.events if type(event).__name__ == "ModelFailed")
+    failed = next(event for event in trace.events if isinstance(event, ModelFailed))
     assert "nearest: interactions[2], agent 'clerk', turn 1, call 1" in failed.message
 
 
@@ -285,7 +294,7 @@ def test_drift_is_told_at_the_end_of_the_run(folder: Path) -> None:
 
     trace = simulate(prepared(write(folder, loose.replace("user: hello", "user: hullo")))).trace
 
-    assert trace.events[-1].drifted == ("agent 'clerk' in turn 1: interactions[0]",)
+    assert _end(trace).drifted == ("agent 'clerk' in turn 1: interactions[0]",)
 
 
 def test_verify_holds_where_requests_and_shapes_are_as_they_were(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -413,7 +414,8 @@ def test_what_a_model_thought_goes_back_with_its_call(
 
     last = next(one for one in reversed(desk.asked[-1].messages) if one.role == "assistant")
     assert isinstance(last.data, dict)
-    assert [{**one, "id": ""} for one in last.data[REASONING]] == [{**thought, "id": ""}]
+    thoughts = cast("Any", last.data[REASONING])
+    assert [{**one, "id": ""} for one in thoughts] == [{**cast("Any", thought), "id": ""}]
     assert simulate(prepared(file)).passed
 
 

@@ -89,8 +89,8 @@ class Row(NamedTuple):
     is_list: bool = True
 
 
-def _desk(name: str, *values: Any, is_list: bool = True) -> Row:
-    return Row(f"context.desk.{name}", *values, is_list=is_list)
+def _desk(name: str, here: Any, elsewhere: Any, nowhere: Any, *, is_list: bool = True) -> Row:
+    return Row(f"context.desk.{name}", here, elsewhere, nowhere, is_list)
 
 
 NO = "zzz"
@@ -222,7 +222,7 @@ def _as_of_code(event: e.AnyEvent) -> Iterator[e.AnyEvent]:
         event = replace(event, goal=f"turn {event.turn}")
     yield event
     if isinstance(event, e.TurnStarted):
-        acting = {"session": event.session, "turn": event.turn}
+        acting: dict[str, Any] = {"session": event.session, "turn": event.turn}
         level = "INFO" if event.turn == 1 else "WARNING"
         yield e.LogRecorded(event.at, **acting, level=level, logger="desk", message="Looking.")
 

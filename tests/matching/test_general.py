@@ -133,7 +133,7 @@ def test_not_is_the_opposite_of_everything(matcher: Any, value: Any) -> None:
     ],
 )
 def test_type_names_hold_of_their_values_and_no_others(name: str, values: list[Any]) -> None:
-    every = [None, True, 1, 1.0, 1.5, "a", [], {}, ABSENT]
+    every: list[Any] = [None, True, 1, 1.0, 1.5, "a", [], {}, ABSENT]
 
     found = [repr(value) for value in every if holds({"$type": name}, value)]
     assert found == [repr(value) for value in values]

@@ -12,7 +12,7 @@ from simkit.core.messages import ABSENT, UNMADE
 from simkit.language.matching import OPERATORS, holds
 from simkit.language.matching.polarity import polarity_of
 
-DENIALS = [
+DENIALS: list[Any] = [
     [],
     None,
     "",

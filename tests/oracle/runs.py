@@ -31,6 +31,19 @@ class Runs(Contexts):
 
     plan: Mapping[str, Any]
     spec: dict[str, Any]
+    user: Any
+    clock: int
+    log: list[Any]
+    used: dict[str, int]
+    asked_for: dict[str, int]
+
+    def seen(self, branch: Branch | None) -> Any:
+        """Returns the state that a run of a branch sees."""
+        raise NotImplementedError
+
+    def write(self, update: Any, branch: Branch | None) -> None:
+        """Writes an update to the state."""
+        raise NotImplementedError
 
     def log_of(self, branch: Branch | None) -> list[Said]:
         """Returns what a run of a branch sees of the log."""

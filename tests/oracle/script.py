@@ -32,7 +32,7 @@ class Script:
         """Begins a turn."""
         self.size = 0
         self.laps = 0
-        self.placed: dict[str, Branch] = {}
+        self.placed: dict[str, Branch | None] = {}
         """Who runs in which branch of a parallel group: an agent is in one at a time."""
 
     def write(self, model: Any, name: str, agent: str, run: Run | None) -> None:
@@ -83,7 +83,7 @@ class Script:
         others = [a for a in self.pipeline["agents"] if a not in (model.plan["decide"], "scribe")]
         chosen = self.random.sample(others, self.random.randint(1, min(3, len(others))))
         if len(chosen) > 1 and self.chance(0.6):
-            self.placed = dict.fromkeys(chosen)  # type: ignore[arg-type]
+            self.placed = dict.fromkeys(chosen)
             return {"parallel": chosen}
         return chosen if len(chosen) > 1 else chosen[0]
 

@@ -32,12 +32,12 @@ def keeps_all(message: Any, _committed: Any) -> Any:
 
 def filter_mutant(name: str) -> Mutant:
     """Returns the fault that a filter does nothing."""
-    return lambda patch: patch.setitem(filters._NAMED, name, keeps_all)  # type: ignore[arg-type]
+    return lambda patch: patch.setitem(filters._NAMED, name, keeps_all)
 
 
 def reducer_mutant(name: str, other: Any) -> Mutant:
     """Returns the fault that a reducer does something else."""
-    return lambda patch: patch.setitem(reducers.BUILT_IN, name, other)  # type: ignore[arg-type]
+    return lambda patch: patch.setitem(reducers.BUILT_IN, name, other)
 
 
 def agents_filter_drops_the_user(patch: Patch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,9 +31,8 @@ NAMES = [f"{Path(twin).name.split('.')[0]}: {item.id}" for twin, item in CASES]
 
 
 @pytest.fixture(autouse=True)
-def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    return
 
 
 def skip_without(item: Item, twin: str) -> None:

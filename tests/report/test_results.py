@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 
@@ -30,8 +30,8 @@ def test_broken_beats_failed_and_failed_beats_held(outcomes: list[OutcomeName], 
 
 
 def test_skipped_scenarios_are_counted_by_reason() -> None:
-    reasons = (("skipped", "no clerk"), ("skipped", "later"), ("skipped", "later"), ("held", ""))
-    results = [msgspec.structs.replace(result(name), reason=why) for name, why in reasons]
+    skipped = [replace(result("skipped"), reason=why) for why in ("no clerk", "later", "later")]
+    results = [*skipped, result("held")]
 
     assert skips(results) == [("later", 2), ("no clerk", 1)]
 

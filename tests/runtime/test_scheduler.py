@@ -23,7 +23,7 @@ class World:
         self.limit_ms = limit_ms
         schedule = Fifo()
         if picks is not None:
-            schedule.pick = picks  # type: ignore[method-assign]
+            schedule.pick = picks  # type: ignore[assignment, method-assign]
         self.scheduler = Scheduler(self.clock, schedule, self.check)
 
     def check(self, at: int) -> None:

@@ -62,9 +62,14 @@ def code(text: str = CODE) -> tuple[App, Document]:
     return app, document
 
 
+def check(text: str) -> None:
+    app, document = code(text)
+    check_left_out(document, app)
+
+
 def refused(text: str) -> str:
     with pytest.raises(SourceError) as caught:
-        check_left_out(*reversed(code(text)))
+        check(text)
     return str(caught.value)
 
 

@@ -147,7 +147,7 @@ def test_what_a_file_under_use_makes_up_is_there_and_the_nearest_counts(file: Pa
 
 def made_in(text: str, name: str) -> Any:
     """Somebody whom a scenario of the seed 3 makes up."""
-    who = {"customers": {"count": 3, "locale": "de_DE"}, "friend": "fr_FR"}
+    who: dict[str, Any] = {"customers": {"count": 3, "locale": "de_DE"}, "friend": "fr_FR"}
     assert name in text or name == "friend"
     return simkit.fakes(seed=3, **who)[name]
 

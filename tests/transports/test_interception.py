@@ -93,7 +93,7 @@ ERRORS["http.client"] = ERRORS["urllib"]
 
 @pytest.mark.parametrize("name", ALL)
 def test_failure_is_the_clients_own_error(name: str) -> None:
-    failures = [
+    failures: list[HttpResponse | NoResponse] = [
         NoResponse("timeout", "no answer"),
         NoResponse("connection", "refused"),
         HttpResponse(200, EVENTS, (b"data: 0\n\n",), ends="cut"),
@@ -235,7 +235,7 @@ def test_a_hundred_sessions_in_one_loop_get_their_own_answers(library: str) -> N
     async def session(name: str, post: Callable[[str], Awaitable[bytes]]) -> list[bytes]:
         with passing_through(Echo(name)):
             found = [await post(URL)]
-            return found + list(await asyncio.gather(post(URL), asyncio.create_task(post(URL))))
+            return found + list(await asyncio.gather(post(URL), asyncio.ensure_future(post(URL))))
 
     async def all_sessions() -> list[list[bytes]]:
         async with shared(library) as post:

@@ -121,7 +121,7 @@ def test_waiting_for_a_chunk_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(loopback.asyncio, "sleep", sleep)
+    monkeypatch.setattr(f"{loopback.__name__}.asyncio.sleep", sleep)
 
     talking(Answers(HttpResponse(200, JSON, (b"{}",), waits_ms=(1_500,))), sending(POST))
 

@@ -80,10 +80,10 @@ class Handler(BaseHTTPRequestHandler):
         if not asked.get("stream"):
             self.send_json(whole)
             return
-        delta = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
+        delta: Any = {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
                  "content_index": 0, "sequence_number": 1, "logprobs": [],
                  "delta": "It is cold."}  # fmt: skip
-        over = {"type": "response.completed", "sequence_number": 2, "response": whole}
+        over: Any = {"type": "response.completed", "sequence_number": 2, "response": whole}
         self.send_events([(event["type"], event) for event in (delta, over)])
 
     def answer_messages(self, asked: dict[str, Any]) -> None:

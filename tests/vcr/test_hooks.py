@@ -148,4 +148,4 @@ def test_hooks_are_not_copied_with_a_configuration() -> None:
 
     copied = copy.deepcopy({"before_record_request": [hooks.before_record_request]})
 
-    assert copied["before_record_request"][0].__self__ is hooks
+    assert copied["before_record_request"][0].__self__ is hooks  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +79,7 @@ def outcome(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The suite as it is, recorded and replayed by vcrpy alone."""
     return recorded(tmp_path_factory.mktemp("plain") / "suite")
 

@@ -295,7 +295,7 @@ def test_a_stream_is_rendered_whole() -> None:
         "cache_read_input_tokens": 0,
         "output_tokens": 7,
     }
-    begun = {
+    begun: dict[str, Any] = {
         "id": "msg_c1",
         "type": "message",
         "role": "assistant",

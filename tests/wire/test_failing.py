@@ -17,7 +17,7 @@ from simkit.providers.values import Asked, Protocol, Said
 LONG = "Take two pills a day, but never with milk or on an empty stomach, and rest."
 
 
-@pytest.fixture(params=PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.fixture(params=[*PROTOCOLS.values()], ids=[*PROTOCOLS])
 def protocol(request: pytest.FixtureRequest) -> Protocol:
     found: Protocol = request.param
     return found

@@ -115,7 +115,7 @@ def test_it_speaks_generate_content_and_nothing_beside_it(
     assert PROTOCOL.speaks(HttpRequest(method, url)) is speaks
 
 
-CAMEL = {
+CAMEL: dict[str, Any] = {
     "systemInstruction": {"parts": [{"text": "Be brief."}]},
     "contents": [
         {"role": "user", "parts": [{"fileData": {"mimeType": "image/png", "fileUri": "gs://a"}}]}

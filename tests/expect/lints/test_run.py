@@ -185,7 +185,7 @@ def test_a_run_without_effects_passes() -> None:
     assert hits_of(Uncontrolled, story.trace) == []
 
 
-def played(*, fault: bool = False, **end: tuple[str, ...]) -> Story:
+def played(*, fault: bool = False, **end: Any) -> Story:
     """A run that ends with a cassette of which this is said."""
     story = Story()
     story.turn()
