@@ -34,7 +34,7 @@ __all__ = [
     "valid",
 ]  # fmt: skip
 
-_Made = TypeVar("_Made", bound=Callable[..., Any])
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 _UNCOMPARED: Final = object()
 _NO_MESSAGES: Final = (str, int, float, list, tuple, type(None))
 _SHOWN_MAX: Final = 200
@@ -46,7 +46,7 @@ class Looked:
 
     __slots__ = ()
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         """Returns the value that claims see; raises ValueError for what can never match it."""
         raise NotImplementedError
 
@@ -59,48 +59,50 @@ class Looked:
 class Expected:
     """Equals the values of which its matcher holds, and shows only what differs."""
 
-    __slots__ = ("_compared", "_matcher", "_shown", "_written", "source")
+    __slots__ = ("_compared", "_matcher", "_shown_value", "_source_text", "source")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, source: Any, written: str, shown: Any = None) -> None:
+    def __init__(self, source: Any, source_text: str, shown_value: Any = None) -> None:
         """``written`` is how it was called; ``shown`` the Python value that it holds, if one."""
         self.source = plain(source)
         """The matcher, as a scenario file would write it."""
-        self._written, self._shown = written, shown
+        self._source_text, self._shown_value = source_text, shown_value
         self._compared: Any = _UNCOMPARED
         try:
             check(self.source)
             self._matcher = Matcher(self.source)
         except MatcherError as problem:
-            raise _as_value_error(problem, written) from None
+            raise _as_value_error(problem, source_text) from None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Looked):
             other = other.looked_at(self)
-        elif self._written.startswith("message(") and isinstance(other, _NO_MESSAGES):
-            shown = short(repr(other), _SHOWN_MAX)
-            raise ValueError(f"{self._written} is never equal to {shown}, which is no message")
+        elif self._source_text.startswith("message(") and isinstance(other, _NO_MESSAGES):
+            excerpt = short(repr(other), _SHOWN_MAX)
+            raise ValueError(
+                f"{self._source_text} is never equal to {excerpt}, which is no message"
+            )
         self._compared = other
         return self._matcher.holds(other)
 
     def __repr__(self) -> str:
         if self._compared is _UNCOMPARED:
-            return self._written
+            return self._source_text
         return repr(self.differing(self._compared))
 
-    def differing(self, found: Any) -> Any:
+    def differing(self, actual: Any) -> Any:
         """Returns the value with the matcher in those places alone in which it does not match."""
-        if self._matcher.holds(found):
-            return found
-        if isinstance(self._shown, Mapping):
-            if isinstance(found, Message):
-                return _differing_message(self._shown, found)
-            return _differing(self._shown, found)
-        return _Words(self._written)
+        if self._matcher.holds(actual):
+            return actual
+        if isinstance(self._shown_value, Mapping):
+            if isinstance(actual, Message):
+                return _differing_message(self._shown_value, actual)
+            return _differing(self._shown_value, actual)
+        return _Words(self._source_text)
 
-    def misses(self, found: Any) -> Iterator[str]:
+    def misses(self, actual: Any) -> Iterator[str]:
         """Yields where a value differs, in words."""
-        for miss in self._matcher.mismatches(found):
+        for miss in self._matcher.mismatches(actual):
             at = f"at {path_text(miss.path)}: " if miss.path else ""
             note = f" ({miss.note})" if miss.note else ""
             yield f"{at}wanted {miss.wanted}, found {miss.found}{note}"
@@ -134,16 +136,16 @@ def explained(operator: str, left: Any, right: Any) -> list[str] | None:
     if operator != "==":
         return None
     if isinstance(right, Expected):
-        expected, found = right, left
+        expected, actual = right, left
     elif isinstance(left, Expected):
-        expected, found = left, right
+        expected, actual = left, right
     else:
         return None
-    shown = short(_said(found), _SHOWN_MAX)
-    return [f"{shown} == {expected._written}", *expected.misses(found)]
+    excerpt = short(_text_of(actual), _SHOWN_MAX)
+    return [f"{excerpt} == {expected._source_text}", *expected.misses(actual)]
 
 
-def _said(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """Returns a message as a matcher would write it, and everything else as Python does."""
     if not isinstance(value, Message):
         return repr(value)
@@ -154,9 +156,9 @@ def _said(value: Any) -> str:
     return _called("message", (), fields)
 
 
-def _as_value_error(problem: MatcherError, written: str) -> ValueError:
+def _as_value_error(problem: MatcherError, source_text: str) -> ValueError:
     nearest = near(problem.word, problem.known)
-    parts = [f"{written}: {problem}"]
+    parts = [f"{source_text}: {problem}"]
     if nearest:
         parts.append(f"did you mean {nearest!r}?")
     if problem.known:
@@ -169,64 +171,64 @@ def _as_value_error(problem: MatcherError, written: str) -> ValueError:
 # What differs, and only that
 
 
-def _differing(wanted: Any, found: Any) -> Any:
-    if isinstance(wanted, Expected):
-        return wanted.differing(found)
+def _differing(expected: Any, actual: Any) -> Any:
+    if isinstance(expected, Expected):
+        return expected.differing(actual)
     try:
-        holds = Matcher(plain(wanted)).holds(found)
+        holds = Matcher(plain(expected)).holds(actual)
     except MatcherError:
-        return wanted
+        return expected
     if holds:
-        return found
-    if isinstance(wanted, Mapping) and isinstance(found, Message):
-        return _differing_message(wanted, found)
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        return _differing_mapping(wanted, found)
-    if isinstance(wanted, (list, tuple)) and isinstance(found, (list, tuple)):
-        both = [_differing(one, other) for one, other in zip(wanted, found, strict=False)]
-        return both + list(wanted[len(both) :])
-    return wanted
+        return actual
+    if isinstance(expected, Mapping) and isinstance(actual, Message):
+        return _differing_message(expected, actual)
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return _differing_mapping(expected, actual)
+    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+        both = [_differing(pair, other) for pair, other in zip(expected, actual, strict=False)]
+        return both + list(expected[len(both) :])
+    return expected
 
 
-def _differing_mapping(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {
-        key: _differing(wanted[key], value) if key in wanted else value
-        for key, value in found.items()
+def _differing_mapping(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {
+        key: _differing(expected[key], value) if key in expected else value
+        for key, value in actual.items()
     }
-    for key, inner in wanted.items():
+    for key, inner in expected.items():
         # What is not there, and may not be, is not shown; nor is a path that holds.
-        if key not in found and not Matcher({key: plain(inner)}).holds(found):
-            shown[key] = inner
-    return shown
+        if key not in actual and not Matcher({key: plain(inner)}).holds(actual):
+            fields[key] = inner
+    return fields
 
 
-def _differing_message(wanted: Mapping[str, Any], found: Message) -> Any:
+def _differing_message(expected: Mapping[str, Any], message: Message) -> Any:
     changed: dict[str, Any] = {}
-    for key, inner in wanted.items():
-        if Matcher({key: plain(inner)}).holds(found):
+    for key, inner in expected.items():
+        if Matcher({key: plain(inner)}).holds(message):
             continue
-        role = ROLE_ALIASES.get(key) if key != "tool" or "role" not in wanted else None
-        if role is not None and role != found.role:
+        role = ROLE_ALIASES.get(key) if key != "tool" or "role" not in expected else None
+        if role is not None and role != message.role:
             changed["role"] = role
-        if role is None or not Matcher({"content": plain(inner)}).holds(found):
+        if role is None or not Matcher({"content": plain(inner)}).holds(message):
             field = "content" if role is not None or key == "text" else key
             changed[field] = inner
     if not set(changed) <= set(Message.__struct_fields__):
-        return _Words(_called("message", (), wanted))
-    return msgspec.structs.replace(found, **changed)
+        return _Words(_called("message", (), expected))
+    return msgspec.structs.replace(message, **changed)
 
 
 # The matchers
 
 
 def _called(name: str, args: tuple[Any, ...], options: Mapping[str, Any] = {}) -> str:
-    words = [_written(one) for one in args]
-    words += [f"{key}={_written(one)}" for key, one in options.items()]
+    words = [_source_of(arg) for arg in args]
+    words += [f"{key}={_source_of(arg)}" for key, arg in options.items()]
     return f"{name}({', '.join(words)})"
 
 
-def _written(value: Any) -> str:
-    return value._written if isinstance(value, Expected) else repr(value)
+def _source_of(value: Any) -> str:
+    return value._source_text if isinstance(value, Expected) else repr(value)
 
 
 def _operator(name: str, operator: str, operand: Any, *args: Any) -> Expected:
@@ -236,14 +238,14 @@ def _operator(name: str, operator: str, operand: Any, *args: Any) -> Expected:
 class _Function:
     """A function of this module, which equals nothing as long as nobody calls it."""
 
-    def __init__(self, made: Callable[..., Expected]) -> None:
-        update_wrapper(self, made)
-        self._made = made
-        self.call = f"{made.__name__}({'…' if signature(made).parameters else ''})"
+    def __init__(self, function: Callable[..., Expected]) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self.call = f"{function.__name__}({'…' if signature(function).parameters else ''})"
         """How it is called."""
 
     def __call__(self, *args: Any, **options: Any) -> Expected:
-        return self._made(*args, **options)
+        return self._function(*args, **options)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (*_NO_MESSAGES, Mapping, Looked, Message)):
@@ -261,9 +263,9 @@ def uncalled(function: _Function) -> ValueError:
     return ValueError(f"`{function.__name__}` is a function: write `{function.call}`")  # type: ignore[attr-defined]
 
 
-def _bare(made: _Made) -> _Made:
+def _bare(function: _FunctionT) -> _FunctionT:
     """Refuses the function itself where what it returns was meant."""
-    return cast(_Made, _Function(made))
+    return cast(_FunctionT, _Function(function))
 
 
 @_bare
@@ -273,13 +275,13 @@ def message(**fields: Any) -> Expected:
     ``user``, ``assistant``, ``system`` and ``tool`` are roles, with what is said; the other fields
     are ``role content agent section calls id turn tool call_id data``.
     """
-    written = _called("message", (), fields)
+    source_text = _called("message", (), fields)
     known = ("user", "assistant", "system", *MESSAGE_FIELDS)
     for word in fields:
         if word not in ROLE_ALIASES and word.split(".")[0] not in known:
             problem = MatcherError((word,), f"a message has no {word!r}", word, known)
-            raise _as_value_error(problem, written)
-    return Expected(fields, written, fields)
+            raise _as_value_error(problem, source_text)
+    return Expected(fields, source_text, fields)
 
 
 @_bare

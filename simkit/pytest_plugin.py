@@ -142,7 +142,7 @@ class _Stopping:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """Listens from the first process on that has collected scenarios."""
-        if any(SUFFIX in one for one in ids):
+        if any(SUFFIX in id for id in ids):
             self._listen()
 
     def _listen(self) -> None:
@@ -214,12 +214,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         _update(terminalreporter)
 
 
-def _properties(terminalreporter: Any, wanted: str) -> Iterator[Any]:
+def _properties(terminalreporter: Any, key: str) -> Iterator[Any]:
     """Yields a property's value in all reports of items."""
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call":
-                yield from (value for name, value in report.user_properties if name == wanted)
+                yield from (value for name, value in report.user_properties if name == key)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -264,7 +264,9 @@ def pytest_runtest_makereport(
     for name, value in report.user_properties:
         if name == UPDATES:
             setattr(report, PROPOSED_AS, value)
-    report.user_properties = [one for one in report.user_properties if one[0] != UPDATES]
+    report.user_properties = [
+        property_ for property_ in report.user_properties if property_[0] != UPDATES
+    ]
     return report
 
 
@@ -379,7 +381,7 @@ class ScenarioItem(pytest.Item):
             self.result = not_run(self.scenario, "broken", error=str(problem))
             raise pytest.fail.Exception(_clean(str(problem)), pytrace=False) from None
         self.redactor = prepared.redactor(os.environ)
-        found, outcome = outcome, _without_secrets(outcome, self.redactor)
+        original, outcome = outcome, _without_secrets(outcome, self.redactor)
         self.result = without_secrets(
             result_of(prepared, outcome.trace, outcome.judgement, seed), self.redactor
         )
@@ -388,7 +390,7 @@ class ScenarioItem(pytest.Item):
             # Added only now: a broken scenario is not the failure that was expected.
             reason = clean(expected.reason, self.redactor)
             self.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
-        self._propose(prepared, found)
+        self._propose(prepared, original)
         self._identify(self.result, outcome)
         self._report(outcome)
         if not outcome.passed:

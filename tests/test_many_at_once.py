@@ -96,7 +96,7 @@ def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> 
         kept = [ledger.keep(name, [b'{"run":%d}' % number]) for name in names]
         entries = [Entry(name, "held", "", trace) for name, trace in zip(names, kept, strict=True)]
         ledger.close(entries, [])
-        with ledger.held():
+        with ledger.locked():
             last = ledger.last()
             assert last is not None
             numbers = {Path(entry.trace).read_bytes() for entry in last.scenarios}

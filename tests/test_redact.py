@@ -359,8 +359,8 @@ def test_url_is_redacted_by_its_parameters_too(redactor: Redactor, url: str, red
 def test_secrets_are_found_with_their_places_and_rules(redactor: Redactor) -> None:
     text = f"password=abc {SHAPED['google']} [redacted:aws] {SECRET}"
 
-    assert list(redactor.found(text)) == [(0, "password"), (13, "google"), (68, "env")]
-    assert list(redactor.found(text, by_name=False)) == [(13, "google"), (68, "env")]
+    assert list(redactor.spans_in(text)) == [(0, "password"), (13, "google"), (68, "env")]
+    assert list(redactor.spans_in(text, by_name=False)) == [(13, "google"), (68, "env")]
 
 
 @pytest.mark.parametrize("depth", [10, 400, 900, 5_000])

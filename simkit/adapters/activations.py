@@ -25,18 +25,27 @@ class Run:
     """One activation of an agent that is, or was, at work."""
 
     __slots__ = (
-        "agent", "cuts", "final", "id", "is_node", "is_over", "lasting_cuts", "model_calls",
-        "output_tools", "said", "seen",
+        "agent",
+        "call_facts",
+        "cuts",
+        "final",
+        "has_replied",
+        "id",
+        "is_node",
+        "is_over",
+        "lasting_cuts",
+        "model_calls",
+        "output_tools",
     )  # fmt: skip
 
     def __init__(self, identity: str, agent: str, *, is_node: bool = False) -> None:
         self.id, self.agent, self.is_node = identity, agent, is_node
         self.is_over = False
-        self.seen = Seen()
+        self.call_facts = Seen()
         self.model_calls = 0
         self.final: Message | None = None
         """The last thing it said without calling a tool."""
-        self.said = False
+        self.has_replied = False
         self.output_tools: Sequence[str] = ()
         """The tools by which its model gives structured output."""
         self.cuts: tuple[Cut, ...] = ()

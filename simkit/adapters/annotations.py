@@ -76,7 +76,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
             _listening.remove(listener)
 
 
-def _found() -> Listener | None:
+def _current_listener() -> Listener | None:
     """The context's listener; where that hears no longer, or there is none, the only one there
     is."""
     listener = _listener.get()
@@ -89,7 +89,7 @@ def _found() -> Listener | None:
 @contextmanager
 def _activation(name: str) -> Iterator[Mark]:
     """Tells of an activation, without making the code inside belong to it."""
-    mark, listener = Mark(name, _mark.get()), _found()
+    mark, listener = Mark(name, _mark.get()), _current_listener()
     if listener is not None:
         listener.agent_began(mark)
     problem: BaseException | None = None
@@ -106,32 +106,32 @@ def _activation(name: str) -> Iterator[Mark]:
 def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Yields the items of an agent's generator, which is at work only while it makes one."""
     with _activation(name) as mark, closing(items):
-        sent = None
+        value = None
         while True:
             before = _mark.set(mark)
             try:
-                item = items.send(sent)
+                item = items.send(value)
             except StopIteration as end:
                 return end.value
             finally:
                 _mark.reset(before)
-            sent = yield item
+            value = yield item
 
 
 async def _async_steps(name: str, items: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
     """Yields the items of an agent's asynchronous generator, as `_steps` does."""
     with _activation(name) as mark:
         async with aclosing(items):
-            sent = None
+            value = None
             while True:
                 before = _mark.set(mark)
                 try:
-                    item = await items.asend(sent)
+                    item = await items.asend(value)
                 except StopAsyncIteration:
                     return
                 finally:
                     _mark.reset(before)
-                sent = yield item
+                value = yield item
 
 
 class agent:
@@ -180,18 +180,18 @@ class agent:
 
     def __call__(self, function: AnyFunction) -> AnyFunction:
         name = self.name
-        made: Any
+        wrapper: Any
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
-            async def made(*args: Any, **kwargs: Any) -> Any:
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
                 with agent(name):
                     return await function(*args, **kwargs)
 
         elif inspect.isasyncgenfunction(function):
 
             @functools.wraps(function)
-            async def made(*args: Any, **kwargs: Any) -> Any:
+            async def wrapper(*args: Any, **kwargs: Any) -> Any:
                 async with aclosing(_async_steps(name, function(*args, **kwargs))) as items:
                     async for item in items:
                         yield item
@@ -199,17 +199,17 @@ class agent:
         elif inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
-            def made(*args: Any, **kwargs: Any) -> Any:
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
                 return (yield from _steps(name, function(*args, **kwargs)))
 
         else:
 
             @functools.wraps(function)
-            def made(*args: Any, **kwargs: Any) -> Any:
+            def wrapper(*args: Any, **kwargs: Any) -> Any:
                 with agent(name):
                     return function(*args, **kwargs)
 
-        wrapped: AnyFunction = made
+        wrapped: AnyFunction = wrapper
         return wrapped
 
 
@@ -222,7 +222,7 @@ def handoff(
     query: str | None = None,
 ) -> None:
     """Says that control passes to an agent, with what; ``source`` is else the agent at work."""
-    listener, mark = _found(), _mark.get()
+    listener, mark = _current_listener(), _mark.get()
     if listener is not None:
         listener.handed_over(
             source or (mark.agent if mark is not None else ""), to, payload, type, query
@@ -231,6 +231,6 @@ def handoff(
 
 def state(**channels: Any) -> None:
     """Says the new value of pieces of the pipeline's state."""
-    listener, mark = _found(), _mark.get()
+    listener, mark = _current_listener(), _mark.get()
     if listener is not None:
         listener.state_changed(mark.agent if mark is not None else "", channels)

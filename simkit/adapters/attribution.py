@@ -44,11 +44,11 @@ class Attribution:
         }
         self.has_matchers = any(self._rules.values())
         """Whether a rule says by a request whose it is."""
-        self._written = {agent: rule.matchers() for agent, rule in rules.items()}
-        self._heard: dict[str, None] = {}
+        self._rule_sources = {agent: rule.matchers() for agent, rule in rules.items()}
+        self._agents_met: dict[str, None] = {}
         """The instructions of calls that belong to agents."""
 
-    def agent_of(self, asked: Asked, request: HttpRequest, known: str = "") -> str:
+    def agent_of(self, model_request: Asked, request: HttpRequest, known: str = "") -> str:
         """Returns the agent by header or rule, else the one that a framework knows (``known``);
         raises CallUnattributed where that is not one."""
         named = header(request.headers, AGENT_HEADER)
@@ -56,27 +56,31 @@ class Attribution:
             return named
         if not self.has_matchers and known:
             return known
-        root = _root(asked, request)
-        found = [
+        root = _root(model_request, request)
+        agents = [
             agent
             for agent, matchers in self._rules.items()
             if matchers and all(matcher.holds(root[key]) for key, matcher in matchers)
         ]
-        agent = found[0] if len(found) == 1 else ""
-        if not agent and known and (not found or known in found):
+        agent = agents[0] if len(agents) == 1 else ""
+        if not agent and known and (not agents or known in agents):
             agent = known
         if not agent:
-            told = _several(found, asked) if found else self._nobody(asked, request, root)
-            raise CallUnattributed(told)
-        self._heard[root["system"]] = None
+            problem = (
+                _several(agents, model_request)
+                if agents
+                else self._nobody(model_request, request, root)
+            )
+            raise CallUnattributed(problem)
+        self._agents_met[root["system"]] = None
         return agent
 
-    def _nobody(self, asked: Asked, request: HttpRequest, root: Mapping[str, Any]) -> str:
+    def _nobody(self, model_request: Asked, request: HttpRequest, root: Mapping[str, Any]) -> str:
         system = root["system"]
         lines = [
             f"a model call belongs to no agent: {request.method} {request.url}, "
-            f"model {asked.model or 'unknown'}",
-            *_shown(asked),
+            f"model {model_request.model or 'unknown'}",
+            *_prompt_lines(model_request),
         ]
         if self._rules:
             lines.append(f"The rules know: {', '.join(self._rules)}.")
@@ -85,7 +89,7 @@ class Attribution:
             'Say whose it is with `with simkit.agent("name"):` around the call, or by a rule in '
             "the scenario:"
         )
-        lines += rule_lines("name", system, [*self._heard], root["tools"])
+        lines += rule_lines("name", system, [*self._agents_met], root["tools"])
         return "\n".join(lines)
 
     def _nearest(self, root: Mapping[str, Any]) -> list[str]:
@@ -100,29 +104,33 @@ class Attribution:
             misses = [key for key, matcher in matchers if not matcher.holds(root[key])]
             if not misses:
                 continue
-            held = (len(matchers) - len(misses)) / len(matchers)
-            alike = max((_alike(self._written[agent][key], root[key]) for key in misses), default=0)
-            if max(held, alike if alike >= _ALIKE else 0) > best:
-                best = max(held, alike)
-                wanted = ", ".join(f"{key}: {flow(self._written[agent][key])}" for key in misses)
-                nearest = [f"Nearly fits: the rule of `{agent}`, but for `{wanted}`.", *why]
+            share = (len(matchers) - len(misses)) / len(matchers)
+            alike = max(
+                (_alike(self._rule_sources[agent][key], root[key]) for key in misses), default=0
+            )
+            if max(share, alike if alike >= _ALIKE else 0) > best:
+                best = max(share, alike)
+                mismatch_text = ", ".join(
+                    f"{key}: {flow(self._rule_sources[agent][key])}" for key in misses
+                )
+                nearest = [f"Nearly fits: the rule of `{agent}`, but for `{mismatch_text}`.", *why]
         return nearest
 
 
-def _several(found: list[str], asked: Asked) -> str:
-    names = ", ".join(f"`{name}`" for name in found)
+def _several(agents: list[str], model_request: Asked) -> str:
+    names = ", ".join(f"`{name}`" for name in agents)
     return "\n".join(
         [
             f"a model call fits the attribution rules of {names}: make them narrower",
-            *_shown(asked),
+            *_prompt_lines(model_request),
         ]
     )
 
 
-def _shown(asked: Asked) -> list[str]:
-    shown = [m for m in asked.messages if m.role == "system"][:1]
-    shown += [m for m in asked.messages if m.role == "user"][-1:]
-    return [f"  {m.role}: {_short(m.content, _SHOWN)}" for m in shown]
+def _prompt_lines(model_request: Asked) -> list[str]:
+    prompts = [m for m in model_request.messages if m.role == "system"][:1]
+    prompts += [m for m in model_request.messages if m.role == "user"][-1:]
+    return [f"  {m.role}: {_short(m.content, _SHOWN)}" for m in prompts]
 
 
 def rule_lines(
@@ -136,13 +144,13 @@ def rule_lines(
     pieces = sorted(_lasting(system), key=lambda piece: len(piece) < min(_TELLING, len(system)))
     if not pieces:
         return ["  agents:", f"    {agent}: {{messages: {{$has: [{{user: …}}]}}}}"]
-    own = (piece for piece in pieces if not any(_fits(piece, system, one) for one in others))
-    shown = next(own, None)
-    beside = "" if shown is not None or not tools else f", tools: {{$has: [{tools[0]}]}}"
-    shown = pieces[0] if shown is None else shown
+    own = (piece for piece in pieces if not any(_fits(piece, system, text) for text in others))
+    line = next(own, None)
+    tools_part = "" if line is not None or not tools else f", tools: {{$has: [{tools[0]}]}}"
+    line = pieces[0] if line is None else line
     # In a scenario, `${` begins a reference.
-    value = msgspec.json.encode(shown).decode().replace("${", "$${")
-    rule = f"system: {{{_operator(shown, system)}: {value}}}{beside}"
+    value = msgspec.json.encode(line).decode().replace("${", "$${")
+    rule = f"system: {{{_operator(line, system)}: {value}}}{tools_part}"
     return ["  agents:", f"    {agent}: {{{rule}}}"]
 
 
@@ -161,9 +169,11 @@ def _fits(piece: str, system: str, other: str) -> bool:
 def _lasting(system: str) -> Iterator[str]:
     """Yields pieces of instructions that will be the same tomorrow, the first ones first."""
     for line in system.strip().split("\n"):
-        passing = [m.span() for one in (PASSING, _NUMBERED) for m in one.finditer(line)]
+        changing_spans = [
+            m.span() for pattern in (PASSING, _NUMBERED) for m in pattern.finditer(line)
+        ]
         lo = 0
-        for start, end in [*sorted(passing), (len(line), len(line))]:
+        for start, end in [*sorted(changing_spans), (len(line), len(line))]:
             piece = line[lo:start][:_PROPOSED]
             piece = piece if start == len(line) and lo == 0 else piece.strip(" .,;:")
             if len(piece) >= _LEAST or (piece and piece == system):
@@ -171,30 +181,30 @@ def _lasting(system: str) -> Iterator[str]:
             lo = max(lo, end)
 
 
-def _alike(wanted: Any, found: Any) -> float:
+def _alike(expected: Any, actual: Any) -> float:
     """Returns how much of a matcher's text stands in what it was held against."""
-    text = wanted if isinstance(wanted, str) else ""
-    if isinstance(wanted, Mapping) and len(wanted) == 1:
-        (inner,) = wanted.values()
+    text = expected if isinstance(expected, str) else ""
+    if isinstance(expected, Mapping) and len(expected) == 1:
+        (inner,) = expected.values()
         text = inner if isinstance(inner, str) else ""
-    if not text or not isinstance(found, str):
+    if not text or not isinstance(actual, str):
         return 0.0
-    same = SequenceMatcher(None, text, found[: 2 * len(text)], autojunk=False)
+    same = SequenceMatcher(None, text, actual[: 2 * len(text)], autojunk=False)
     return sum(b.size for b in same.get_matching_blocks() if b.size >= _COMMON) / len(text)
 
 
-def system_of(asked: Asked) -> str:
+def system_of(model_request: Asked) -> str:
     """Returns the system instructions as one text."""
-    return "\n\n".join(m.content for m in asked.messages if m.role == "system")
+    return "\n\n".join(m.content for m in model_request.messages if m.role == "system")
 
 
-def _root(asked: Asked, request: HttpRequest) -> dict[str, Any]:
+def _root(model_request: Asked, request: HttpRequest) -> dict[str, Any]:
     return {
-        "system": system_of(asked),
-        "messages": asked.messages,
-        "tools": [offer.name for offer in asked.offers],
-        "model": asked.model,
-        "settings": dict(asked.settings),
+        "system": system_of(model_request),
+        "messages": model_request.messages,
+        "tools": [offer.name for offer in model_request.offers],
+        "model": model_request.model,
+        "settings": dict(model_request.settings),
         "header": {name.lower(): value for name, value in request.headers},
     }
 

@@ -33,9 +33,9 @@ class CallLog(EventWriter):
         self._handoffs = 0
 
     @property
-    def given(self) -> Mapping[str, JsonValue]:
+    def initial_state(self) -> Mapping[str, JsonValue]:
         """What the session began with."""
-        return self._session.given
+        return self._session.initial_state
 
     @property
     def project(self) -> str:
@@ -67,43 +67,43 @@ class CallLog(EventWriter):
 
     # Tools
 
-    def asked(self, foreign: str) -> Asked | None:
+    def call_request(self, foreign: str) -> Asked | None:
         """Returns the tool call that a model asked for under a foreign id."""
-        return self._session.asked.get(self._session.ids.get(foreign, ""))
+        return self._session.requests.get(self._session.ids.get(foreign, ""))
 
     def was_asked_for(self, tool: str) -> bool:
         """Whether a model has asked for a tool in this turn."""
-        asked = self._session.asked.values()
-        return any(one.call.name == tool and one.run in self.runs for one in asked)
+        requests = self._session.requests.values()
+        return any(request.call.name == tool and request.run in self.runs for request in requests)
 
     def pending(self, tool: str) -> Iterator[Asked]:
         """Yields the calls of a tool that were asked for and not carried out, oldest first."""
-        for asked in self._session.asked.values():
-            if asked.call.name == tool and not asked.is_told:
-                yield asked
+        for request in self._session.requests.values():
+            if request.call.name == tool and not request.is_told:
+                yield request
 
-    def tool_called(self, asked: Asked, args: JsonValue = None) -> None:
+    def tool_called(self, request: Asked, args: JsonValue = None) -> None:
         """A tool is carried out; with ``args`` where that was seen, else as the model asked."""
-        asked.is_told = True
-        call = asked.call
+        request.is_told = True
+        call = request.call
         self.sink.emit(
             e.ToolCalled(
-                *self.at(asked.agent, asked.run),
+                *self.at(request.agent, request.run),
                 call.id,
                 call.name,
                 call.args if args is None else args,
             )
         )
 
-    def tool_answered(self, asked: Asked, result: JsonValue = None, error: str = "") -> None:
+    def tool_answered(self, request: Asked, result: JsonValue = None, error: str = "") -> None:
         """A tool came back."""
-        if asked.is_answered:
+        if request.is_answered:
             return
-        if not asked.is_told:
-            self.tool_called(asked)
-        asked.is_answered = True
-        where = self.at(asked.agent, asked.run)
-        call = asked.call
+        if not request.is_told:
+            self.tool_called(request)
+        request.is_answered = True
+        where = self.at(request.agent, request.run)
+        call = request.call
         if error:
             self.sink.emit(e.ToolFailed(*where, call.id, call.name, error))
         else:
@@ -141,25 +141,26 @@ class CallLog(EventWriter):
         self.sink.emit(event)
         self.requested.append(event)
 
-    def refused(self, asked: e.HandoffRequested, reason: str) -> None:
+    def refused(self, request: e.HandoffRequested, reason: str) -> None:
         """A handoff that was asked for is not made."""
-        self.requested.remove(asked)
+        self.requested.remove(request)
         self.sink.emit(
             e.HandoffRejected(
-                *self.at()[:3], asked.agent, asked.run, asked.handoff, asked.from_agent,
-                asked.to_agent, asked.type, asked.mode, asked.query, asked.payload, reason,
+                *self.at()[:3], request.agent, request.run, request.handoff, request.from_agent,
+                request.to_agent, request.type, request.mode, request.query, request.payload,
+                reason,
             )
         )  # fmt: skip
 
     def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
         """Tells the handoff that a model asks for by a call."""
-        told = told_by(self.handoff_tools.passed_by(call.name, call.args))
+        payload = told_by(self.handoff_tools.passed_by(call.name, call.args))
         self.hand_over(
             run.agent,
             to,
-            told.payload,
-            type=told.type,
-            query=told.query,
+            payload.payload,
+            type=payload.type,
+            query=payload.query,
             run=run,
             call_id=call.id,
             is_taken=self.handoff_tools.is_taken(call.name),
@@ -171,5 +172,5 @@ def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
     if isinstance(value, str):
         return names.get(value, value)
     if isinstance(value, dict):
-        return {key: _renamed(one, names) for key, one in value.items()}
-    return [_renamed(one, names) for one in value] if isinstance(value, list) else value
+        return {key: _renamed(item, names) for key, item in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value

@@ -14,19 +14,19 @@ class Chains:
     def __init__(self) -> None:
         self._known: dict[str, tuple[Message, ...]] = {}
 
-    def followed(self, asked: Asked) -> Asked:
+    def followed(self, model_request: Asked) -> Asked:
         """Returns a request with the whole context that it goes on from; raises WireInvalid."""
-        return chained(asked, self._known)
+        return chained(model_request, self._known)
 
     def remember(
-        self, protocol: Protocol, served: HttpResponse, asked: Asked, said: Message
+        self, protocol: Protocol, served: HttpResponse, model_request: Asked, message: Message
     ) -> None:
         """Keeps what a later request may go on from."""
         if not protocol.keeps_conversations:
             return
-        whole = (*asked.messages, said)
-        identity = protocol.heard(served, asked).id
+        whole = (*model_request.messages, message)
+        identity = protocol.heard(served, model_request).id
         if identity:
             self._known[identity] = whole
-        if is_conversation(asked.previous):
-            self._known[asked.previous] = whole
+        if is_conversation(model_request.previous):
+            self._known[model_request.previous] = whole

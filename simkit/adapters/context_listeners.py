@@ -27,7 +27,7 @@ class ContextListeners(Generic[Listener]):
 
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
-        self._here = Here[Listener](name)
+        self._scope = Here[Listener](name)
         self._working: tuple[tuple[Listener, object | None, Owner | None], ...] = ()
         """Each with the turn in which it began to listen, and the scenario."""
         self._lock = threading.RLock()
@@ -40,14 +40,14 @@ class ContextListeners(Generic[Listener]):
         listens, as in a thread without one, is heard by the only one there is, unless it belongs
         to another scenario that has not ended.
         """
-        found, working = self._here.now(), self._working
-        for one, _, _ in working:
-            if one is found:
-                return found
+        listener, working = self._scope.now(), self._working
+        for entry, _, _ in working:
+            if entry is listener:
+                return listener
         turn = _turn.now()
-        for one, its_turn, _ in reversed(working):
+        for entry, its_turn, _ in reversed(working):
             if its_turn is turn is not None:
-                return one
+                return entry
         if len(working) != 1:
             return None
         only, _, owner = working[0]
@@ -60,9 +60,9 @@ class ContextListeners(Generic[Listener]):
         with self._lock:
             self._working = (*self._working, entry)
         try:
-            with self._here.inside(listener):
+            with self._scope.inside(listener):
                 yield
         finally:
             with self._lock:
-                place = next(i for i, one in enumerate(self._working) if one is entry)
+                place = next(i for i, candidate in enumerate(self._working) if candidate is entry)
                 self._working = (*self._working[:place], *self._working[place + 1 :])

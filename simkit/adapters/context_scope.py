@@ -15,22 +15,22 @@ class Here(Generic[One]):
 
     def __init__(self, name: str) -> None:
         """``name`` tells its context variable from others."""
-        self._here = ContextVar[One | None](name, default=None)
+        self._variable = ContextVar[One | None](name, default=None)
 
     def now(self) -> One | None:
         """Returns what this code belongs to."""
-        return self._here.get()
+        return self._variable.get()
 
     @contextmanager
-    def inside(self, one: One) -> Iterator[None]:
+    def inside(self, value: One) -> Iterator[None]:
         """Makes what is done, and started, in here belong to ``one``.
 
         It may be left in another context than it was entered in, as streams are.
         """
-        before = self._here.get()
-        self._here.set(one)
+        before = self._variable.get()
+        self._variable.set(value)
         try:
             yield
         finally:
-            if self._here.get() is one:
-                self._here.set(before)
+            if self._variable.get() is value:
+                self._variable.set(before)

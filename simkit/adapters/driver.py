@@ -91,7 +91,7 @@ class Script(msgspec.Struct, frozen=True):
     limits: Limits
     plan: FaultPlan
     """The model calls that fail, whatever would answer them."""
-    given: Mapping[str, JsonValue] = {}
+    initial_state: Mapping[str, JsonValue] = {}
     stubs: Callable[[int], Collection[str]] = lambda place: ()
     """The tools for which a turn itself has results."""
     logs: bool = False
@@ -126,7 +126,7 @@ class CodeDriver:
         self._caller = Caller()
         self._allowed = AllowedHosts(app.allow_hosts)
         self._place = 0
-        self._met: dict[str, None] = {}
+        self._agents_met: dict[str, None] = {}
         """The agents that have worked."""
         self._clock = VirtualClock(script.start)
         self._world = World(
@@ -189,7 +189,7 @@ class CodeDriver:
             refuse_nodes(app)
         recorder.conversation = facts.conversation
         if app.options.given is not None:
-            recorder.gifts = gifts_of(script.given, facts, script.given_project)
+            recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
         recorder.handoff_tools.know(facts.agents)
         sink.emit(run_started(script, self.name, facts))
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
@@ -209,12 +209,12 @@ class CodeDriver:
         """Returns who flies the pipeline's object, or what its factory makes."""
         app = self._app
         entry = entry_of(app)
-        found = pilot_for(entry, app, adapter_context)
-        if found is not None or not is_factory(entry):
-            return found or PlainPilot(entry, app, adapter_context)
-        made = made_by(app.entry, entry, self._caller.call)
-        return pilot_for(made, app, adapter_context) or PlainPilot(
-            entry, app, adapter_context, made
+        driver = pilot_for(entry, app, adapter_context)
+        if driver is not None or not is_factory(entry):
+            return driver or PlainPilot(entry, app, adapter_context)
+        subject_value = made_by(app.entry, entry, self._caller.call)
+        return pilot_for(subject_value, app, adapter_context) or PlainPilot(
+            entry, app, adapter_context, subject_value
         )
 
     def _has_lines(self, agent: str) -> bool:
@@ -266,16 +266,16 @@ class CodeDriver:
             refuse_unreached(stubs, self._app, recorder, self._use.reached)
         except PipelineError as problem:
             error = e.ErrorFacts(
-                problem.type, self._told(problem), status=getattr(problem, "status", 0) or 0
+                problem.type, self._problem_text(problem), status=getattr(problem, "status", 0) or 0
             )
         if error is None and reply is None and not recorder.waits_for:
             last = next((run.final for run in reversed(recorder.runs) if run.final), None)
             reply = last.content if last is not None else None
         recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
-        self._met.update((run.agent, None) for run in recorder.runs)
+        self._agents_met.update((run.agent, None) for run in recorder.runs)
         return error
 
-    def _told(self, problem: PipelineError) -> str:
+    def _problem_text(self, problem: PipelineError) -> str:
         """Returns an error's words; frameworks are silent about what was wrong with a handoff."""
         is_codes = isinstance(problem, (FrameworkFailed, FunctionFailed))
         misfit = self._answers.misfit if is_codes else ""
@@ -287,7 +287,7 @@ class CodeDriver:
         check_imported(app)
         check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
         if app.pipeline == app.entry:  # Else they are of a file, for many scenarios.
-            check_agents(app, driver.agents(), self._met)
+            check_agents(app, driver.agents(), self._agents_met)
 
     def restart(self) -> None:
         """Builds the pipeline anew from what outlives a process; raises ScriptMisfit."""

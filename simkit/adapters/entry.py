@@ -37,32 +37,32 @@ Talk = Callable[..., Any]
 
 def found_as(name: str) -> Any:
     """Returns what a module holds under a name now; raises FunctionMissing where it holds none."""
-    found = object_named(name)
-    if found is None:
+    subject = object_named(name)
+    if subject is None:
         module, _, attribute = name.partition(":")
         raise FunctionMissing(
             f"`{name}`: module {module!r} has no {attribute!r}{_instead(module, attribute)}", name
         )
-    return found
+    return subject
 
 
 def _instead(module: str, attribute: str) -> str:
     """Says what of a module was meant, or what it defines."""
-    found = sys.modules[module]
-    nearest = near(attribute, [one for one in vars(found) if not one.startswith("_")])
+    module_object = sys.modules[module]
+    nearest = near(attribute, [name for name in vars(module_object) if not name.startswith("_")])
     if nearest:
         return f". Did you mean `{module}:{nearest}`?"
-    file = getattr(found, "__file__", None)
+    file = getattr(module_object, "__file__", None)
     names = names_in(Path(file)) if file else []
     return f".{it_has(names)}" if names else ""
 
 
 def build(
     entry: str,
-    found: Any,
+    subject: Any,
     method: str | None,
     session: str,
-    made: Any = None,
+    built: Any = None,
     call: Callable[[Any], Any] = lambda factory: factory(),
 ) -> Talk:
     """Returns what takes the user's messages of one session.
@@ -72,9 +72,9 @@ def build(
     one. ``made`` is what it made already; ``call`` calls a factory. Raises FunctionMissing for
     anything else.
     """
-    if is_factory(found):
-        found = made_by(entry, found, call) if made is None else made
-    talk = _method_of(entry, found, method)
+    if is_factory(subject):
+        subject = made_by(entry, subject, call) if built is None else built
+    talk = _method_of(entry, subject, method)
     parameters = _parameters(talk)
     takes_session = any(p.name == "session" and p.kind not in _UNNAMED for p in parameters)
     others = [p for p in parameters if not (takes_session and p.name == "session")]
@@ -82,10 +82,10 @@ def build(
     return partial(talk, session=session) if takes_session else talk
 
 
-def is_factory(found: Any) -> bool:
+def is_factory(subject: Any) -> bool:
     """Whether an object is called to make the pipeline: a class, or a function without
     parameters."""
-    return inspect.isclass(found) or (_is_function(found) and not _takes_something(found))
+    return inspect.isclass(subject) or (_is_function(subject) and not _takes_something(subject))
 
 
 def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
@@ -98,7 +98,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
             entry,
         )
     try:
-        made = call(factory)
+        result = call(factory)
     except SimkitError:
         raise
     except (Exception, SystemExit) as problem:
@@ -109,16 +109,18 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
             f"{'' if inspect.isclass(factory) else instead_of(entry)}",
             entry,
         ) from problem
-    if made is None or isinstance(made, _VALUES):
-        what = (
-            "nothing" if made is None else f"{short(repr(made), _SHOWN)}, a `{type(made).__name__}`"
+    if result is None or isinstance(result, _VALUES):
+        subject_text = (
+            "nothing"
+            if result is None
+            else f"{short(repr(result), _SHOWN)}, a `{type(result).__name__}`"
         )
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it must return the pipeline: a function of the "
-            f"user's message, or an object. It returned {what}.{instead_of(entry)}",
+            f"user's message, or an object. It returned {subject_text}.{instead_of(entry)}",
             entry,
         )
-    return made
+    return result
 
 
 def instead_of(entry: str) -> str:
@@ -157,45 +159,48 @@ def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) ->
         )
 
 
-def _method_of(entry: str, found: Any, method: str | None) -> Talk:
-    if method is None and callable(found):
-        return found  # type: ignore[no-any-return]
+def _method_of(entry: str, subject: Any, method: str | None) -> Talk:
+    if method is None and callable(subject):
+        return subject  # type: ignore[no-any-return]
     public = [
         name
-        for name in dir(type(found))
-        if not name.startswith("_") and inspect.isroutine(getattr(type(found), name, None))
+        for name in dir(type(subject))
+        if not name.startswith("_") and inspect.isroutine(getattr(type(subject), name, None))
     ]
-    what = f"an object of class `{type(found).__name__}`"
+    subject_text = f"an object of class `{type(subject).__name__}`"
     if method is not None:
-        talk = getattr(found, method, None)
+        talk = getattr(subject, method, None)
         if callable(talk):
             return talk  # type: ignore[no-any-return]
         hint = f" It has: {', '.join(public)}." if public else ""
         raise FunctionMissing(
-            f"`{entry}` is or makes {what}, which has no method {method!r} (`app.call`).{hint}",
+            f"`{entry}` is or makes {subject_text}, which has no method {method!r} "
+            f"(`app.call`).{hint}",
             entry,
         )
-    usual = [name for name in METHODS if callable(getattr(found, name, None))]
+    usual = [name for name in METHODS if callable(getattr(subject, name, None))]
     only = usual if len(usual) == 1 else public if len(public) == 1 else []
-    if only and not isinstance(found, _VALUES):
-        return getattr(found, only[0])  # type: ignore[no-any-return]
-    if not (usual or public) or isinstance(found, _VALUES):
+    if only and not isinstance(subject, _VALUES):
+        return getattr(subject, only[0])  # type: ignore[no-any-return]
+    if not (usual or public) or isinstance(subject, _VALUES):
         raise FunctionMissing(
-            f"`{entry}` is {what}, not a function of the user's message, nor an object with such a "
-            "method.",
+            f"`{entry}` is {subject_text}, not a function of the user's message, nor an object "
+            "with such a method.",
             entry,
         )
     raise FunctionMissing(
-        f"`{entry}` is or makes {what}, and which method takes the user's message is not plain: "
-        f"{', '.join(usual or public)}.\n"
-        f"Name it: `app: {{call: {_likeliest(found, usual or public)}}}`.",
+        f"`{entry}` is or makes {subject_text}, and which method takes the user's message is not "
+        f"plain: {', '.join(usual or public)}.\n"
+        f"Name it: `app: {{call: {_likeliest(subject, usual or public)}}}`.",
         entry,
     )
 
 
-def _likeliest(found: Any, methods: list[str]) -> str:
+def _likeliest(subject: Any, methods: list[str]) -> str:
     """Returns the first method that can be called with one message, else the first."""
-    return next((one for one in methods if _takes_something(getattr(found, one))), methods[0])
+    return next(
+        (method for method in methods if _takes_something(getattr(subject, method))), methods[0]
+    )
 
 
 _VALUES: Final = (str, bytes, int, float, list, tuple, dict, set, frozenset)
@@ -206,8 +211,8 @@ _UNNAMED: Final = (
 )
 
 
-def _is_function(found: Any) -> bool:
-    return inspect.isroutine(found) or isinstance(found, partial)
+def _is_function(subject: Any) -> bool:
+    return inspect.isroutine(subject) or isinstance(subject, partial)
 
 
 def _is_python(talk: Any) -> bool:

@@ -67,11 +67,11 @@ def _directory() -> Iterator[None]:
 class _Variable:
     """One environment variable that scenarios set: what it was, and what each wants it to be."""
 
-    __slots__ = ("before", "wanted")
+    __slots__ = ("before", "values")
 
     def __init__(self, name: str) -> None:
         self.before = os.environ.get(name)
-        self.wanted: list[str] = []
+        self.values: list[str] = []
 
 
 _variables: Final[dict[str, _Variable]] = {}
@@ -84,7 +84,7 @@ _lock: Final = threading.Lock()
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
     with _lock:
         for name, value in values.items():
-            _variables.setdefault(name, _Variable(name)).wanted.append(value)
+            _variables.setdefault(name, _Variable(name)).values.append(value)
         os.environ.update(values)
     try:
         yield
@@ -97,9 +97,9 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 def _forget(name: str, value: str) -> None:
     """Gives a variable the value that the other scenarios want, or that it had before them."""
     variable = _variables[name]
-    variable.wanted.remove(value)
-    if variable.wanted:
-        os.environ[name] = variable.wanted[-1]
+    variable.values.remove(value)
+    if variable.values:
+        os.environ[name] = variable.values[-1]
         return
     del _variables[name]
     if variable.before is None:
@@ -150,8 +150,10 @@ def _is_from_elsewhere(home: str, folders: list[str]) -> bool:
     loaded = sys.modules.get(home)
     if loaded is None or not folders:
         return False
-    here = PathFinder.find_spec(home, folders)
-    return here is not None and here.origin != getattr(loaded.__spec__, "origin", here.origin)
+    local_spec = PathFinder.find_spec(home, folders)
+    return local_spec is not None and local_spec.origin != getattr(
+        loaded.__spec__, "origin", local_spec.origin
+    )
 
 
 def forget_modules(home: str) -> dict[str, ModuleType]:

@@ -42,22 +42,22 @@ def raised_by(problem: BaseException) -> BaseException:
 def name_of(problem: BaseException, named: Mapping[str, str]) -> str:
     """Returns what an exception is called, by its class or the nearest above it; else nothing."""
     names = {entry: name for name, entry in named.items()}
-    classes = (f"{one.__module__}:{one.__qualname__}" for one in type(problem).__mro__)
-    return next((names[one] for one in classes if one in names), "")
+    classes = (f"{class_.__module__}:{class_.__qualname__}" for class_ in type(problem).__mro__)
+    return next((names[class_] for class_ in classes if class_ in names), "")
 
 
 def _status_of(problem: BaseException) -> int | None:
     """Returns the HTTP status that a client's exception holds, by the names they have for it."""
     # `status` before `code`, which aiohttp's exceptions have too, and warn about.
-    held = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
-    return next((one for one in held if isinstance(one, int)), None)
+    codes = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
+    return next((code for code in codes if isinstance(code, int)), None)
 
 
 def _is_a_clients(problem: BaseException) -> bool:
     """Whether an exception is a provider client's, or was raised on account of one."""
     cause: BaseException | None = problem
     known: list[BaseException] = []
-    while cause is not None and not any(cause is one for one in known):
+    while cause is not None and not any(cause is error for error in known):
         if type(cause).__module__.partition(".")[0] in CLIENTS:
             return True
         known.append(cause)  # Causes may lead back to where they began.

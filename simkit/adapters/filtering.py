@@ -19,23 +19,23 @@ def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -
     its role stand there as are missing, changed into the one in its order. Linear in both.
     """
     left = Counter(print_of(message) for message in after)
-    gone: list[Message] = []
+    dropped_messages: list[Message] = []
     for message in reversed(before):  # Filters mostly keep what is latest.
         mark = print_of(message)
         if left[mark]:
             left[mark] -= 1
         else:
-            gone.append(message)
-    gone.reverse()
+            dropped_messages.append(message)
+    dropped_messages.reverse()
     new: dict[str, deque[Message]] = {}
     for message in reversed(after):
         mark = print_of(message)
         if left[mark]:
             left[mark] -= 1
             new.setdefault(message.role, deque()).appendleft(message)
-    missing = Counter(message.role for message in gone)
+    missing = Counter(message.role for message in dropped_messages)
     cuts = []
-    for message in gone:
+    for message in dropped_messages:
         fresh = new.get(message.role, deque())
         is_changed = fresh and len(fresh) == missing[message.role]
         cuts.append(_changed(message, fresh, by) if is_changed else Cut(message.number, by))

@@ -41,7 +41,7 @@ class UseTool(Protocol):
         tool: str,
         args: Mapping[str, Any],
         real: Callable[[], Any],
-        asked: Asked | None = None,
+        request: Asked | None = None,
         returns: Any = None,
     ) -> Any:
         """Returns the result, or an awaitable of it; ``asked`` is the model's request, if known.
@@ -105,8 +105,8 @@ class AdapterContext:
     ) -> Any:
         """Carries out the call that a model has made under an id; returns the result."""
         with self.recorder.lock:
-            asked = self.recorder.asked(call_id)
-        result = self.use_tool(tool, args, real, asked, returns)
+            request = self.recorder.call_request(call_id)
+        result = self.use_tool(tool, args, real, request, returns)
         return await result if inspect.isawaitable(result) else result
 
     def asks_nothing(self, because: str) -> ScriptMisfit:
@@ -175,9 +175,9 @@ def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> Framew
             make: Make = module.driver
         except AttributeError as problem:
             raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
-        found = make(subject, app, adapter_context)
-        if found is not None:
-            return found
+        make_driver = make(subject, app, adapter_context)
+        if make_driver is not None:
+            return make_driver
     return None
 
 

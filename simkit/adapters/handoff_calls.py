@@ -43,7 +43,7 @@ def _text(value: Any) -> str | None:
 
 def asked_for_by(run: Run, requested: Iterable[HandoffRequested]) -> list[HandoffRequested]:
     """Returns the handoffs that an activation has asked for, of those that are not made yet."""
-    return [one for one in requested if one.run == run.id]
+    return [handoff for handoff in requested if handoff.run == run.id]
 
 
 def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def args_for(line: Handoff, schema: JsonValue) -> dict[str, Any]:
     whole = schema if isinstance(schema, dict) else {}
     payload: Any = {} if line.payload is None else line.payload
     if "payload" in _properties(whole):
-        said = {"type": line.type, "query": line.query, "payload": payload}
-        args = {name: value for name, value in said.items() if value is not None}
+        fields = {"type": line.type, "query": line.query, "payload": payload}
+        args = {name: value for name, value in fields.items() if value is not None}
     elif not isinstance(payload, Mapping):
         raise ValueError("the tool takes the payload's keys as its arguments, and it has none")
     else:
@@ -70,16 +70,16 @@ def misfit_of(args: JsonValue, schema: JsonValue) -> str:
     """Returns what of a call's arguments its tool's schema refuses, field by field."""
     if not isinstance(schema, dict):
         return ""
-    found = schema_errors(schema, args)
-    told = [f"{place_text(path)[1:]}: {text}" if path else text for path, text in found]
-    more = f"; and {len(told) - MISFITS_MAX} more" if len(told) > MISFITS_MAX else ""
-    return "; ".join(told[:MISFITS_MAX]) + more
+    errors = schema_errors(schema, args)
+    lines = [f"{place_text(path)[1:]}: {text}" if path else text for path, text in errors]
+    more = f"; and {len(lines) - MISFITS_MAX} more" if len(lines) > MISFITS_MAX else ""
+    return "; ".join(lines[:MISFITS_MAX]) + more
 
 
 def agents_named(schema: JsonValue, argument: str | None) -> tuple[str, ...]:
     """Returns the agents that a tool's schema allows as an argument; none where it names none."""
-    said = _properties(schema if isinstance(schema, dict) else {}).get(argument or "")
-    names = said.get("enum") if isinstance(said, dict) else None
+    values = _properties(schema if isinstance(schema, dict) else {}).get(argument or "")
+    names = values.get("enum") if isinstance(values, dict) else None
     return tuple(name for name in names or () if isinstance(name, str))
 
 
@@ -90,8 +90,8 @@ def passes_to(schema: JsonValue, argument: str | None, agent: str) -> bool:
 
 
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _completed(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
@@ -107,5 +107,5 @@ def _completed(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
         for name in required
         if name not in value and "const" in properties.get(name, ())
     }
-    given = {name: _completed(one, properties.get(name), whole) for name, one in value.items()}
-    return {**fixed, **given}
+    values = {name: _completed(item, properties.get(name), whole) for name, item in value.items()}
+    return {**fixed, **values}

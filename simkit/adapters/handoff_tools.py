@@ -39,7 +39,7 @@ class HandoffTools:
         self._ordinary: set[str] = set()
         self._unguessed: dict[str, Collection[str]] = {}
         self._carried_out: set[str] = set()
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
 
     # What there is to know
 
@@ -73,7 +73,7 @@ class HandoffTools:
 
     def guess_only(self, agent: str, prefixes: Collection[str]) -> None:
         """Guess of no other names than those with these prefixes that they mean an agent."""
-        self._unguessed[agent] = [one for one in PREFIXES if one not in prefixes]
+        self._unguessed[agent] = [prefix for prefix in PREFIXES if prefix not in prefixes]
 
     def see(self, tools: Iterable[str]) -> None:
         """Take down tools that a framework carries out, so that it shows what comes of them."""
@@ -81,13 +81,13 @@ class HandoffTools:
 
     def take(self, tools: Iterable[str]) -> None:
         """Take down tools whose arguments go to a function of the application."""
-        self._taken.update(tools)
+        self._used_names.update(tools)
 
     # What follows from it
 
     def is_taken(self, tool: str) -> bool:
         """Return whether a function of the application is given what a tool passes on."""
-        return tool in self._taken
+        return tool in self._used_names
 
     def target_of(self, tool: str, args: JsonValue = None) -> str | None:
         """Return the agent to which a tool passes control, if it does; empty where only the
@@ -99,15 +99,17 @@ class HandoffTools:
 
     def guessed(self, tool: str) -> str | None:
         """Return the one agent that a tool's name names; None where there is not exactly one."""
-        prefix = next((one for one in PREFIXES if tool.startswith(one)), "")
+        prefix = next(
+            (known_prefix for known_prefix in PREFIXES if tool.startswith(known_prefix)), ""
+        )
         if not prefix or tool in self._ordinary:
             return None
         if prefix != HANDOFF_PREFIX and tool in self._carried_out:
             return None
         name = tool.removeprefix(prefix)
         alike = {name} & self._agents or self._alike.get(_plain(name)) or set()
-        found = [agent for agent in alike if prefix not in self._unguessed.get(agent, ())]
-        return found[0] if len(found) == 1 else None
+        agents = [agent for agent in alike if prefix not in self._unguessed.get(agent, ())]
+        return agents[0] if len(agents) == 1 else None
 
     def passed_by(self, tool: str, args: JsonValue) -> JsonValue:
         """Return what a call passes on: its arguments without the one that names the agent."""
@@ -125,17 +127,17 @@ class HandoffTools:
 
     def targets_of(self, offers: Sequence[Offer]) -> tuple[str, ...] | None:
         """Return the agents to which offered tools pass control; None where one does not say."""
-        found: dict[str, None] = {}
+        agents: dict[str, None] = {}
         for offer in offers:
             argument = self.routers.get(offer.name)
             if argument is None:
                 target = self.target_of(offer.name)
-                found.update({target: None} if target else {})
+                agents.update({target: None} if target else {})
             elif not (named := agents_named(offer.schema, argument)):
                 return None
             else:
-                found.update(dict.fromkeys(named))
-        return tuple(found)
+                agents.update(dict.fromkeys(named))
+        return tuple(agents)
 
 
 def _plain(name: str) -> str:

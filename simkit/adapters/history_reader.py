@@ -17,10 +17,10 @@ _DEARER: Final = 32
 class Reading:
     """A history's messages, with what is needed of each."""
 
-    __slots__ = ("_given", "_words", "messages", "prints", "references", "repeats", "tokens")
+    __slots__ = ("_messages", "_words", "messages", "prints", "references", "repeats", "tokens")
 
     def __init__(self) -> None:
-        self._given: list[Message] = []
+        self._messages: list[Message] = []
         self._words: object = None
         self.messages: list[Message] = []
         """With the recorder's ids and names."""
@@ -31,13 +31,13 @@ class Reading:
         self.repeats = 0
         """when so many had been said again there."""
 
-    def same(self, given: Sequence[Message], words: object) -> int:
+    def same(self, messages: Sequence[Message], words: object) -> int:
         """Returns how many of the first messages are the very same, under the same names."""
-        return leading_same(self._given, given) if words == self._words else 0
+        return leading_same(self._messages, messages) if words == self._words else 0
 
     def go_on(
         self,
-        given: Sequence[Message],
+        messages: Sequence[Message],
         size: int,
         ours: Callable[[Message], Message],
         words: object,
@@ -45,8 +45,8 @@ class Reading:
     ) -> None:
         """Reads the next history, of which the first ``size`` messages are the same."""
         self._words = words
-        self._given[size:] = given[size:]
-        new = [ours(message) for message in given[size:]]
+        self._messages[size:] = messages[size:]
+        new = [ours(message) for message in messages[size:]]
         self.messages[size:] = new
         self.prints[size:] = map(print_of, new)
         self.tokens[size:] = [tokens_of(message, count) for message in new]
@@ -54,7 +54,7 @@ class Reading:
 
     def take(self, other: Reading, size: int) -> None:
         """Holds what another does of its first messages."""
-        self._given, self.messages = other._given[:size], other.messages[:size]
+        self._messages, self.messages = other._messages[:size], other.messages[:size]
         self.prints, self.tokens = other.prints[:size], other.tokens[:size]
         self.references.clear()
 
@@ -77,20 +77,20 @@ class Readings:
 
     def of(
         self,
-        whose: tuple[str, str],
-        given: Sequence[Message],
+        owner: tuple[str, str],
+        messages: Sequence[Message],
         ours: Callable[[Message], Message],
         words: object,
         count: Counter,
     ) -> Reading:
         """Returns the next history of ``whose``: ``ours`` depends on the message and on ``words``
         alone."""
-        reading = self._last.setdefault(whose, Reading())
-        size = reading.same(given, words)
-        if is_worth_it(len(given) - size, len(given)):
-            theirs = self._newest.same(given, words)
+        reading = self._last.setdefault(owner, Reading())
+        size = reading.same(messages, words)
+        if is_worth_it(len(messages) - size, len(messages)):
+            theirs = self._newest.same(messages, words)
             if is_worth_it(theirs - size, theirs):
                 reading.take(self._newest, size := theirs)
-        reading.go_on(given, size, ours, words, count)
+        reading.go_on(messages, size, ours, words, count)
         self._newest = reading
         return reading

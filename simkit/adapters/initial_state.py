@@ -17,23 +17,23 @@ from simkit.trace.store import copied
 
 
 def gifts_of(
-    given: Mapping[str, JsonValue], facts: PipelineFacts, project: str | None = None
+    initial_state: Mapping[str, JsonValue], facts: PipelineFacts, project: str | None = None
 ) -> Gifts:
     """Returns what sessions are given, by how long the pipeline's channels last."""
     scopes = {name: channel.scope for name, channel in facts.channels.items()}
-    return Gifts(given, lambda name: scopes.get(name, "session"), project)
+    return Gifts(initial_state, lambda name: scopes.get(name, "session"), project)
 
 
 def give(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
     """Has what the scenario gives put into ``thing``; of ``start``, its first moment, and what
     ``more`` there is to tell, the function gets what it takes. Raises FunctionMissing."""
-    if not recorder.given or app.options.given is None:
+    if not recorder.initial_state or app.options.given is None:
         return
     put = found_as(app.options.given)
     takes = inspect.signature(put).parameters
-    told = {"start": recorder.clock.iso(0), "project": recorder.project, **more}
-    given = copied(dict(recorder.given))
-    put(thing, given, **{name: one for name, one in told.items() if name in takes})
+    values = {"start": recorder.clock.iso(0), "project": recorder.project, **more}
+    state = copied(dict(recorder.initial_state))
+    put(thing, state, **{name: value for name, value in values.items() if name in takes})
 
 
 def object_behind(talk: Any) -> Any:

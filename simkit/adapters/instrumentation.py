@@ -101,32 +101,32 @@ class Instrumented:
         """
         _import_ahead(self._home)
         self._find()
-        found = self._driver.facts(facts)
-        observes = dict.fromkeys(found.observes)
+        own_facts = self._driver.facts(facts)
+        observes = dict.fromkeys(own_facts.observes)
         reached = reached_by(self._home)
-        for name, one in self._instrumentations.items():
-            seen = getattr(one, "observes", ())
-            if seen and is_among(reached, _package_of(name)):
-                observes.update(dict.fromkeys(seen))
-        return msgspec.structs.replace(found, observes=tuple(observes))
+        for name, instrumentation in self._instrumentations.items():
+            aspects = getattr(instrumentation, "observes", ())
+            if aspects and is_among(reached, _package_of(name)):
+                observes.update(dict.fromkeys(aspects))
+        return msgspec.structs.replace(own_facts, observes=tuple(observes))
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Runs one turn, with all instrumentations on."""
         self._find()
         try:
             with turn_of_its_own(), ExitStack() as self._on:
-                for one in self._instrumentations.values():
-                    self._on.enter_context(one.at_work())
+                for instrumentation in self._instrumentations.values():
+                    self._on.enter_context(instrumentation.at_work())
                 self._on.enter_context(watching_imports(_packages(), self._imports))
                 reply = self._driver.run_turn(turn)
-                for one in [*self._instrumentations.values()]:
-                    reply = one.reply(reply)
+                for instrumentation in [*self._instrumentations.values()]:
+                    reply = instrumentation.reply(reply)
                 return reply
         except PipelineError:
             raise
         except Exception as problem:
-            for one in self._instrumentations.values():
-                failure = one.failure(problem)
+            for instrumentation in self._instrumentations.values():
+                failure = instrumentation.failure(problem)
                 if failure is not None:
                     raise failure from problem
             raise
@@ -142,9 +142,9 @@ class Instrumented:
             self._find()
         except Unsupported as problem:
             raise self._adapter_context.halt(problem) from problem
-        for name, one in self._instrumentations.items():
+        for name, instrumentation in self._instrumentations.items():
             if name not in before:
-                self._on.enter_context(one.at_work())
+                self._on.enter_context(instrumentation.at_work())
 
     def _find(self) -> None:
         """Takes aboard what the pipeline has imported by now."""
@@ -153,8 +153,10 @@ class Instrumented:
                 module, "instrumentation", None
             )
             if make is not None and name not in self._instrumentations:
-                self._instrumentations[name] = made = make(self._adapter_context)
-                heed: Callable[[Mapping[str, AgentRule]], None] | None = getattr(made, "heed", None)
+                self._instrumentations[name] = instrumentation = make(self._adapter_context)
+                heed: Callable[[Mapping[str, AgentRule]], None] | None = getattr(
+                    instrumentation, "heed", None
+                )
                 if heed is not None:
                     heed(self._rules)
         order = sorted(self._instrumentations.items(), key=lambda item: _only_attributes(item[1]))
@@ -164,12 +166,14 @@ class Instrumented:
         """Returns the nodes that are known of what the pipeline uses; None where it uses none."""
         reached = reached_by(self._home)
         used = (
-            one
-            for name, one in self._instrumentations.items()
+            source
+            for name, source in self._instrumentations.items()
             if is_among(reached, _package_of(name))
         )
-        told = [one.nodes() for one in (self._driver, *used) if isinstance(one, HasNodes)]
-        return dict.fromkeys(node for nodes in told for node in nodes) if told else None
+        node_maps = [
+            source.nodes() for source in (self._driver, *used) if isinstance(source, HasNodes)
+        ]
+        return dict.fromkeys(node for nodes in node_maps for node in nodes) if node_maps else None
 
     def knows_all_nodes(self) -> bool:
         """Whether it is a pipeline of nodes that is flown; code may make others any time."""
@@ -187,32 +191,34 @@ class Instrumented:
         self._find()
         reached = reached_by(self._home)
         tools = any(
-            not _only_attributes(one) and is_among(reached, _package_of(name))
-            for name, one in self._instrumentations.items()
+            not _only_attributes(instrumentation) and is_among(reached, _package_of(name))
+            for name, instrumentation in self._instrumentations.items()
         )
         is_open = tools or imports_by_text(self._home)
         return is_open or bool(getattr(self._driver, "stands_in", False))
 
     def run_now(self) -> Run | None:
         """Asks the driver, then each instrumentation; one that only attributes may begin a run."""
-        return self._driver.run_now() or self._seen()
+        return self._driver.run_now() or self._call_facts()
 
     def run_around(self) -> Run | None:
         """Returns the activation in which this code runs, of those that have begun."""
         own = self._driver.run_now()
         instrumentations = [
-            one for one in self._instrumentations.values() if not _only_attributes(one)
+            instrumentation
+            for instrumentation in self._instrumentations.values()
+            if not _only_attributes(instrumentation)
         ]
-        runs = (one.run_now() for one in instrumentations)
+        runs = (instrumentation.run_now() for instrumentation in instrumentations)
         return own or next((run for run in runs if run is not None), None)
 
     def ends_runs(self) -> bool:
         """Whether the driver does, or an instrumentation sees this code at work."""
-        return self._driver.ends_runs() or self._seen() is not None
+        return self._driver.ends_runs() or self._call_facts() is not None
 
-    def _seen(self) -> Run | None:
-        for name, one in [*self._instrumentations.items()]:
-            run = one.run_now()
+    def _call_facts(self) -> Run | None:
+        for name, instrumentation in [*self._instrumentations.items()]:
+            run = instrumentation.run_now()
             if run is not None:
                 self._used[name] = None
                 return run
@@ -221,7 +227,9 @@ class Instrumented:
     def observed(self) -> Collection[str]:
         """Returns what the instrumentations see that have seen this pipeline at work."""
         used = (self._instrumentations[name] for name in self._used)
-        return dict.fromkeys(what for one in used for what in getattr(one, "observes", ()))
+        return dict.fromkeys(
+            aspect for source in used for aspect in getattr(source, "observes", ())
+        )
 
     def restart(self) -> None:
         """Builds the pipeline anew, if the driver can; raises Unsupported where it cannot."""
@@ -232,8 +240,8 @@ class Instrumented:
     def close(self) -> None:
         """Closes the driver and the instrumentations, which are off by then."""
         with ExitStack() as stack:  # Each is closed, also where another one fails to.
-            for one in self._instrumentations.values():
-                stack.callback(one.close)
+            for instrumentation in self._instrumentations.values():
+                stack.callback(instrumentation.close)
             self._driver.close()
 
 
@@ -255,10 +263,10 @@ def _import_ahead(home: str) -> None:
 
 def _packages() -> dict[str, list[str]]:
     """Returns the names of the installed adapters by the packages of their frameworks."""
-    found: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     for name in known():
-        found.setdefault(_package_of(name), []).append(name)
-    return found
+        packages.setdefault(_package_of(name), []).append(name)
+    return packages
 
 
 @lru_cache(maxsize=64)

@@ -28,25 +28,27 @@ def may_turn_out(event: e.AnyEvent) -> bool:
 
 def with_handoffs(events: Iterable[e.AnyEvent]) -> list[e.AnyEvent]:
     """Return a turn's events, in which the calls and tools say which handoffs came of them."""
-    told = [*events]
-    asked = {
-        one.call_id: one.to_agent
-        for one in told
-        if isinstance(one, e.HandoffRequested) and one.call_id
+    result = [*events]
+    targets = {
+        event.call_id: event.to_agent
+        for event in result
+        if isinstance(event, e.HandoffRequested) and event.call_id
     }
     tools = {
-        call.name: asked[call.id]
-        for one in told
-        if isinstance(one, e.MessageAdded)
-        for call in one.message.calls
-        if not call.is_handoff and call.id in asked
+        call.name: targets[call.id]
+        for event in result
+        if isinstance(event, e.MessageAdded)
+        for call in event.message.calls
+        if not call.is_handoff and call.id in targets
     }
-    return [_agreeing(one, asked, tools) for one in told] if tools else told
+    return [_agreeing(event, targets, tools) for event in result] if tools else result
 
 
-def _agreeing(event: e.AnyEvent, asked: Mapping[str, str], tools: Mapping[str, str]) -> e.AnyEvent:
+def _agreeing(
+    event: e.AnyEvent, targets: Mapping[str, str], tools: Mapping[str, str]
+) -> e.AnyEvent:
     if isinstance(event, e.MessageAdded) and event.message.calls:
-        return _replaced(event, message=with_targets(event.message, asked))
+        return _replaced(event, message=with_targets(event.message, targets))
     if isinstance(event, e.ContextBuilt):
         pairs = tuple(_pairs(event, tools))
         if len(pairs) > len(event.handoff_tools):
@@ -66,11 +68,11 @@ def _pairs(event: e.ContextBuilt, tools: Mapping[str, str]) -> Iterator[tuple[st
             yield tool, target
 
 
-def with_targets(message: Message, asked: Mapping[str, str]) -> Message:
+def with_targets(message: Message, targets: Mapping[str, str]) -> Message:
     """Return a message whose ordinary calls pass control to the agents that ``asked`` has."""
     calls = tuple(
-        call_of(call.id, call.name, call.args, asked[call.id])
-        if not call.is_handoff and call.id in asked
+        call_of(call.id, call.name, call.args, targets[call.id])
+        if not call.is_handoff and call.id in targets
         else call
         for call in message.calls
     )

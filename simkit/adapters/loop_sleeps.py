@@ -79,7 +79,7 @@ class LoopSleeps:
 
     def _forget(self, task: SleepingTask) -> None:
         with self._lock:
-            self._asleep = [one for one in self._asleep if one is not task]
+            self._asleep = [sleeper for sleeper in self._asleep if sleeper is not task]
 
     def _look(self, loop: asyncio.AbstractEventLoop, polls: int) -> None:
         """Let the next one go on, if this loop has nothing else to do."""

@@ -12,7 +12,7 @@ from simkit.adapters.activations import Run
 from simkit.adapters.annotations import Mark, current_mark
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.chains import Chains
-from simkit.adapters.response_parsing import Call, told
+from simkit.adapters.response_parsing import Call, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.adapters.unhandled_requests import refusal_of, sent_at
@@ -58,7 +58,7 @@ class Answerer(Protocol):
     """Whether requests may reach the network."""
 
     def decide(
-        self, call: Call, recorder: TraceRecorder, told: Callable[[HttpAnswer], None]
+        self, call: Call, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
         """Answers a model call, or lets it through; raises PipelineError where it cannot.
 
@@ -137,9 +137,9 @@ class ModelInterceptor:
     def take(self, request: HttpRequest) -> Decision | Later:
         """Answers a request, at once or later; raises RunHalted where the run cannot go on."""
         self.wait_turn()
-        return self._held(lambda: self._take(request))
+        return self._while_locked(lambda: self._take(request))
 
-    def _held(self, work: Callable[[], Decision | Later]) -> Decision | Later:
+    def _while_locked(self, work: Callable[[], Decision | Later]) -> Decision | Later:
         """Does what is written down, while nobody else does."""
         with self.lock:
             if self.halted is not None:
@@ -155,7 +155,11 @@ class ModelInterceptor:
         """Returns what comes of a call, or who waits for it: several may, side by side."""
         if not wait_ms:
             return finish()
-        return Later(self._pauses, wait_ms, lambda: self._held(lambda: self._told(call, finish)))
+        return Later(
+            self._pauses,
+            wait_ms,
+            lambda: self._while_locked(lambda: self._with_answer(call, finish)),
+        )
 
     def halt(self, problem: SimkitError) -> RunHalted:
         """Remembers why the run cannot go on; returns what says so to the pipeline's code."""
@@ -176,28 +180,32 @@ class ModelInterceptor:
                 "`def answer(text): …`, to answer it."
             )
         try:
-            asked = self._chains.followed(protocol.asked(request))
+            model_request = self._chains.followed(protocol.asked(request))
         except WireInvalid as problem:
             raise CallUnattributed(
                 f"{request.method} {request.url} is no request that {protocol.name} knows: "
                 f"{problem}"
             ) from problem
-        run = self._run_of(asked, request)
-        attempt = self._attempt(run, asked)
+        run = self._run_of(model_request, request)
+        attempt = self._attempt(run, model_request)
         call = Call(
-            self._recorder.sent(
-                run, asked.messages, asked.offers, _settings(asked), hidden=asked.hidden
+            self._recorder.record_request(
+                run,
+                model_request.messages,
+                model_request.offers,
+                _settings(model_request),
+                hidden=model_request.hidden,
             ),
             run,
-            asked,
+            model_request,
             protocol,
             request,
             self._chains,
         )
         self._last[run.agent, self._recorder.session] = _Sent(call, attempt)
-        return self._told(call, lambda: self._disturbed(call) or self._answered(call))
+        return self._with_answer(call, lambda: self._disturbed(call) or self._answered(call))
 
-    def _told(self, call: Call, work: Callable[[], Decision | Later]) -> Decision | Later:
+    def _with_answer(self, call: Call, work: Callable[[], Decision | Later]) -> Decision | Later:
         """Does what answers a call; says so where nothing does."""
         try:
             return work()
@@ -205,13 +213,13 @@ class ModelInterceptor:
             self._recorder.failed(call.run, call.id, *unanswered_as(problem))
             raise
 
-    def _attempt(self, run: Run, asked: Asked) -> int:
+    def _attempt(self, run: Run, model_request: Asked) -> int:
         """Returns which attempt at one call this is; says so where it is not the first."""
         last = self._last.get((run.agent, self._recorder.session))
         if (
             last is None
             or last.call.id not in self._recorder.failures
-            or last.call.asked.messages != asked.messages
+            or last.call.model_request.messages != model_request.messages
         ):
             return 1
         self._recorder.retried(run, last.call.id, last.attempt + 1)
@@ -263,7 +271,7 @@ class ModelInterceptor:
         with self.lock:
             try:
                 self.last_failure = (
-                    told(call, answer, self._recorder, is_marked) or self.last_failure
+                    record_answer(call, answer, self._recorder, is_marked) or self.last_failure
                 )
             except SimkitError as problem:
                 # The code that reads the answer could take it for the provider's failure.
@@ -276,16 +284,20 @@ class ModelInterceptor:
 
     def _failed(self, call: Call, fails: m.Fails) -> Decision:
         self.last_failure = fails
-        answer = call.protocol.failed(call.id, fails, call.asked)
+        answer = call.protocol.failed(call.id, fails, call.model_request)
         partial = ""
-        if fails.kind in BROKEN_OFF and call.asked.is_streamed and isinstance(answer, HttpResponse):
-            partial = call.protocol.heard(answer, call.asked).message.content
+        if (
+            fails.kind in BROKEN_OFF
+            and call.model_request.is_streamed
+            and isinstance(answer, HttpResponse)
+        ):
+            partial = call.protocol.heard(answer, call.model_request).message.content
         self._recorder.failed(
             call.run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
         )
         return answer
 
-    def _run_of(self, asked: Asked, request: HttpRequest) -> Run:
+    def _run_of(self, model_request: Asked, request: HttpRequest) -> Run:
         mark = current_mark()
         if mark is not None:
             if mark.run is None or mark.run.is_over:
@@ -293,7 +305,7 @@ class ModelInterceptor:
             run: Run = mark.run
             return run
         known = self._run_now()
-        agent = self._attribution.agent_of(asked, request, known.agent if known else "")
+        agent = self._attribution.agent_of(model_request, request, known.agent if known else "")
         if known is not None:
             if known.agent == agent:
                 return known
@@ -417,11 +429,11 @@ def _status_of(problem: BaseException | None) -> str:
     return "cancelled" if isinstance(problem, CancelledError) else "failed"
 
 
-def _settings(asked: Asked) -> dict[str, Any]:
-    settings: dict[str, Any] = {"model": asked.model} if asked.model else {}
-    settings.update(asked.settings)
-    if asked.output is not None:
-        settings["output"] = asked.output
-    if asked.choice != "auto":
-        settings["tool_choice"] = asked.choice
+def _settings(model_request: Asked) -> dict[str, Any]:
+    settings: dict[str, Any] = {"model": model_request.model} if model_request.model else {}
+    settings.update(model_request.settings)
+    if model_request.output is not None:
+        settings["output"] = model_request.output
+    if model_request.choice != "auto":
+        settings["tool_choice"] = model_request.choice
     return settings

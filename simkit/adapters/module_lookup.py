@@ -56,12 +56,12 @@ def check_folders(app: App) -> None:
         # Resolved, since the file's own folder may be one that is still to be made.
         folder = (Path(app.folder) / path).resolve()
         if not folder.is_dir():
-            what = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
-            beside = [one.name for one in folder.parent.glob("*") if one.is_dir()]
-            meant = near(folder.name, beside)
-            hint = f" Did you mean `{(Path(path).parent / meant).as_posix()}`?" if meant else ""
+            problem = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
+            siblings = [folder_.name for folder_ in folder.parent.glob("*") if folder_.is_dir()]
+            nearest = near(folder.name, siblings)
+            hint = f" Did you mean `{(Path(path).parent / nearest).as_posix()}`?" if nearest else ""
             raise ScriptBroken(
-                f"{what}, seen from the folder of this file.{hint}\n"
+                f"{problem}, seen from the folder of this file.{hint}\n"
                 f"{_advice(app, home_of(app.entry))}",
                 ("app", "path", place),
             )
@@ -75,10 +75,11 @@ def check_imported(app: App) -> None:
         return
     if any(_is_below(module, folders) for module in list(sys.modules.values())):
         return
-    there = _file_of(home)
+    file_there = _file_of(home)
     raise ScriptBroken(
         f"nothing was imported from {', '.join(f'`{path}`' for path in app.options.path)}: module "
-        f"{home_of(app.entry)!r} is {_shown(there, app) if there else 'part of Python'}.\n"
+        f"{home_of(app.entry)!r} is "
+        f"{_short_path(file_there, app) if file_there else 'part of Python'}.\n"
         "Name the folder of the module that is meant, or leave `path` out.",
         ("app", "path"),
     )
@@ -94,11 +95,11 @@ def _file_of(module: Any) -> str | None:
     names = getattr(module, "__dict__", {})  # Not by attribute: some modules are made lazily.
     file = names.get("__file__")
     if file is None:
-        file = next((os.path.join(one, "*") for one in names.get("__path__") or ()), None)
+        file = next((os.path.join(place, "*") for place in names.get("__path__") or ()), None)
     return os.path.realpath(file) if isinstance(file, str) else None
 
 
-def _shown(path: str | Path, app: App) -> str:
+def _short_path(path: str | Path, app: App) -> str:
     return Path(os.path.relpath(path, app.folder)).as_posix()
 
 
@@ -108,13 +109,13 @@ def _advice(app: App, home: str) -> str:
         offer = hint_from(Path(app.folder))
         if offer:
             return offer
-        meant = near(home, _others_beside(app, home))
-        if meant:
-            return f"Did you mean {meant!r}?"
+        nearest = near(home, _others_beside(app, home))
+        if nearest:
+            return f"Did you mean {nearest!r}?"
         return f"Name the folder that {home!r} is in, from this file's: `app: {{path: [..]}}`."
-    shown = _shown(folder, app)
-    where = "beside this file" if shown == "." else "in another folder than this file"
-    return f"Module {home!r} is {where}: `app: {{path: [{shown}]}}`."
+    path_text = _short_path(folder, app)
+    where = "beside this file" if path_text == "." else "in another folder than this file"
+    return f"Module {home!r} is {where}: `app: {{path: [{path_text}]}}`."
 
 
 def _others_beside(app: App, home: str) -> list[str]:

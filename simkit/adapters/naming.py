@@ -42,19 +42,26 @@ def voices_of(calls: Sequence[Asked]) -> tuple[list[Voice], list[Voice]]:
     offered tools of which none is the same.
     """
     voices: list[Voice] = []
-    whose = []
-    for asked in calls:
-        system = system_of(asked)
+    owners = []
+    for call in calls:
+        system = system_of(call)
         head = _head(system)
-        offers = {offer.name for offer in asked.offers}
-        voice = next((one for one in voices if one.head == head and _fits(one, offers)), None)
+        offers = {offer.name for offer in call.offers}
+        voice = next(
+            (
+                candidate
+                for candidate in voices
+                if candidate.head == head and _fits(candidate, offers)
+            ),
+            None,
+        )
         if voice is None:
             voice = Voice(_free(proposed_name(system), voices), head, [], set())
             voices.append(voice)
         voice.systems.append(system)
         voice.offers |= offers
-        whose.append(voice)
-    return voices, whose
+        owners.append(voice)
+    return voices, owners
 
 
 def proposed_name(system: str) -> str:
@@ -66,7 +73,9 @@ def proposed_name(system: str) -> str:
 
 def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
     """Returns the smallest rule that holds of an agent's calls and of no other's."""
-    others = [system for one in voices if one is not voice for system in one.systems]
+    others = [
+        system for candidate in voices if candidate is not voice for system in candidate.systems
+    ]
     shared = _shared(voice.systems)
     if not shared:
         return {"system": ""} if not any(voice.systems) else _by_tools(voice, voices, {})
@@ -81,14 +90,14 @@ def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
 def _starts(shared: str) -> list[str]:
     """Returns beginnings of instructions by which to know them, the nicest first."""
     role = _ROLE.match(shared)
-    words = [found.end() for found in re.finditer(r"\S+", shared)]
+    words = [match.end() for match in re.finditer(r"\S+", shared)]
     whole = [shared[:end] for end in words if end > min(HEAD_MAX, len(_head(shared)))]
     return [*([role.group()] if role else []), _head(shared)[:HEAD_MAX].rstrip(), *whole]
 
 
 def _by_tools(voice: Voice, voices: Sequence[Voice], rule: dict[str, Any]) -> dict[str, Any]:
-    taken = {name for one in voices if one is not voice for name in one.offers}
-    own = sorted(voice.offers - taken)
+    used = {name for candidate in voices if candidate is not voice for name in candidate.offers}
+    own = sorted(voice.offers - used)
     return {**rule, "tools": {"$has": own[:1]} if own else []}
 
 
@@ -110,9 +119,9 @@ def _head(system: str) -> str:
 
 
 def _free(name: str, voices: Sequence[Voice]) -> str:
-    taken = {voice.name for voice in voices}
-    number, found = 1, name
-    while found in taken:
+    used = {voice.name for voice in voices}
+    number, candidate = 1, name
+    while candidate in used:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        candidate = f"{name}_{number}"
+    return candidate

@@ -9,20 +9,24 @@ from simkit.language.json_schema import schema_errors
 from simkit.providers.values import Asked, Offer
 
 
-def output_tool(asked: Asked, value: JsonValue, tools: Sequence[str]) -> Offer | None:
+def output_tool(model_request: Asked, value: JsonValue, tools: Sequence[str]) -> Offer | None:
     """Returns the offered tool by which a value is given; None where it is given as text.
 
     It is the one that must be called, or, of the ``tools`` known to take output, the first that
     takes this value; where none does, the first, so that code is seen to refuse it.
     """
-    if asked.output is not None:
+    if model_request.output is not None:
         return None
-    offers = {offer.name: offer for offer in asked.offers}
-    if asked.choice in offers:
-        return offers[asked.choice]
+    offers = {offer.name: offer for offer in model_request.offers}
+    if model_request.choice in offers:
+        return offers[model_request.choice]
     known = [offers[name] for name in tools if name in offers]
-    fitting = (one for one in known if not schema_errors(one.schema, args_of(value, one)))
-    return next(fitting, next(iter(known), None))
+    matching = (
+        candidate
+        for candidate in known
+        if not schema_errors(candidate.schema, args_of(value, candidate))
+    )
+    return next(matching, next(iter(known), None))
 
 
 def args_of(value: JsonValue, tool: Offer) -> JsonValue:

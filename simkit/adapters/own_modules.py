@@ -27,7 +27,7 @@ class OwnModules:
 
     def __init__(self, app: App) -> None:
         self._home = home_of(app.entry)
-        self._given = [str((Path(app.folder) / path).resolve()) for path in app.options.path]
+        self._paths = [str((Path(app.folder) / path).resolve()) for path in app.options.path]
         self._folders: tuple[str, ...] | None = None
 
     def has(self, name: str, file: str) -> bool:
@@ -37,7 +37,7 @@ class OwnModules:
         if name.partition(".")[0] in _NEVER:
             return False
         if self._folders is None:
-            self._folders = tuple(self._found())
+            self._folders = tuple(self._own_folders())
         return self._is_below(file) and file.endswith(tuple(SOURCE_SUFFIXES))
 
     def forget(self) -> dict[str, ModuleType]:
@@ -56,16 +56,16 @@ class OwnModules:
     def _is_below(self, file: str) -> bool:
         return file.startswith(self._folders or ()) and not is_library(file)
 
-    def _found(self) -> Iterator[str]:
-        for folder in (*self._given, *self._beside()):
-            for one in {folder, os.path.realpath(folder)}:
-                yield os.path.join(one, "")
+    def _own_folders(self) -> Iterator[str]:
+        for folder in (*self._paths, *self._sibling_names()):
+            for path in {folder, os.path.realpath(folder)}:
+                yield os.path.join(path, "")
 
-    def _beside(self) -> Iterable[str]:
+    def _sibling_names(self) -> Iterable[str]:
         """Returns the folder of the pipeline's module, or those of its package."""
         module = sys.modules.get(self._home)
         spec = getattr(module, "__spec__", None) or PathFinder.find_spec(
-            self._home, [*self._given, *sys.path]
+            self._home, [*self._paths, *sys.path]
         )
         if spec is None:
             return ()

@@ -22,29 +22,29 @@ class Beside(Generic[One]):
         """With what each was begun in."""
         self._groups: dict[One, str] = {}
 
-    def began(self, one: One, around: object) -> None:
+    def begin(self, key: One, around: object) -> None:
         """It was begun by the code of ``around``."""
-        self._waiting[one] = around
+        self._waiting[key] = around
 
-    def those_with(self, one: One) -> list[One]:
+    def those_with(self, key: One) -> list[One]:
         """Returns what was begun in the same place and is not at work yet, in order; and itself."""
-        if one not in self._waiting:
+        if key not in self._waiting:
             return []
-        around = self._waiting[one]
+        around = self._waiting[key]
         return [other for other, place in self._waiting.items() if place is around]
 
-    def starts(self, one: One) -> str:
+    def starts(self, key: One) -> str:
         """It goes to work; returns its group, which is new with the first of several."""
-        beside = self.those_with(one)
-        if one not in self._groups and len(beside) > 1:
-            self._groups |= dict.fromkeys(beside, self._recorder.begin_group())
-        self._waiting.pop(one, None)
-        return self._groups.pop(one, "")
+        siblings = self.those_with(key)
+        if key not in self._groups and len(siblings) > 1:
+            self._groups |= dict.fromkeys(siblings, self._recorder.begin_group())
+        self._waiting.pop(key, None)
+        return self._groups.pop(key, "")
 
-    def ended(self, one: One) -> None:
+    def ended(self, key: One) -> None:
         """It is over, whether it went to work or not."""
-        self._waiting.pop(one, None)
-        self._groups.pop(one, None)
+        self._waiting.pop(key, None)
+        self._groups.pop(key, None)
 
     def clear(self) -> None:
         """Forgets what is not at work yet."""

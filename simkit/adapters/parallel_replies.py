@@ -20,24 +20,28 @@ _WORD: Final = re.compile(r"\w+")
 _WORDS: Final = ("thinking", "logprobs", "citations", "usage")
 
 
-def counted_usage(answer: Answer, message: Message, asked: Asked, count: Counter) -> Usage:
+def counted_usage(answer: Answer, message: Message, model_request: Asked, count: Counter) -> Usage:
     """Returns what a provider counts: as the line says, else as simkit does.
 
     What was cached is part of what was sent, and what was thought of what was made, so neither
     side is less than its part.
     """
-    said, thinking = answer.usage or _NOTHING, answer.beside.thinking
-    thought = said.reasoning_tokens
+    usage, thinking = answer.usage or _NOTHING, answer.extras.thinking
+    thought = usage.reasoning_tokens
     if thought is None and thinking is not None:
         thought = count(thinking.text or "")
-    sent, made = said.input_tokens, said.output_tokens
-    if sent is None:
-        cached = (said.cached_tokens or 0) + (said.cache_write_tokens or 0)
-        sent = max(sum(tokens_of(one, count) for one in asked.messages), cached)
-    if made is None:
-        made = tokens_of(message, count) + (thought or 0)
-    thought = thought and min(thought, made)
-    return Usage(sent, made, said.cached_tokens, said.cache_write_tokens, thought)
+    input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
+    if input_tokens is None:
+        cached = (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
+        input_tokens = max(
+            sum(tokens_of(each_message, count) for each_message in model_request.messages), cached
+        )
+    if output_tokens is None:
+        output_tokens = tokens_of(message, count) + (thought or 0)
+    thought = thought and min(thought, output_tokens)
+    return Usage(
+        input_tokens, output_tokens, usage.cached_tokens, usage.cache_write_tokens, thought
+    )
 
 
 def reported(answer: Answer, usage: Usage) -> Usage | None:
@@ -47,50 +51,52 @@ def reported(answer: Answer, usage: Usage) -> Usage | None:
     )
 
 
-def served_beside(said: Said, call: Call, at: SourcePath) -> tuple[HttpResponse, JsonValue]:
+def served_beside(reply: Said, call: Call, at: SourcePath) -> tuple[HttpResponse, JsonValue]:
     """Returns a reply in its provider's words, and what of it is more than text and calls.
 
     Raises ScriptBroken at the word that the provider does not send, ScriptMisfit where this
     request does not ask for it.
     """
     try:
-        served = call.protocol.served(said, call.asked)
-        if said.beside.is_nothing:
-            return served, said.message.data
-        heard = call.protocol.heard(served, call.asked).message
+        served = call.protocol.served(reply, call.model_request)
+        if reply.beside.is_nothing:
+            return served, reply.message.data
+        message = call.protocol.heard(served, call.model_request).message
     except WordUnasked as problem:
-        raise ScriptMisfit(*_told(problem, call, at)) from problem
+        raise ScriptMisfit(*_problem_text(problem, call, at)) from problem
     except WireInvalid as problem:
-        raise ScriptBroken(*_told(problem, call, at)) from problem
+        raise ScriptBroken(*_problem_text(problem, call, at)) from problem
     except (AttributeError, KeyError, TypeError) as problem:
-        if said.beside.raw is None:
+        if reply.beside.raw is None:
             raise
         odd = WireInvalid(f"the response would not be one: {problem!r}", "raw")
-        raise ScriptBroken(*_told(odd, call, at)) from problem
-    if said.beside.raw is not None:
-        _check_raw(said, call, at, heard)
-    return served, heard.data if heard.data is not None else said.message.data
+        raise ScriptBroken(*_problem_text(odd, call, at)) from problem
+    if reply.beside.raw is not None:
+        _check_raw(reply, call, at, message)
+    return served, message.data if message.data is not None else reply.message.data
 
 
-def _told(problem: WireInvalid, call: Call, at: SourcePath) -> tuple[str, SourcePath]:
+def _problem_text(problem: WireInvalid, call: Call, at: SourcePath) -> tuple[str, SourcePath]:
     """Returns why a word cannot be served, and its place."""
     word = _WORD.match(problem.field)
     where = (*at, word[0] if word and word[0] in _WORDS else "raw")
-    what = f"{path_text(where)} cannot be served to {call.run.agent!r} over {call.protocol.name}"
-    return f"{what}: {problem}.", where
+    label = f"{path_text(where)} cannot be served to {call.run.agent!r} over {call.protocol.name}"
+    return f"{label}: {problem}.", where
 
 
-def _check_raw(said: Said, call: Call, at: SourcePath, heard: Message) -> None:
+def _check_raw(reply: Said, call: Call, at: SourcePath, message: Message) -> None:
     """Refuses a ``raw`` that changes what the line says in words of its own."""
-    plain = msgspec.structs.replace(said, beside=msgspec.structs.replace(said.beside, raw=None))
-    before = call.protocol.heard(call.protocol.served(plain, call.asked), call.asked).message
-    for what, is_same in (
-        ("text", heard.content == before.content),
-        ("calls", heard.calls == before.calls),
+    plain = msgspec.structs.replace(reply, beside=msgspec.structs.replace(reply.beside, raw=None))
+    before = call.protocol.heard(
+        call.protocol.served(plain, call.model_request), call.model_request
+    ).message
+    for field, is_same in (
+        ("text", message.content == before.content),
+        ("calls", message.calls == before.calls),
     ):
         if not is_same:
             raise ScriptBroken(
-                f"{path_text((*at, 'raw'))} changes the reply's {what} in the words of "
-                f"{call.protocol.name}. Write `{what}:`; `raw` is for what has no word.",
+                f"{path_text((*at, 'raw'))} changes the reply's {field} in the words of "
+                f"{call.protocol.name}. Write `{field}:`; `raw` is for what has no word.",
                 (*at, "raw"),
             )

@@ -20,11 +20,11 @@ class PlainPilot(FrameworkDriver):
     name = "python"
 
     def __init__(
-        self, subject: Any, app: App, adapter_context: AdapterContext, made: Any = None
+        self, subject: Any, app: App, adapter_context: AdapterContext, subject_value: Any = None
     ) -> None:
         """``made`` is what the factory ``subject`` has made already: the first session's."""
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
-        self._made = made
+        self._subject_value = subject_value
         self._talks: dict[str, Talk] = {}
 
     def run_turn(self, turn: UserTurn) -> Any:
@@ -33,20 +33,23 @@ class PlainPilot(FrameworkDriver):
             raise self._adapter_context.asks_nothing(
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
-        said = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self._talk(turn), said)
+        text = turn.text if turn.value is None else turn.value
+        return self._adapter_context.caller.call(self._talk(turn), text)
 
     def _talk(self, turn: UserTurn) -> Talk:
         session = turn.session
         if session not in self._talks:
             # What was made before the first turn is not this session's where others came before.
-            made, self._made = None if turn.turns_before else self._made, None
+            subject_value, self._subject_value = (
+                None if turn.turns_before else self._subject_value,
+                None,
+            )
             self._talks[session] = build(
                 self._app.entry,
                 self._subject,
                 self._app.options.call,
                 session,
-                made,
+                subject_value,
                 self._adapter_context.caller.call,
             )
             behind = object_behind(self._talks[session])

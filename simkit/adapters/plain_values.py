@@ -34,20 +34,20 @@ def plain(value: Any, depth: int = 0) -> JsonValue:
     if depth > DEPTH_MAX:
         raise NotPlain
     if isinstance(value, Mapping):
-        return {str(key): plain(one, depth + 1) for key, one in value.items()}
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one, depth + 1) for one in value]
+        return [plain(item, depth + 1) for item in value]
     names = names_of(value)
     if names is not None:
         return {name: plain(getattr(value, name, None), depth + 1) for name in names}
-    found = canonical(value)
-    if isinstance(found, dict) and set(found) == {"$object"}:
+    plain_value = canonical(value)
+    if isinstance(plain_value, dict) and set(plain_value) == {"$object"}:
         raise NotPlain
     if isinstance(value, Enum):
         return plain(value.value, depth + 1)
-    if isinstance(found, dict) and "value" in found:
-        return found["value"]
-    return found
+    if isinstance(plain_value, dict) and "value" in plain_value:
+        return plain_value["value"]
+    return plain_value
 
 
 def is_equal(value: Any, other: Any) -> bool:
@@ -77,17 +77,17 @@ def _held_by(thing: Any, otherwise: str) -> Iterator[tuple[str, Any]]:
     """Yields the public fields of an object as they are."""
     if thing is None:
         return
-    held: Mapping[str, Any]
+    fields: Mapping[str, Any]
     names = names_of(thing)
     if names is not None:
-        held = {name: getattr(thing, name, None) for name in names}
+        fields = {name: getattr(thing, name, None) for name in names}
     elif isinstance(thing, Mapping):
-        held = {str(key): value for key, value in thing.items()}
+        fields = {str(key): value for key, value in thing.items()}
     elif hasattr(thing, "__dict__"):
-        held = vars(thing)
+        fields = vars(thing)
     else:
-        held = {otherwise: thing}
-    for name, value in held.items():
+        fields = {otherwise: thing}
+    for name, value in fields.items():
         if not name.startswith("_"):
             yield name, value
 
@@ -118,9 +118,9 @@ def _parts_of(value: Any) -> Any:
     names = names_of(value)
     if names is None:
         return plain(value)
-    held = getattr(value, "__dict__", {})
-    if tuple(held) == names:
-        return held
+    fields = getattr(value, "__dict__", {})
+    if tuple(fields) == names:
+        return fields
     return {name: getattr(value, name, None) for name in names}
 
 
@@ -146,7 +146,7 @@ class _Field(msgspec.Struct, frozen=True):
         if not mark.startswith(self.mark[_head(self.size) :], _head(len(value))):
             return None
         assert isinstance(self.value, list)
-        return [*self.value, *(plain(one, 1) for one in value[self.size :])]
+        return [*self.value, *(plain(item, 1) for item in value[self.size :])]
 
 
 def _head(size: int) -> int:
@@ -162,7 +162,7 @@ class Snapshots:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], tuple[Any, dict[str, _Field]]] = {}
+        self._snapshots: dict[tuple[str, int], tuple[Any, dict[str, _Field]]] = {}
         """By session and identity; the object is kept, so that its identity stays its own."""
 
     def changes(self, session: str, thing: Any, otherwise: str) -> tuple[dict[str, Any], bool]:
@@ -170,7 +170,7 @@ class Snapshots:
 
         Values share their items with those of other looks: nobody may change them.
         """
-        _, before = self._seen.setdefault((session, id(thing)), (thing, {}))
+        _, before = self._snapshots.setdefault((session, id(thing)), (thing, {}))
         is_new = not before
         changed = {}
         for name, value in _held_by(thing, otherwise):

@@ -15,12 +15,12 @@ _PROXIES: Final = frozenset(("http_proxy", "https_proxy", "all_proxy"))
 
 def variables_for(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment that points every known client at an address."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for protocol in PROTOCOLS.values():
         for name, value in protocol.variables.items():
-            found[name] = value.format(url=url)
-        found.update(dict.fromkeys(protocol.keys, DUMMY_KEY))
+            variables[name] = value.format(url=url)
+        variables.update(dict.fromkeys(protocol.keys, DUMMY_KEY))
     if any(name.lower() in _PROXIES for name in environment):
         for name in ("NO_PROXY", "no_proxy"):
-            found[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
-    return {**found, **QUIET}
+            variables[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
+    return {**variables, **QUIET}

@@ -66,11 +66,11 @@ def _submit(before: Made) -> Made:
             work = _in_turn(turns, rank, work)
         if is_gated():
             args, work = (work, *args), contextvars.copy_context().run
-        found: Future[Any] = before(self, work, *args, **kwargs)
+        future: Future[Any] = before(self, work, *args, **kwargs)
         if turns is not None:
-            turns.pending(rank, self._work_queue, found)
+            turns.pending(rank, self._work_queue, future)
             turns.watch([*self._threads])
-        return found
+        return future
 
     return submit
 
@@ -107,9 +107,9 @@ def _serves_connections(thread: threading.Thread) -> bool:
     It takes no turns. Who asks it reads from the network meanwhile, which is no rest, so that a
     thread that waited for others to come to rest would never answer.
     """
-    target, given = getattr(thread, "_target", None), getattr(thread, "_args", ())
+    target, arguments = getattr(thread, "_target", None), getattr(thread, "_args", ())
     is_servers = isinstance(getattr(target, "__self__", None), socketserver.BaseServer)
-    return is_servers or any(isinstance(one, socket.socket) for one in given)
+    return is_servers or any(isinstance(argument, socket.socket) for argument in arguments)
 
 
 def _start_raw(before: Made) -> Made:

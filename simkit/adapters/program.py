@@ -54,7 +54,7 @@ class ProgramDriver:
         self._program: Program | None = None
         self._waiting: Request | None = None
         """The program's question for the next turn, which has not begun."""
-        self._given = 0
+        self._given_turn = 0
         """The last turn that this process was given, by its number."""
         self._known: set[str] = set()
         """The sessions that have begun."""
@@ -63,7 +63,7 @@ class ProgramDriver:
         """Begins a run; the program itself is started with the first turn."""
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
-        heard = opened(
+        session = opened(
             app,
             script,
             facts,
@@ -74,8 +74,8 @@ class ProgramDriver:
             models=self._others,
             tools=self._others,
         )
-        self._recorder, self._gate = heard.recorder, heard.gate
-        self._use, self._reports = heard.use, heard.reports
+        self._recorder, self._gate = session.recorder, session.gate
+        self._use, self._reports = session.use, session.reports
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Gives the program the user's message, and answers it until it has replied."""
@@ -87,8 +87,8 @@ class ProgramDriver:
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
         self._gate.halted = self._gate.last_failure = None
-        for one in (script.model, script.plan, script.tools):
-            one.begin_turn(place)
+        for queue in (script.model, script.plan, script.tools):
+            queue.begin_turn(place)
         reply, error = None, None
         try:
             reply = self._answered(turn)
@@ -110,33 +110,33 @@ class ProgramDriver:
             self._program = self._started()
         is_given = False
         while True:
-            asked, self._waiting = self._waiting or self._program.request(), None
-            path = path_of(asked.http.url)
-            is_post = asked.http.method == "POST"
+            request, self._waiting = self._waiting or self._program.request(), None
+            path = path_of(request.http.url)
+            is_post = request.http.method == "POST"
             if is_post and path != NEXT and not is_given:
-                raise self._out_of_turn(asked)
+                raise self._out_of_turn(request)
             if is_post and path == NEXT:
                 if is_given:  # It had nothing to say, and wants to go on.
-                    self._waiting = asked
+                    self._waiting = request
                     return None
-                is_given, self._given = True, self._recorder.turn
-                asked.answer(turn_told(turn, self._recorder.turn, self._state_of(turn)))
+                is_given, self._given_turn = True, self._recorder.turn
+                request.answer(turn_told(turn, self._recorder.turn, self._state_of(turn)))
             elif is_post and path == REPLY:
-                return self._replied(asked)
+                return self._replied(request)
             else:
-                asked.answer(self._decided(asked))
+                request.answer(self._decided(request))
                 if self._gate.halted is not None:
                     self._let_read()
                     raise self._gate.halted
 
-    def _out_of_turn(self, asked: Request) -> ReportInvalid:
+    def _out_of_turn(self, request: Request) -> ReportInvalid:
         """Returns what is wrong with a request between two turns, of which the program is told."""
-        over = self._given
+        over = self._given_turn
         why = f"turn {over} is over: its reply was told" if over else "no turn has begun"
-        what = f"POST {path_of(asked.http.url)}: {why}. A turn begins with POST {NEXT}."
-        asked.answer(refused(what))
+        problem = f"POST {path_of(request.http.url)}: {why}. A turn begins with POST {NEXT}."
+        request.answer(refused(problem))
         self._let_read()
-        return ReportInvalid(what)
+        return ReportInvalid(problem)
 
     def _let_read(self) -> None:
         """Waits until the program can have read what is wrong: it asks again, or has ended."""
@@ -144,9 +144,9 @@ class ProgramDriver:
         with suppress(ProgramFailed):
             self._program.request(PATIENCE_S).answer(refused("the turn has ended"))
 
-    def _decided(self, asked: Request) -> Any:
+    def _decided(self, report_request: Request) -> Any:
         """Returns what answers a request; where the run cannot go on, the gate knows why."""
-        request = asked.http
+        request = report_request.http
         try:
             try:
                 report = self._reports.take(request)
@@ -160,19 +160,19 @@ class ProgramDriver:
         """Returns what a session's state begins as; nothing where it has begun."""
         is_new = turn.session not in self._known
         self._known.add(turn.session)
-        return self._script.given if is_new else {}
+        return self._script.initial_state if is_new else {}
 
-    def _replied(self, asked: Request) -> JsonValue:
+    def _replied(self, request: Request) -> JsonValue:
         try:
-            said = reply_in(asked.http)
+            reply = reply_in(request.http)
         except ReportInvalid as problem:
-            asked.answer(refused(str(problem)))
+            request.answer(refused(str(problem)))
             self._let_read()
             raise
-        asked.answer(as_json(200, {}))
-        failure, failed = said.failure(" ".join(self._app.program)), self._gate.last_failure
+        request.answer(as_json(200, {}))
+        failure, failed = reply.failure(" ".join(self._app.program)), self._gate.last_failure
         if failure is None:
-            return said.reply
+            return reply.reply
         if isinstance(failure, FunctionFailed) and failed is not None:
             raise ModelError(failed.message, failed.kind, failed.status)
         raise failure
@@ -194,19 +194,19 @@ class ProgramDriver:
         if self._program is not None:
             self._program.stop(by_itself=False)
             self._program = self._waiting = None
-            self._given = 0
+            self._given_turn = 0
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """Ends the run; what the program still says of the last turn is too late."""
         if error is None and self._program is not None and self._waiting is None:
             with suppress(ProgramFailed):
-                asked = self._program.request(PATIENCE_S)
-                if asked.http.method == "POST" and path_of(asked.http.url) != NEXT:
-                    late = self._out_of_turn(asked)
+                request = self._program.request(PATIENCE_S)
+                if request.http.method == "POST" and path_of(request.http.url) != NEXT:
+                    late = self._out_of_turn(request)
                     error = e.ErrorFacts(late.type, str(late))
                     self._leave()
                 else:
-                    self._waiting = asked
+                    self._waiting = request
         self._gate.ended(error)
 
     def close(self) -> None:
@@ -215,8 +215,8 @@ class ProgramDriver:
         if program is None:
             return
         try:
-            asked = self._waiting or program.request(PATIENCE_S)
-            asked.answer(HttpResponse(204, (), (b"",)))
+            request = self._waiting or program.request(PATIENCE_S)
+            request.answer(HttpResponse(204, (), (b"",)))
         except ProgramFailed:  # It has ended, which is what is wanted.
             pass
         finally:

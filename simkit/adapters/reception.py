@@ -43,7 +43,7 @@ def opened(
     recorder.handoff_tools = handoff_tools_of(app)
     recorder.handoff_tools.know(facts.agents)
     if gives:
-        recorder.gifts = gifts_of(script.given, facts, script.given_project)
+        recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
     sink.emit(run_started(script, driver, facts))
     answers = ScriptedAnswers(
         recorder,

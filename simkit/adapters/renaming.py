@@ -55,19 +55,23 @@ class RenamingSink:
         waiting, self._waiting = with_handoffs(self._waiting), []
         self._is_first = False
         if waiting and isinstance(first := waiting[0], e.RunStarted):
-            seen = tuple(dict.fromkeys((*first.pipeline.observes, *observes)))
-            waiting[0] = _replaced(first, pipeline=_replaced(first.pipeline, observes=seen))
+            aspects = tuple(dict.fromkeys((*first.pipeline.observes, *observes)))
+            waiting[0] = _replaced(first, pipeline=_replaced(first.pipeline, observes=aspects))
         if not self._runs:
             for event in waiting:
                 self._sink.emit(event)
             return
         started = {
-            one.handoff: one.run
-            for one in waiting
-            if isinstance(one, e.AgentStarted) and one.handoff
+            waiting_event.handoff: waiting_event.run
+            for waiting_event in waiting
+            if isinstance(waiting_event, e.AgentStarted) and waiting_event.handoff
         }
-        asked = {one.handoff: one.run for one in waiting if isinstance(one, e.HandoffRequested)}
-        known = _Names(self._runs, self._everywhere(), started, asked)
+        requesters = {
+            waiting_event.handoff: waiting_event.run
+            for waiting_event in waiting
+            if isinstance(waiting_event, e.HandoffRequested)
+        }
+        known = _Names(self._runs, self._everywhere(), started, requesters)
         for event in waiting:
             self._sink.emit(known.applied(event))
 
@@ -81,7 +85,7 @@ class _Names(msgspec.Struct, frozen=True):
     names: Mapping[str, str]
     started: Mapping[str, str]
     """Handoff to the run that it started."""
-    asked: Mapping[str, str]
+    requesters: Mapping[str, str]
     """Handoff to the run that asked for it."""
 
     def applied(self, event: e.AnyEvent) -> e.AnyEvent:
@@ -99,13 +103,13 @@ class _Names(msgspec.Struct, frozen=True):
         if isinstance(event, e.MessageAdded):
             yield "message", self._message(event.message, event.run)
         elif isinstance(event, e.ContextBuilt) and event.handoffs:
-            yield "handoffs", tuple(self.names.get(one, one) for one in event.handoffs)
+            yield "handoffs", tuple(self.names.get(agent, agent) for agent in event.handoffs)
             yield (
                 "handoff_tools",
                 tuple((tool, self.names.get(to, to)) for tool, to in event.handoff_tools),
             )
         elif isinstance(event, e.AgentStarted) and event.handoff_from:
-            source = self.asked.get(event.handoff, "")
+            source = self.requesters.get(event.handoff, "")
             yield "handoff_from", self._of(event.handoff_from, source)
         elif isinstance(event, (e.HandoffRequested, e.HandoffMade, e.HandoffRejected)):
             yield "from_agent", self._of(event.from_agent, event.run)
@@ -129,21 +133,21 @@ class _Names(msgspec.Struct, frozen=True):
         names = self.names
         renamed = {names[old] for old in facts.agents if old in names}
         agents = {
-            names.get(old, old): one
-            for old, one in facts.agents.items()
+            names.get(old, old): agent
+            for old, agent in facts.agents.items()
             if old in names or old not in renamed
         }
-        for name, one in agents.items():
-            ruled = facts.agents.get(name, one)
+        for name, agent in agents.items():
+            ruled = facts.agents.get(name, agent)
             agents[name] = _replaced(
-                one,
-                handoffs=tuple(names.get(other, other) for other in one.handoffs),
+                agent,
+                handoffs=tuple(names.get(other, other) for other in agent.handoffs),
                 sections=ruled.sections,
                 sees=ruled.sees,
             )
         return _replaced(
             facts,
             agents=agents,
-            edges=tuple((names.get(one, one), names.get(to, to)) for one, to in facts.edges),
-            starts=tuple(names.get(one, one) for one in facts.starts),
+            edges=tuple((names.get(agent, agent), names.get(to, to)) for agent, to in facts.edges),
+            starts=tuple(names.get(agent, agent) for agent in facts.starts),
         )

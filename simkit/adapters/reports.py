@@ -131,7 +131,7 @@ class Reports:
         """
         self._recorder, self._use, self._has_result = recorder, use, has_result
         self._channels = channels
-        self._told: set[str] = set()
+        self._reported_ids: set[str] = set()
         """The runs whose beginning was told: so is their end."""
         self.asks_tools = False
         """Whether the program asks how its tools are answered."""
@@ -152,81 +152,85 @@ class Reports:
         path = path_of(request.url)
         if not path.startswith(ROOT):
             return None
-        said = path.removeprefix(ROOT)
-        if said not in self._kinds or request.method != "POST":
+        kind_name = path.removeprefix(ROOT)
+        if kind_name not in self._kinds or request.method != "POST":
             known = [*self._kinds, "next", "reply"]
             raise ReportInvalid(
                 f"{request.method} {path} is nothing that a program can tell."
-                f"{_hint(said, known, f'POST {ROOT}')} "
-                f"Known: {', '.join(f'POST {ROOT}{one}' for one in known)}."
+                f"{_hint(kind_name, known, f'POST {ROOT}')} "
+                f"Known: {', '.join(f'POST {ROOT}{name}' for name in known)}."
             )
-        kind, take = self._kinds[said]
-        told = _read(request, kind)
+        kind, take = self._kinds[kind_name]
+        report = _read(request, kind)
         try:
-            return as_json(200, take(told))
+            return as_json(200, take(report))
         except _Wrong as problem:
             raise ReportInvalid(f"POST {path}: {problem}") from None
 
     def tells_end_of(self, run: Run) -> bool:
         """Whether the program says itself when a run is over."""
-        return run.id in self._told
+        return run.id in self._reported_ids
 
-    def _started(self, told: Started) -> Mapping[str, Any]:
-        run = self._recorder.begin_run(told.agent, task=told.input, goal=told.goal)
-        self._told.add(run.id)
+    def _started(self, report: Started) -> Mapping[str, Any]:
+        run = self._recorder.begin_run(report.agent, task=report.input, goal=report.goal)
+        self._reported_ids.add(run.id)
         return {"run": run.id}
 
-    def _finished(self, told: Finished) -> Mapping[str, Any]:
-        run = self._recorder.open_run(told.agent)
+    def _finished(self, report: Finished) -> Mapping[str, Any]:
+        run = self._recorder.open_run(report.agent)
         if run is None:
-            at_work = [one.agent for one in self._recorder.runs if not one.is_over]
+            at_work = [
+                other_run.agent for other_run in self._recorder.runs if not other_run.is_over
+            ]
             raise _Wrong(
-                f"`agent`: {told.agent!r} is not at work in this turn.{_hint(told.agent, at_work)} "
-                f"At work: {_listed(at_work)}."
+                f"`agent`: {report.agent!r} is not at work in this "
+                f"turn.{_hint(report.agent, at_work)} At work: {_listed(at_work)}."
             )
-        self._recorder.end_run(run, "failed" if told.failed else "done", told.output)
+        self._recorder.end_run(run, "failed" if report.failed else "done", report.output)
         return {}
 
-    def _tool(self, told: ToolCall) -> Mapping[str, Any]:
+    def _tool(self, report: ToolCall) -> Mapping[str, Any]:
         self.asks_tools = True
-        asked = self._asked(told)
-        if not self._has_result(told.tool):
+        request = self._request_of(report)
+        if not self._has_result(report.tool):
             return {"scripted": False}
         try:
-            result = self._use(told.tool, told.args, lambda: None, asked)
+            result = self._use(report.tool, report.args, lambda: None, request)
         except ToolFailure as problem:
             return {"scripted": True, "error": str(problem)}
         return {"scripted": True, "result": result}
 
-    def _tool_result(self, told: ToolResult) -> Mapping[str, Any]:
-        if told.error and told.result is not None:
+    def _tool_result(self, report: ToolResult) -> Mapping[str, Any]:
+        if report.error and report.result is not None:
             raise _Wrong("a tool has either a `result` or an `error`, and this one has both")
-        self._use.told(told.tool, told.args, self._asked(told), told.result, told.error)
+        self._use.record_call(
+            report.tool, report.args, self._request_of(report), report.result, report.error
+        )
         return {}
 
-    def _asked(self, told: ToolCall | ToolResult) -> Asked | None:
+    def _request_of(self, report: ToolCall | ToolResult) -> Asked | None:
         """Returns the model's request under the id that a report names."""
-        if not told.call_id:
+        if not report.call_id:
             return None
-        asked = self._recorder.asked(told.call_id)
-        if asked is None:
+        request = self._recorder.call_request(report.call_id)
+        if request is None:
             raise _Wrong(
-                f"`call_id`: no model has asked for a tool under {told.call_id!r}. "
+                f"`call_id`: no model has asked for a tool under {report.call_id!r}. "
                 "Leave it out where the program calls the tool by itself."
             )
-        if asked.call.name != told.tool:
+        if request.call.name != report.tool:
             raise _Wrong(
-                f"`tool`: under {told.call_id!r} a model asked for {asked.call.name!r}, "
-                f"not for {told.tool!r}"
+                f"`tool`: under {report.call_id!r} a model asked for {request.call.name!r}, "
+                f"not for {report.tool!r}"
             )
-        return asked
+        return request
 
-    def _state(self, told: State) -> Mapping[str, Any]:
-        for name, value in told.update.items():
+    def _state(self, report: State) -> Mapping[str, Any]:
+        for name, value in report.update.items():
             self._check_channel(name, value)
         # What an agent leaves may be written down when its work is over.
-        run = self._run_of("agent", told.agent) if told.agent else None
-        self._recorder.wrote(told.update, told.agent, run)
+        run = self._run_of("agent", report.agent) if report.agent else None
+        self._recorder.wrote(report.update, report.agent, run)
         return {}
 
     def _check_channel(self, name: str, value: JsonValue) -> None:
@@ -246,38 +250,38 @@ class Reports:
         """Returns the last run of an agent that is, or was, at work in this turn."""
         runs = self._recorder.runs
         run = self._recorder.open_run(agent) or next(
-            (one for one in reversed(runs) if one.agent == agent), None
+            (candidate for candidate in reversed(runs) if candidate.agent == agent), None
         )
         if run is None:
-            names = [one.agent for one in runs]
+            names = [candidate.agent for candidate in runs]
             raise _Wrong(
                 f"`{key}`: {agent!r} was not at work in this turn.{_hint(agent, names)} "
                 f"Those that were: {_listed(names)}."
             )
         return run
 
-    def _handoff(self, told: Handoff) -> Mapping[str, Any]:
-        recorder, run = self._recorder, self._run_of("from", told.from_)
-        asked = next(
+    def _handoff(self, report: Handoff) -> Mapping[str, Any]:
+        recorder, run = self._recorder, self._run_of("from", report.from_)
+        request = next(
             (
-                one
-                for one in recorder.requested
-                if one.from_agent == told.from_ and one.to_agent == told.to
+                handoff
+                for handoff in recorder.requested
+                if handoff.from_agent == report.from_ and handoff.to_agent == report.to
             ),
             None,
         )
-        if asked is None:
+        if request is None:
             recorder.hand_over(
-                told.from_,
-                told.to,
-                told.payload,
-                type=told.type,
-                query=told.query,
+                report.from_,
+                report.to,
+                report.payload,
+                type=report.type,
+                query=report.query,
                 run=None if run.is_over else run,
             )
-            asked = recorder.requested[-1]
-        if told.refused:
-            recorder.refused(asked, told.refused)
+            request = recorder.requested[-1]
+        if report.refused:
+            recorder.refused(request, report.refused)
         return {}
 
 
@@ -297,25 +301,25 @@ def _listed(names: Iterable[str]) -> str:
 
 def reply_in(request: HttpRequest) -> Reply:
     """Returns what a program says to `REPLY`; raises ReportInvalid."""
-    said = _read(request, Reply)
-    if said.error and said.reply is not None:
+    reply = _read(request, Reply)
+    if reply.error and reply.reply is not None:
         raise ReportInvalid(
             f"POST {REPLY}: a turn ends with a `reply` or an `error`, and this one has both"
         )
-    return said
+    return reply
 
 
-def turn_told(turn: UserTurn, number: int, given: Mapping[str, JsonValue]) -> HttpResponse:
+def turn_told(turn: UserTurn, number: int, initial_state: Mapping[str, JsonValue]) -> HttpResponse:
     """Returns what tells a program its turn; ``given`` is what the session's state begins as."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "turn": number,
         "session": turn.session,
         "project": turn.project,
         "user": turn.text if turn.value is None else turn.value,
         "resumes": turn.resumes,
-        "state": given,
+        "state": initial_state,
     }
-    return as_json(200, told)
+    return as_json(200, fields)
 
 
 _Report = TypeVar("_Report", bound=msgspec.Struct)
@@ -324,28 +328,28 @@ _Report = TypeVar("_Report", bound=msgspec.Struct)
 def _read(request: HttpRequest, kind: type[_Report]) -> _Report:
     path, keys = path_of(request.url), kind.__struct_encode_fields__
 
-    def wrong(what: str) -> ReportInvalid:
-        return ReportInvalid(f"POST {path}: {what} Its keys: {', '.join(keys)}.")
+    def wrong(problem: str) -> ReportInvalid:
+        return ReportInvalid(f"POST {path}: {problem} Its keys: {', '.join(keys)}.")
 
     try:
-        said = msgspec.json.decode(request.body or b"{}")
+        data = msgspec.json.decode(request.body or b"{}")
     except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
         raise wrong(f"the body is no JSON: {problem}.") from None
-    if not isinstance(said, dict):
-        raise wrong(f"the body is {_shown(said)}, and must be an object.")
-    for key in said:
+    if not isinstance(data, dict):
+        raise wrong(f"the body is {_value_text(data)}, and must be an object.")
+    for key in data:
         if key not in keys:
             raise wrong(f"unknown key `{key}`.{_hint(key, keys)}")
     try:
-        return msgspec.convert(said, kind)
+        return msgspec.convert(data, kind)
     except msgspec.ValidationError as problem:
-        what, _, place = str(problem).partition(" - at `$.")
+        complaint, _, place = str(problem).partition(" - at `$.")
         named = place.rstrip("`")
-        found = f"`{named}` is {_shown(said[named])}. " if named in said else ""
-        raise wrong(f"{found}{what}.") from None
+        detail = f"`{named}` is {_value_text(data[named])}. " if named in data else ""
+        raise wrong(f"{detail}{complaint}.") from None
 
 
-def _shown(value: JsonValue) -> str:
+def _value_text(value: JsonValue) -> str:
     return short(msgspec.json.encode(value).decode(), _SHOWN)
 
 

@@ -20,14 +20,16 @@ class Call(msgspec.Struct, frozen=True):
 
     id: str
     run: Run
-    asked: Asked
+    model_request: Asked
     protocol: Protocol
     request: HttpRequest
     chains: Chains
     """What later requests may go on from."""
 
 
-def told(call: Call, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool) -> Fails | None:
+def record_answer(
+    call: Call, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool
+) -> Fails | None:
     """Writes down what a provider answers; returns the failure, if it is one.
 
     ``is_marked`` says that user code itself says when the run is over.
@@ -40,8 +42,8 @@ def told(call: Call, answer: HttpAnswer, recorder: TraceRecorder, is_marked: boo
         encodings = header(answer.headers, "content-encoding")
         try:
             plain = msgspec.structs.replace(answer, chunks=decoded(answer.chunks, encodings))
-            heard = call.protocol.heard(plain, call.asked)
-            fails, partial = heard.error, heard.message.content
+            parsed_answer = call.protocol.heard(plain, call.model_request)
+            fails, partial = parsed_answer.error, parsed_answer.message.content
         except (WireInvalid, NotDecodable) as problem:
             fails = Fails("malformed_response", answer.status, str(problem))
     if fails is not None:
@@ -49,18 +51,18 @@ def told(call: Call, answer: HttpAnswer, recorder: TraceRecorder, is_marked: boo
             run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
         )
         return fails
-    call.chains.remember(call.protocol, plain, call.asked, heard.message)
-    is_json = as_json(heard.message.content) is not None
-    kind = "calls" if heard.message.calls else "json" if is_json else "text"
-    said = recorder.replied(run, call.id, heard.message, kind, heard.usage)
+    call.chains.remember(call.protocol, plain, call.model_request, parsed_answer.message)
+    is_json = as_json(parsed_answer.message.content) is not None
+    kind = "calls" if parsed_answer.message.calls else "json" if is_json else "text"
+    reply = recorder.replied(run, call.id, parsed_answer.message, kind, parsed_answer.usage)
     if not is_marked:
-        concluded(recorder, run, said)
+        concluded(recorder, run, reply)
     return None
 
 
-def concluded(recorder: TraceRecorder, run: Run, said: Message) -> None:
+def concluded(recorder: TraceRecorder, run: Run, message: Message) -> None:
     """Ends a run that nobody marks, where its model has said its last word or passed control."""
-    if any(call.is_handoff for call in said.calls):
+    if any(call.is_handoff for call in message.calls):
         recorder.end_run(run, "handed_off")
-    elif not said.calls:
+    elif not message.calls:
         recorder.end_run(run)

@@ -23,26 +23,28 @@ def handoff_tools_of(app: App) -> HandoffTools:
     shared: dict[str, str] = {}
     first: dict[str, str] = {}
     for agent, rule in app.agents.items():
-        for one in rule.handoff:
-            other = first.setdefault(one.tool, agent)
-            if other != agent and not (one.target and one.target == shared.get(one.tool)):
+        for handoff in rule.handoff:
+            other = first.setdefault(handoff.tool, agent)
+            if other != agent and not (
+                handoff.target and handoff.target == shared.get(handoff.tool)
+            ):
                 raise ScriptBroken(
-                    f"tool `{one.tool}` passes control to {other!r} and to {agent!r}, and the "
+                    f"tool `{handoff.tool}` passes control to {other!r} and to {agent!r}, and the "
                     "rules do not agree on the argument that says which.\n"
-                    f"Name it in each rule: `handoff: {{tool: {one.tool}, target: ARGUMENT}}`.",
+                    f"Name it in each rule: `handoff: {{tool: {handoff.tool}, target: ARGUMENT}}`.",
                     ("agents", agent, "handoff"),
                 )
-            if one.target:
-                shared[one.tool] = one.target
+            if handoff.target:
+                shared[handoff.tool] = handoff.target
             else:
-                tools[one.tool] = agent
-    found = HandoffTools(tools, shared)
-    found.know(app.agents)
-    found.keep_ordinary(app.options.tools)
+                tools[handoff.tool] = agent
+    handoff_tools = HandoffTools(tools, shared)
+    handoff_tools.know(app.agents)
+    handoff_tools.keep_ordinary(app.options.tools)
     for agent, rule in app.agents.items():
         if "handoff" in rule.model_fields_set:
-            found.guess_only(agent, (HANDOFF_PREFIX,) if rule.handoff else ())
-    return found
+            handoff_tools.guess_only(agent, (HANDOFF_PREFIX,) if rule.handoff else ())
+    return handoff_tools
 
 
 def refuse_nodes(app: App) -> None:
@@ -69,14 +71,14 @@ def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
                 raise ScriptMisfit(_nothing("node", node, app, nodes), ("agents", agent, "node"))
 
 
-def check_agents(app: App, known: Collection[str], met: Collection[str]) -> None:
+def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) -> None:
     """Raises ScriptMisfit for a rule of an agent that never ran and is nearly called like one.
 
     ``known`` are the agents that the framework knows, ``met`` those that ran. Which others code
     may make, nobody knows: the names alone say that one was misspelt.
     """
-    for agent in _unmet(app.agents, {*known, *met}):
-        names = dict.fromkeys((*known, *met))
+    for agent in _unmet(app.agents, {*known, *agents_met}):
+        names = dict.fromkeys((*known, *agents_met))
         if near(agent, [name for name in names if name not in app.agents]):
             raise ScriptMisfit(_nothing("agent", agent, app, names), ("agents", agent))
 
@@ -89,8 +91,8 @@ def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[s
 
 
 def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:
-    meant = near(name, known)
-    hint = f" Did you mean {meant!r}?" if meant else ""
+    nearest = near(name, known)
+    hint = f" Did you mean {nearest!r}?" if nearest else ""
     return (
         f"no {noun} {name!r} worked, and `{app.entry}` has none of that name.{hint}\n"
         f"Its {noun}s: {', '.join(known) or 'none'}."

@@ -11,14 +11,14 @@ from simkit.core.errors import FunctionMissing
 from simkit.spec.scenario.apps import App
 
 
-def way_of(app: App, ways: Sequence[str], what: str = "an agent") -> str:
+def way_of(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
     """Returns the way to run ``what``, the first unless the app names another.
 
     Raises FunctionMissing for a way that there is not.
     """
     way = app.options.call or ways[0]
     if way not in ways:
-        raise FunctionMissing(f"{what} is run by {', '.join(ways)}: not by `{way}`", way)
+        raise FunctionMissing(f"{noun} is run by {', '.join(ways)}: not by `{way}`", way)
     return way
 
 
@@ -34,11 +34,11 @@ def options_of(app: App, session: str) -> dict[str, Any]:
 def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str, Any]:
     """Returns what ``make`` returns; it is told the session's name if it takes one."""
     named = "session" in inspect.signature(make).parameters
-    made = make(session=session) if named else make()
-    if not isinstance(made, Mapping):
+    options = make(session=session) if named else make()
+    if not isinstance(options, Mapping):
         raise FunctionMissing(
-            f"`{entry}` returns an object of class `{type(made).__name__}`, not a mapping of "
+            f"`{entry}` returns an object of class `{type(options).__name__}`, not a mapping of "
             "what an agent is run with, by its names",
             entry,
         )
-    return dict(made)
+    return dict(options)

@@ -58,25 +58,25 @@ class ScriptedAnswers:
 
     def served(self, call: Call, answer: Answer) -> Decision:
         """Returns an answer in the provider's words; raises ScriptBroken where it cannot."""
-        recorder, run, asked = self._recorder, call.run, call.asked
+        recorder, run, model_request = self._recorder, call.run, call.model_request
         self.misfit, reply = "", answer.reply
         message, kind = self._message(reply, call)
         if isinstance(reply, m.Handoff):
             self.misfit = _misfit(reply, answer.line, message.calls[0], call, recorder.turn)
-        usage = counted_usage(answer, message, asked, recorder.count)
+        usage = counted_usage(answer, message, model_request, recorder.count)
         chunks = None if answer.chunks == "bytes" else answer.chunks
         out = self._in_its_ids(message, call)
-        words = Said(call.id, out, usage, chunks, beside=answer.beside)
+        words = Said(call.id, out, usage, chunks, beside=answer.extras)
         served, data = served_beside(words, call, self._place(answer, call))
-        said = recorder.replied(
+        reply_ = recorder.replied(
             run, call.id, msgspec.structs.replace(message, data=data), kind, reported(answer, usage)
         )
         if not self.is_marked(run):
-            concluded(recorder, run, said)
+            concluded(recorder, run, reply_)
         if answer.chunks == "bytes":
             served = bytewise(served)
         out = msgspec.structs.replace(out, data=data)
-        call.chains.remember(call.protocol, served, asked, out)
+        call.chains.remember(call.protocol, served, model_request, out)
         return served
 
     def _place(self, answer: Answer, call: Call) -> SourcePath:
@@ -91,33 +91,37 @@ class ScriptedAnswers:
         return msgspec.structs.replace(message, calls=calls)
 
     def _request(self, call: Call) -> ModelRequest:
-        asked, agent = call.asked, call.run.agent
-        tools = tuple(offer.name for offer in asked.offers)
+        model_request, agent = call.model_request, call.run.agent
+        tools = tuple(offer.name for offer in model_request.offers)
         return ModelRequest(
             agent,
             self._recorder.turn,
             call.run.id,
             call.id,
             tools,
-            asked.output,
-            lambda: asked.messages,
+            model_request.output,
+            lambda: model_request.messages,
             dict,
             lambda text: parsed(text, "auto", agent)[0],
-            {offer.name: offer.schema for offer in asked.offers if offer.schema is not None},
+            {
+                offer.name: offer.schema
+                for offer in model_request.offers
+                if offer.schema is not None
+            },
         )
 
     def _message(self, reply: m.Reply, call: Call) -> tuple[Message, str]:
         """Returns what the model says, and what kind of answer it is."""
-        asked, agent = call.asked, call.run.agent
+        model_request, agent = call.model_request, call.run.agent
         if isinstance(reply, m.Text):
             return Message("assistant", reply.text), "text"
         if isinstance(reply, m.Structured):
-            tool = output_tool(asked, reply.value, call.run.output_tools)
+            tool = output_tool(model_request, reply.value, call.run.output_tools)
             if tool is not None:
                 # How structured output is asked of providers that know no schema for it.
                 args = args_of(reply.value, tool)
-                made = ToolCall(self._recorder.new_call_id(), tool.name, args)
-                return Message("assistant", calls=(made,)), "calls"
+                call_made = ToolCall(self._recorder.new_call_id(), tool.name, args)
+                return Message("assistant", calls=(call_made,)), "calls"
             text = _encode(reply.value).decode()
             return Message("assistant", text, data=reply.value), "json"
         if isinstance(reply, m.Calls):
@@ -139,14 +143,20 @@ class ScriptedAnswers:
         routers, target_of = tools.routers, tools.target_of
         offers = [
             offer
-            for offer in call.asked.offers
+            for offer in call.model_request.offers
             if target_of(offer.name) == reply.to
             or passes_to(offer.schema, routers.get(offer.name), reply.to)
         ]
-        tool = next((one for one in offers if one.name == reply.type), next(iter(offers), None))
+        tool = next(
+            (candidate for candidate in offers if candidate.name == reply.type),
+            next(iter(offers), None),
+        )
         if tool is None:
-            names = ", ".join(_shown(offer, routers) for offer in call.asked.offers) or "none"
-            targets = (target_of(offer.name) for offer in call.asked.offers)
+            names = (
+                ", ".join(_offer_text(offer, routers) for offer in call.model_request.offers)
+                or "none"
+            )
+            targets = (target_of(offer.name) for offer in call.model_request.offers)
             nearest = near(reply.to, filter(None, targets))
             hint = f" Did you mean {nearest!r}?" if nearest else ""
             raise ScriptMisfit(
@@ -168,24 +178,26 @@ class ScriptedAnswers:
         return ToolCall(self._recorder.new_call_id(), tool.name, args)
 
 
-def _shown(offer: Offer, routers: Mapping[str, str]) -> str:
+def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
     """Returns a tool's name, with the agents to which it may pass control."""
     named = agents_named(offer.schema, routers.get(offer.name))
     return f"{offer.name} (to {', '.join(named)})" if named else offer.name
 
 
-def _misfit(line: m.Handoff, place: int | None, made: ToolCall, call: Call, turn: int) -> str:
+def _misfit(line: m.Handoff, place: int | None, tool_call: ToolCall, call: Call, turn: int) -> str:
     """Says what a handoff's tool takes otherwise; empty where it takes what the line says.
 
     It is no error by itself: how the pipeline copes with it may be what is tested.
     """
-    schema = next((one.schema for one in call.asked.offers if one.name == made.name), None)
-    wrong = misfit_of(made.args, schema)
+    schema = next(
+        (offer.schema for offer in call.model_request.offers if offer.name == tool_call.name), None
+    )
+    wrong = misfit_of(tool_call.args, schema)
     at = () if place is None else (place,)
     where = path_text(("turns", turn - 1, "replies", call.run.agent, *at))
     return (
-        f"The payload of the handoff to {line.to!r} under {where} is not what `{made.name}` takes: "
-        f"{wrong}."
+        f"The payload of the handoff to {line.to!r} under {where} is not what `{tool_call.name}` "
+        f"takes: {wrong}."
         if wrong
         else ""
     )

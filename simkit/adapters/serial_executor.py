@@ -21,10 +21,10 @@ class InStep(ThreadPoolExecutor):
     """A pool whose work is done when it has been submitted."""
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        found: Future[Any] = super().submit(work, *args, **kwargs)
+        future: Future[Any] = super().submit(work, *args, **kwargs)
         if is_gated():
-            wait([found], PATIENCE_S)
-        return found
+            wait([future], PATIENCE_S)
+        return future
 
 
 _loops: Final = "_simkit_in_step"

@@ -82,7 +82,7 @@ class ServedRun:
             for name in ends_on_tools
         }
         facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
-        heard = opened(
+        session = opened(
             app,
             script,
             facts,
@@ -93,7 +93,7 @@ class ServedRun:
             models=others,
             tools=None,
         )
-        self._recorder, self._gate, self._reports = heard.recorder, heard.gate, heard.reports
+        self._recorder, self._gate, self._reports = session.recorder, session.gate, session.reports
         self._recorder.handoff_tools.know(script.agents())
         self._reply: Reply | None = None
         """How the program says that the turn ends."""
@@ -136,7 +136,9 @@ class ServedRun:
             fails = Fails("invalid_request", 400, f"simkit: {self._error.message}")
             return protocol.failed("simkit", fails, Asked(protocol.name, "", ()))
         decision = self._answered(request, protocol)
-        self._marks.note(self._turns[self._recorder.turn - 1].session, _said(decision, request))
+        self._marks.note(
+            self._turns[self._recorder.turn - 1].session, _new_messages(decision, request)
+        )
         return decision
 
     def _check_session(self, sessions: frozenset[str]) -> None:
@@ -145,7 +147,7 @@ class ServedRun:
         session = self._turns[place - 1].session
         if self._is_led or not sessions or session in sessions:
             return
-        named = " or ".join(repr(one) for one in sorted(sessions))
+        named = " or ".join(repr(known_session) for known_session in sorted(sessions))
         self._error = e.ErrorFacts(
             MIXED,
             f"a request goes on with session {named}, as its history says, but turn {place} is of "
@@ -193,10 +195,12 @@ class ServedRun:
         self._is_led = True
         self._begin()
         turn = self._turns[self._recorder.turn - 1]
-        is_new = all(one.session != turn.session for one in self._turns[: self._recorder.turn - 1])
-        return turn_told(turn, self._recorder.turn, self._script.given if is_new else {})
+        is_new = all(
+            turn_.session != turn.session for turn_ in self._turns[: self._recorder.turn - 1]
+        )
+        return turn_told(turn, self._recorder.turn, self._script.initial_state if is_new else {})
 
-    def _follow(self, said: str, sessions: frozenset[str]) -> None:
+    def _follow(self, text_sent: str, sessions: frozenset[str]) -> None:
         """Begins the turn whose message is the latest that a context holds.
 
         ``sessions`` are those that the context's history fits, as far as it tells.
@@ -206,19 +210,19 @@ class ServedRun:
         if self._is_led:
             return
         place = self._recorder.turn
-        now = _end_of(self._turns[place - 1].text, said)
+        now = _end_of(self._turns[place - 1].text, text_sent)
         for coming in range(place, len(self._turns)):
             text = self._turns[coming].text
-            there = _end_of(text, said)
+            end = _end_of(text, text_sent)
             is_next = coming == place
             if sessions and not is_next and self._turns[coming].session not in sessions:
                 continue
             if is_next and sessions and self._goes_on_instead(place, sessions):
                 return
-            if there > now and (is_next or said.strip() == text.strip()):
+            if end > now and (is_next or text_sent.strip() == text.strip()):
                 break
             # Who says the same twice is at the second once the first is answered.
-            if is_next and there == now >= 0 and not self._script.model.unused():
+            if is_next and end == now >= 0 and not self._script.model.unused():
                 break
         else:
             return
@@ -250,12 +254,12 @@ class ServedRun:
         if error is None and fails is not None and is_lost:
             error = e.ErrorFacts(fails.kind, fails.message, status=fails.status)
         self._failed = None
-        said, self._reply = self._reply, None
-        failure = said.failure() if said is not None else None
+        last_reply, self._reply = self._reply, None
+        failure = last_reply.failure() if last_reply is not None else None
         if failure is not None and error is None:
             error = e.ErrorFacts(failure.type, str(failure))
-        elif said is not None and said.reply is not None:
-            reply = said.reply
+        elif last_reply is not None and last_reply.reply is not None:
+            reply = last_reply.reply
         # Who asks for no result carries its tools out itself, which was said.
         unused = self._script.tools.unused() if self._reports.asks_tools else ()
         self._recorder.end_turn(reply, error, self._script.model.unused(), unused)
@@ -280,12 +284,12 @@ class ServedRun:
                 "its own, or not read the environment."
             )
         text = " ".join(self._turns[place].text.split())
-        shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        excerpt = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
         if self._is_led:
             return f"the program did not begin turn {place + 1} with a POST to {NEXT}"
         return (
             f"the program asked nothing of turn {place + 1}: the latest user message of no request "
-            f"held {shown!r}. If contexts do not show it, begin the turn with a POST to {NEXT}."
+            f"held {excerpt!r}. If contexts do not show it, begin the turn with a POST to {NEXT}."
         )
 
     # Requests that are no model calls
@@ -308,14 +312,14 @@ class ServedRun:
         self.unknown[f"{request.method} {path}"] += 1
         as_post = msgspec.structs.replace(request, method="POST")
         if path == NEXT or protocol_of(as_post) is not None:
-            what = f"{path} takes POST, not {request.method}"
-            return as_json(405, _error(what), (("allow", "POST"),))
-        what = (
+            problem = f"{path} takes POST, not {request.method}"
+            return as_json(405, _error(problem), (("allow", "POST"),))
+        problem = (
             f"{request.method} {path} is no model call. Spoken here: {', '.join(PROTOCOLS)}, at "
             "their providers' own paths. Clients are pointed here by: "
             + ", ".join(f"{name}={value}" for name, value in variables.items())
         )
-        return as_json(404, _error(what))
+        return as_json(404, _error(problem))
 
 
 def addressed(request: HttpRequest) -> HttpRequest:
@@ -357,7 +361,7 @@ def _latest(messages: Sequence[Message]) -> str:
     return users[-1] if users else "\n".join(m.content for m in messages if m.role == "system")
 
 
-def _said(decision: Decision, request: HttpRequest) -> list[Message]:
+def _new_messages(decision: Decision, request: HttpRequest) -> list[Message]:
     """Return what a response says, as the program's next request will hold it."""
     protocol = protocol_of(request)
     if protocol is None or not isinstance(decision, HttpResponse) or decision.status != 200:
@@ -368,12 +372,12 @@ def _said(decision: Decision, request: HttpRequest) -> list[Message]:
         return []
 
 
-def _end_of(text: str, said: str) -> int:
+def _end_of(text: str, text_sent: str) -> int:
     """Returns where a text last ends in what was said, as words of its own; -1 for nowhere."""
     if not text.strip():
         return -1
-    found = re.finditer(rf"(?<!\w){re.escape(text.strip())}(?!\w)", said)
-    return max((match.end() for match in found), default=-1)
+    matches = re.finditer(rf"(?<!\w){re.escape(text.strip())}(?!\w)", text_sent)
+    return max((match.end() for match in matches), default=-1)
 
 
 def _value_of(message: Message) -> JsonValue:
@@ -394,5 +398,5 @@ def _later(decision: Decision, wait_ms: int) -> Decision:
     return msgspec.structs.replace(decision, waits_ms=(first + wait_ms, *decision.waits_ms[1:]))
 
 
-def _error(what: str) -> dict[str, object]:
-    return {"error": {"type": "simkit", "message": what}}
+def _error(problem: str) -> dict[str, object]:
+    return {"error": {"type": "simkit", "message": problem}}

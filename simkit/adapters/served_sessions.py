@@ -29,17 +29,17 @@ class SessionMarks:
 
         The latest user message is no history: any session may say the same.
         """
-        users = [place for place, one in enumerate(messages) if one.role == "user"]
+        users = [place for place, candidate in enumerate(messages) if candidate.role == "user"]
         latest = users[-1] if users else -1
-        found: set[str] | None = None
+        names: set[str] | None = None
         for place, message in enumerate(messages):
             if place == latest:
                 continue
             for mark in _marks_of(message):
                 known = self._sessions.get(mark)
                 if known:
-                    found = known if found is None else found & known
-        return frozenset(found or ())
+                    names = known if names is None else names & known
+        return frozenset(names or ())
 
 
 def _marks_of(message: Message) -> list[tuple[str, str]]:

@@ -24,8 +24,8 @@ def graphs_of(file: Path) -> Mapping[str, str]:
     try:
         graphs = json.loads(file.read_text("utf-8"))["graphs"]
         return {
-            str(name): str(one["path"] if isinstance(one, dict) else one)
-            for name, one in graphs.items()
+            str(name): str(graph["path"] if isinstance(graph, dict) else graph)
+            for name, graph in graphs.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
@@ -38,16 +38,16 @@ def server_text(folder: Path, entry: str = "") -> str:
     """
     file = server_file(folder)
     if file is None:
-        return f"{FILE}: none in {_shown(folder)} or above"
+        return f"{FILE}: none in {_short_path(folder)} or above"
     graphs = graphs_of(file)
     named = ", ".join(f"{name} → {place}" for name, place in graphs.items())
-    text = f"{FILE}: {_shown(file)} names {named or 'no graph that simkit can read'}"
+    text = f"{FILE}: {_short_path(file)} names {named or 'no graph that simkit can read'}"
     if not entry:
         return text
     module, _, name = entry.partition(":")
-    there = str(getattr(sys.modules.get(module), "__file__", None) or "")
+    module_file = str(getattr(sys.modules.get(module), "__file__", None) or "")
     is_named = any(
-        (file.parent / place.rpartition(":")[0]).resolve() == Path(there).resolve()
+        (file.parent / place.rpartition(":")[0]).resolve() == Path(module_file).resolve()
         and place.rpartition(":")[2] == name
         for place in graphs.values()
     )
@@ -67,10 +67,10 @@ def hint_from(folder: Path) -> str:
         module = (file.parent / path).resolve()
         path_there = Path(os.path.relpath(module.parent, folder)).as_posix()
         offers.append(f"`pipeline: {module.stem}:{name}` with `app: {{path: [{path_there}]}}`")
-    shown = Path(os.path.relpath(file, folder)).as_posix()
-    return f"`{shown}` names {', '.join(graphs)}: {' or '.join(offers)}."
+    short_path = Path(os.path.relpath(file, folder)).as_posix()
+    return f"`{short_path}` names {', '.join(graphs)}: {' or '.join(offers)}."
 
 
-def _shown(path: Path) -> str:
-    shown = Path(os.path.relpath(path)).as_posix()
-    return shown if shown != "." else "this folder"
+def _short_path(path: Path) -> str:
+    short_path = Path(os.path.relpath(path)).as_posix()
+    return short_path if short_path != "." else "this folder"

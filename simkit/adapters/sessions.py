@@ -31,7 +31,7 @@ class Session:
 
     def __init__(self) -> None:
         self.project = ""
-        self.given: Mapping[str, JsonValue] = {}
+        self.initial_state: Mapping[str, JsonValue] = {}
         """What its state began with."""
         self.log: dict[Print, list[int]] = {}
         """What was said, by what makes it the same."""
@@ -44,7 +44,7 @@ class Session:
         self.streams: dict[str, SentStream] = {}
         self.readings = Readings()
         """What each agent was sent last, and what each list held when it was told whole."""
-        self.asked: dict[str, Asked] = {}
+        self.requests: dict[str, Asked] = {}
         """Tool calls by id."""
         self.ids: dict[str, str] = {}
         """Foreign ids of calls to ours."""
@@ -54,7 +54,7 @@ class Session:
         """Our ids to those under which the calls were served."""
         self.as_served: dict[str, str] = {}
         """Ids under which calls were served, as a provider writes them, to ours."""
-        self._kept: set[str] = set()
+        self._returned_ids: set[str] = set()
         """Calls that came back under the id under which they were served."""
         self._renamed: dict[str, int] = {}
         """How many other ids came for a call."""
@@ -63,31 +63,31 @@ class Session:
 
     def served(self, ours: str, prefix: str) -> str:
         """Returns the id of our call as a provider writes it, by which it is known again."""
-        made = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
-        self.ids[made], self._served[ours] = ours, made
+        own_id = f"{prefix}{ours.removeprefix('call'):0>24}" if prefix else ours
+        self.ids[own_id], self._served[ours] = ours, own_id
         if prefix:
-            self.as_served[made] = ours
-        return made
+            self.as_served[own_id] = ours
+        return own_id
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, request: Asked) -> None:
         """Notes a call that a model asks for."""
-        call = asked.call
-        self.asked[call.id] = asked
-        self._alike.setdefault((call.name, _said(call.args)), []).append(call.id)
+        call = request.call
+        self.requests[call.id] = request
+        self._alike.setdefault((call.name, _args_bytes(call.args)), []).append(call.id)
 
-    def turn_out(self, asked: Asked, agent: str) -> None:
+    def turn_out(self, request: Asked, agent: str) -> None:
         """Notes that a call passes control to an agent, as was not known when it was logged."""
-        ours = {asked.call.id: agent}
+        ours = {request.call.id: agent}
         for mark, message in [*self.latest.items()]:
             if any(call.id in ours for call in message.calls):
                 message = with_targets(message, ours)
                 self.latest[print_of(message)] = message
                 self.log[print_of(message)] = self.log[mark]
-                asked.call = next(call for call in message.calls if call.id in ours)
+                request.call = next(call for call in message.calls if call.id in ours)
 
     def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:
         """Notes the calls of one message, by which it is known when it comes back."""
-        group = Group(run, tuple(c.id for c in calls), tuple(_said(c.args) for c in calls))
+        group = Group(run, tuple(c.id for c in calls), tuple(_args_bytes(c.args) for c in calls))
         self._waiting.setdefault(_tools(agent, calls), []).append(group)
 
     def come_back(self, agent: str, run: str, messages: Sequence[Message]) -> None:
@@ -96,17 +96,17 @@ class Session:
         Clients that number the calls of each request or of each conversation use one id for many
         calls: what an agent asked for last stands at the end of what it is sent next.
         """
-        calls = next((one.calls for one in reversed(messages) if one.calls), ())
+        calls = next((message.calls for message in reversed(messages) if message.calls), ())
         waiting = self._waiting.get(_tools(agent, calls))
         if not calls or not waiting:
             return
         served = tuple(self._ours_served(call.id) for call in calls)
-        args = tuple(_said(call.args) for call in calls)
+        args = tuple(_args_bytes(call.args) for call in calls)
         latest = waiting[: -_LATEST - 1 : -1]
-        group = next((one for one in latest if one.ids == served), None)
+        group = next((message for message in latest if message.ids == served), None)
         if group is None and not any(served):
-            alike = [one for one in latest if one.args == args]
-            own = [one for one in alike or latest if one.run == run]
+            alike = [message for message in latest if message.args == args]
+            own = [message for message in alike or latest if message.run == run]
             # Clients may fill in arguments: then only the run says which calls they are.
             group = next(iter(own or alike), None)
             for call, ours in zip(calls, group.ids if group is not None else (), strict=False):
@@ -130,22 +130,33 @@ class Session:
         arguments and order, first among those of the ``agent`` that is sent it. An id that stood
         for another call now stands for this one.
         """
-        ours, said = self.ids.get(foreign, ""), _said(args)
-        asked = self.asked.get(ours)
-        if ours and asked is None:
+        ours, args_key = self.ids.get(foreign, ""), _args_bytes(args)
+        request = self.requests.get(ours)
+        if ours and request is None:
             return ours
-        if self._ours_served(foreign) and asked is not None and asked.call.name == name:
-            self._kept.add(ours)
+        if self._ours_served(foreign) and request is not None and request.call.name == name:
+            self._returned_ids.add(ours)
             return ours
-        if asked is not None and (asked.call.name, _said(asked.call.args)) == (name, said):
+        if request is not None and (request.call.name, _args_bytes(request.call.args)) == (
+            name,
+            args_key,
+        ):
             return ours
-        alike = [one for one in self._alike.get((name, said), ()) if one not in self._kept]
+        alike = [
+            candidate
+            for candidate in self._alike.get((name, args_key), ())
+            if candidate not in self._returned_ids
+        ]
         if alike:
-            own = [one for one in alike if agent and self.asked[one].agent == agent]
-            ours = min(own or alike, key=lambda one: self._renamed.get(one, 0))
+            own = [
+                candidate
+                for candidate in alike
+                if agent and self.requests[candidate].agent == agent
+            ]
+            ours = min(own or alike, key=lambda candidate: self._renamed.get(candidate, 0))
             self._rename(foreign, ours)
             return ours
-        if asked is not None and asked.call.name == name:
+        if request is not None and request.call.name == name:
             return ours
         self.ids.pop(foreign, None)
         return ""
@@ -155,7 +166,7 @@ def _tools(agent: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:
     return agent, *(call.name for call in calls)
 
 
-def _said(args: JsonValue) -> bytes:
+def _args_bytes(args: JsonValue) -> bytes:
     """Returns arguments as bytes; ``3.0`` is ``3``, for some clients know no whole numbers."""
     encoded = _encode(args)
     return _encode(_whole(args)) if b".0" in encoded else encoded
@@ -165,5 +176,5 @@ def _whole(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return {key: _whole(one) for key, one in value.items()}
+        return {key: _whole(inner) for key, inner in value.items()}
     return [*map(_whole, value)] if isinstance(value, list) else value

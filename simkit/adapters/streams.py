@@ -24,9 +24,9 @@ def print_of(message: Message) -> Print:
     calls: tuple[Any, ...] = ()
     if message.calls:
         calls = tuple((c.id, c.name, _encode(c.args), c.to) for c in message.calls)
-    found = message.role, message.content, calls, message.call_id
+    fields = message.role, message.content, calls, message.call_id
     thinking = None if message.data is None else thinking_of(message)
-    return found if thinking is None else (*found, thinking)
+    return fields if thinking is None else (*fields, thinking)
 
 
 class SentStream:
@@ -65,27 +65,27 @@ class SentStream:
         before = self._settled_cuts
         same = leading_equal(self._cuts, cuts)
         self._cuts, self._settled_cuts = cuts, same
-        found = self._aligned(prints) if same >= before else None
-        if found is None:
+        aligned_count = self._aligned(prints) if same >= before else None
+        if aligned_count is None:
             numbers, restarts = numbered([]), bool(self._settled or before)
             self._lo, self._settled, self._settled_cuts = 0, [], 0
             self._tail, self._prints = numbers, list(prints)
             return e.Shown(
                 "", self.id, tail=tuple(numbers), tail_cuts=tuple(cuts), restarts=restarts
             )
-        lo, size = found
+        lo, size = aligned_count
         settled = len(self._settled) - lo
         shared = [*self._settled[lo:], *self._tail[: size - settled]]
         numbers = numbered(shared)
-        kept = shared[settled:]
+        rest = shared[settled:]
         self._lo, self._tail = lo, numbers[size:]
-        self._settled += kept
+        self._settled += rest
         self._prints[len(self._settled) :] = prints[size:]
         return e.Shown(
             "",
             self.id,
             lo,
-            tuple(kept),
+            tuple(rest),
             tuple(cuts[before:same]),
             tuple(self._tail),
             tuple(cuts[same:]),

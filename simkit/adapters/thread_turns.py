@@ -76,7 +76,7 @@ class ThreadTurns:
         self._ranks: dict[int, int] = {}
         """Thread to the rank of what it does."""
         self._watched: dict[int, WatchedThread] = {}
-        self._begun: set[int] = set()
+        self._started_threads: set[int] = set()
         """The ranks of what began before its pool had said that it took it in."""
         self._starting: dict[object, StartingThread] = {}
         """Threads that were started and have not begun, by their ranks; a pool's worker by itself.
@@ -128,9 +128,9 @@ class ThreadTurns:
     def pending(self, rank: int, queue: object, future: Future[Any]) -> None:
         """Note that a pool has taken in what goes through `working`, by its queue."""
         with self._lock:
-            if rank not in self._begun:
+            if rank not in self._started_threads:
                 self._pending[rank] = queue, future
-            self._begun.discard(rank)
+            self._started_threads.discard(rank)
 
     def watch(self, threads: Iterable[threading.Thread]) -> None:
         """Watch threads that take what is submitted, such as a pool's workers."""
@@ -156,7 +156,7 @@ class ThreadTurns:
             self._watch(me, thread)
             self._starting.pop(rank, None)
             if self._pending.pop(rank, None) is None:
-                self._begun.add(rank)
+                self._started_threads.add(rank)
         try:
             self.stop()
             yield
@@ -267,7 +267,7 @@ class ThreadTurns:
             with self._lock:
                 if self._stopped.get(me) is stopped:  # It was interrupted.
                     del self._stopped[me]
-                    self._next = [one for one in self._next if one is not stopped]
+                    self._next = [thread for thread in self._next if thread is not stopped]
 
     def _come_back(self, me: int) -> None:
         watched = self._watched.get(me)
@@ -297,7 +297,7 @@ class ThreadTurns:
 
     def _asks(self, stopped: StoppedThread) -> bool:
         """Whether this one looks whether all rest: one of those that have stopped does."""
-        return stopped is min(self._stopped.values(), key=lambda one: one.rank, default=None)
+        return stopped is min(self._stopped.values(), key=lambda thread: thread.rank, default=None)
 
     def _come_to_rest(self, me: int) -> None:
         """Wait until nobody works, and nobody has stopped who does not sleep."""
@@ -312,7 +312,7 @@ class ThreadTurns:
                 is_resting = self._is_over or (
                     self._advance(wait_s, frozenset((me,)), wakes=False)
                     and not self._next
-                    and all(one.wakes is not None for one in self._stopped.values())
+                    and all(thread.wakes is not None for thread in self._stopped.values())
                 )
                 if not is_resting and self._after_reply > AFTER_REPLY:
                     self.is_endless = is_resting = True
@@ -338,9 +338,9 @@ class ThreadTurns:
         if not self.is_led or not self._rest(resting, waited_s) or not is_idle():
             return False
         if not self._next:
-            ready = [one for one in self._stopped.values() if one.wakes is None]
-            at_once = [one for one in ready if one.follows is None]
-            self._next = sorted(at_once, key=lambda one: one.rank) or self._following(
+            ready = [thread for thread in self._stopped.values() if thread.wakes is None]
+            at_once = [thread for thread in ready if thread.follows is None]
+            self._next = sorted(at_once, key=lambda thread: thread.rank) or self._following(
                 ready, waited_s
             )
         if not self._next and wakes:
@@ -356,7 +356,7 @@ class ThreadTurns:
         if not self._next:
             return True
         chosen = self._next.pop(0)
-        self._stopped = {k: one for k, one in self._stopped.items() if one is not chosen}
+        self._stopped = {k: thread for k, thread in self._stopped.items() if thread is not chosen}
         self._begin_anew()
         self._after_reply += 1
         self._go_on(chosen)
@@ -365,12 +365,14 @@ class ThreadTurns:
     def _following(self, ready: list[StoppedThread], waited_s: float) -> list[StoppedThread]:
         """Return the first of those that follow others and may go on."""
         somebody_sleeps = self._first_to_wake() is not None
-        for one in ready:
-            one.waited_s += waited_s
+        for thread in ready:
+            thread.waited_s += waited_s
         may = [
-            one
-            for one in ready
-            if somebody_sleeps or one.waited_s >= LIMIT_S or (one.follows and one.follows())
+            thread
+            for thread in ready
+            if somebody_sleeps
+            or thread.waited_s >= LIMIT_S
+            or (thread.follows and thread.follows())
         ]
         return [min(may, key=self._place)] if may else []
 
@@ -380,8 +382,8 @@ class ThreadTurns:
 
     def _first_to_wake(self) -> StoppedThread | SleepingTask | None:
         """Return whose time is the next; of several, threads first, then tasks as they slept."""
-        sleepers = (one for one in self._stopped.values() if one.wakes is not None)
-        sleeper = min(sleepers, key=lambda one: (one.wakes or 0, one.rank), default=None)
+        sleepers = (thread for thread in self._stopped.values() if thread.wakes is not None)
+        sleeper = min(sleepers, key=lambda thread: (thread.wakes or 0, thread.rank), default=None)
         task = self._tasks.first
         if sleeper is None or task is None:
             return sleeper or task
@@ -401,7 +403,7 @@ class ThreadTurns:
         frames = sys._current_frames()
         if self._starting and self._are_starting(frames, waited_s):
             return False
-        seen = instructions_of(frames)
+        counts = instructions_of(frames)
         unknown: list[tuple[WatchedThread, FrameType]] = []
         is_resting = True
         for ident, watched in [*self._watched.items()]:
@@ -412,12 +414,12 @@ class ThreadTurns:
                 continue
             frame = frames.get(ident)
             # Without a frame it is about to end, and to wake who waits for that.
-            found = "no" if frame is None else self._waiting(frame, ident, frames)
-            if found == "perhaps" and frame is not None:
+            reason = "no" if frame is None else self._waiting(frame, ident, frames)
+            if reason == "perhaps" and frame is not None:
                 unknown.append((watched, frame))
-            elif found == "no" and self._is_waited_for(watched, frame, waited_s):
+            elif reason == "no" and self._is_waited_for(watched, frame, waited_s):
                 is_resting = False
-        if not self._is_as_seen(frames, seen, waited_s):
+        if not self._is_as_seen(frames, counts, waited_s):
             is_resting = False
         # Who was woken by somebody who rests by now has moved, or is about to: they are asked last.
         waited_s = waited_s if is_resting else 0.0
@@ -438,7 +440,7 @@ class ThreadTurns:
         return bool(self._starting)
 
     def _is_as_seen(
-        self, frames: dict[int, FrameType], seen: dict[int, int], waited_s: float
+        self, frames: dict[int, FrameType], counts: dict[int, int], waited_s: float
     ) -> bool:
         """Return whether each thread of the run is where it was, or nobody waits for it."""
         frames_now = sys._current_frames()
@@ -449,7 +451,7 @@ class ThreadTurns:
             if ident == me or ident in self._stopped or watched.is_left:
                 continue
             frame = frames_now.get(ident)
-            if frame is not frames.get(ident) or now.get(ident) != seen.get(ident):
+            if frame is not frames.get(ident) or now.get(ident) != counts.get(ident):
                 is_as_seen &= not self._is_waited_for(watched, frame, waited_s)
         return is_as_seen
 
@@ -464,8 +466,8 @@ class ThreadTurns:
 
     def _is_about_to_take(self, queue: object) -> bool:
         """Whether something was submitted to a pool's queue that an idle worker takes now."""
-        self._pending = {k: one for k, one in self._pending.items() if not one[1].done()}
-        return any(one[0] is queue for one in self._pending.values())
+        self._pending = {k: item for k, item in self._pending.items() if not item[1].done()}
+        return any(item[0] is queue for item in self._pending.values())
 
     def _is_waited_for(
         self, watched: WatchedThread, frame: FrameType | None, waited_s: float

@@ -64,7 +64,7 @@ class ToolUse:
         tool: str,
         args: Mapping[str, Any],
         real: Callable[[], Any],
-        asked: Asked | None = None,
+        request: Asked | None = None,
         returns: Any = None,
     ) -> Any:
         """Returns the tool's result; raises what it fails with, and RunHalted for no result.
@@ -74,38 +74,38 @@ class ToolUse:
         """
         self._gate.wait_turn()
         with self._gate.lock:
-            asked, plain = self._begun(tool, args, asked)
+            request, plain = self._begin_call(tool, args, request)
             if self._tools.scripts(tool):
-                return self._scripted(asked, plain, returns)
+                return self._scripted(request, plain, returns)
         carried = _Carried(tool)
         try:
             with _carrying(carried):
-                result = self._carried_out(asked, real)
+                result = self._carried_out(request, real)
         except Exception as problem:
-            self._failed(asked, problem)
+            self._failed(request, problem)
             raise
-        return self._observed(asked, result, carried)
+        return self._observed(request, result, carried)
 
-    def told(
-        self, tool: str, args: Mapping[str, Any], asked: Asked | None, result: Any, error: str
+    def record_call(
+        self, tool: str, args: Mapping[str, Any], request: Asked | None, result: Any, error: str
     ) -> None:
         """Writes down a call that was carried out elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
-            asked, _ = self._begun(tool, args, asked)
-            self._recorder.tool_answered(asked, canonical(result), error)
+            request, _ = self._begin_call(tool, args, request)
+            self._recorder.tool_answered(request, canonical(result), error)
 
-    def _begun(
-        self, tool: str, args: Mapping[str, Any], asked: Asked | None
+    def _begin_call(
+        self, tool: str, args: Mapping[str, Any], request: Asked | None
     ) -> tuple[Asked, JsonValue]:
         """Writes down that a tool is carried out; returns the call, and what it was given."""
-        pending = [asked] if asked is not None else [*self._recorder.pending(tool)]
+        pending = [request] if request is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
-        asked = asked or self._asked(tool, plain, pending)
-        if asked.is_answered:  # It is carried out again: each attempt has its own end.
-            asked = msgspec.structs.replace(asked, is_answered=False)
+        request = request or self._request_for(tool, plain, pending)
+        if request.is_answered:  # It is carried out again: each attempt has its own end.
+            request = msgspec.structs.replace(request, is_answered=False)
         self.reached.add(tool)
-        self._recorder.tool_called(asked, plain)
-        return asked, plain
+        self._recorder.tool_called(request, plain)
+        return request, plain
 
     def stand_in(
         self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
@@ -120,9 +120,9 @@ class ToolUse:
             return real()
 
         def arrived() -> Any:
-            here = _carried.get()
-            if here is not None:
-                here.has_arrived = True  # What it calls further is called by itself.
+            carried = _carried.get()
+            if carried is not None:
+                carried.has_arrived = True  # What it calls further is called by itself.
             return real()
 
         return self(tool, args, arrived, returns=returns)
@@ -135,96 +135,96 @@ class ToolUse:
             return args
         return received(args, pending[0].call.args, self._recorder.offered.get(tool))
 
-    def _asked(self, tool: str, args: JsonValue, pending: Sequence[Asked]) -> Asked:
+    def _request_for(self, tool: str, args: JsonValue, pending: Sequence[Asked]) -> Asked:
         """Returns the model's request that is carried out: the same one, else the oldest."""
-        asked = next((one for one in pending if one.call.args == args), None) or next(
-            (one for one in pending if is_same(one.call.args, args)), None
-        )
-        if asked is not None or pending:
-            return asked or pending[0]
+        request = next(
+            (candidate for candidate in pending if candidate.call.args == args), None
+        ) or next((candidate for candidate in pending if is_same(candidate.call.args, args)), None)
+        if request is not None or pending:
+            return request or pending[0]
         mark, runs = current_mark(), self._recorder.runs
         run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._recorder.called_by_code(tool, args, run)
 
-    def _scripted(self, asked: Asked, args: JsonValue, returns: Any) -> Any:
+    def _scripted(self, request: Asked, args: JsonValue, returns: Any) -> Any:
         recorder = self._recorder
         try:
-            answer = self._tools.call(asked.agent, asked.call.name, args)
-            refuse_unwrapped(asked.call.name, answer, returns)
+            answer = self._tools.call(request.agent, request.call.name, args)
+            refuse_unwrapped(request.call.name, answer, returns)
         except (ToolMissing, ScriptBroken) as problem:
             raise self._gate.halt(problem) from problem
         recorder.clock.advance_to(recorder.clock.now() + answer.latency_ms)
         if answer.error is not None:
-            recorder.tool_answered(asked, error=answer.error)
+            recorder.tool_answered(request, error=answer.error)
             raise ToolFailure(answer.error)
-        recorder.tool_answered(asked, answer.result)
+        recorder.tool_answered(request, answer.result)
         return answer.result
 
-    def _carried_out(self, asked: Asked, real: Callable[[], Any]) -> Any:
+    def _carried_out(self, request: Asked, real: Callable[[], Any]) -> Any:
         """Calls a tool, or has its recorded result; raises RunHalted where that is not known."""
-        others, call = self._others, asked.call
+        others, call = self._others, request.call
         if others is None or not others.records(call.name):
             return real()
         try:
-            return others.carried_out(call.name, call.args, asked.agent, self._recorder, real)
+            return others.carried_out(call.name, call.args, request.agent, self._recorder, real)
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
-    def _observed(self, asked: Asked, result: Any, carried: _Carried) -> Any:
+    def _observed(self, request: Asked, result: Any, carried: _Carried) -> Any:
         """Returns a result that is written down as soon as it is whole."""
         if inspect.isawaitable(result):
-            return self._awaited(asked, result, carried)
+            return self._awaited(request, result, carried)
         if inspect.isasyncgen(result):
-            return self._async_items(asked, result)
+            return self._async_items(request, result)
         if inspect.isgenerator(result):
-            return self._items(asked, result)
-        self._returned(asked, result)
+            return self._items(request, result)
+        self._returned(request, result)
         return result
 
-    async def _awaited(self, asked: Asked, result: Awaitable[Any], carried: _Carried) -> Any:
+    async def _awaited(self, request: Asked, result: Awaitable[Any], carried: _Carried) -> Any:
         try:
             with _carrying(carried):
                 value = await result
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
         except Exception as problem:
-            self._failed(asked, problem)
+            self._failed(request, problem)
             raise
-        self._returned(asked, value)
+        self._returned(request, value)
         return value
 
-    def _items(self, asked: Asked, items: Iterator[Any]) -> Iterator[Any]:
-        found = []
+    def _items(self, request: Asked, items: Iterator[Any]) -> Iterator[Any]:
+        results = []
         try:
             for item in items:
-                found.append(item)
+                results.append(item)
                 yield item
         except GeneratorExit:  # Who asked wants no more: what it had is the result.
-            self._returned(asked, found)
+            self._returned(request, results)
             raise
         except Exception as problem:
-            self._failed(asked, problem)
+            self._failed(request, problem)
             raise
-        self._returned(asked, found)
+        self._returned(request, results)
 
-    async def _async_items(self, asked: Asked, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        found = []
+    async def _async_items(self, request: Asked, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        results = []
         try:
             async for item in items:
-                found.append(item)
+                results.append(item)
                 yield item
         except GeneratorExit:
-            self._returned(asked, found)
+            self._returned(request, results)
             raise
         except Exception as problem:
-            self._failed(asked, problem)
+            self._failed(request, problem)
             raise
-        self._returned(asked, found)
+        self._returned(request, results)
 
-    def _returned(self, asked: Asked, result: Any) -> None:
+    def _returned(self, request: Asked, result: Any) -> None:
         with self._gate.lock:
-            self._recorder.tool_answered(asked, canonical(result))
+            self._recorder.tool_answered(request, canonical(result))
 
-    def _failed(self, asked: Asked, problem: Exception) -> None:
+    def _failed(self, request: Asked, problem: Exception) -> None:
         with self._gate.lock:
-            self._recorder.tool_answered(asked, error=exception_text(problem))
+            self._recorder.tool_answered(request, error=exception_text(problem))

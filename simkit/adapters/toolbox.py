@@ -41,7 +41,7 @@ class Toolbox:
         """Raises FunctionMissing for what is no Python function."""
         self.stand_in = stand_in
         self._exchanged: list[FunctionType] = []
-        self.tools = {plain_function(tool, found): tool for tool, found in functions.items()}
+        self.tools = {plain_function(tool, function): tool for tool, function in functions.items()}
 
     @contextmanager
     def standing_by(self) -> Iterator[None]:
@@ -82,30 +82,37 @@ def toolbox_at_work() -> Toolbox | None:
     return _current.get()
 
 
-def plain_function(tool: str, found: Any) -> FunctionType:
+def plain_function(tool: str, function: Any) -> FunctionType:
     """Returns the function behind a method, a decorator's wrapper, a partial, a framework's tool;
     raises FunctionMissing where there is none."""
-    inner = found
+    inner = function
     while inner is not None:
-        found = inner
-        inner = getattr(found, "__func__", None) or getattr(found, "__wrapped__", None)
-        if inner is None and not isinstance(found, FunctionType):
-            inner = _held_by(found)
-    if isinstance(found, FunctionType):
-        return found
+        function = inner
+        inner = getattr(function, "__func__", None) or getattr(function, "__wrapped__", None)
+        if inner is None and not isinstance(function, FunctionType):
+            inner = _held_by(function)
+    if isinstance(function, FunctionType):
+        return function
     raise FunctionMissing(
-        f"tool `{tool}` is carried out by a {type(found).__name__}, "
+        f"tool `{tool}` is carried out by a {type(function).__name__}, "
         "which nothing can stand in for. Name a Python function under `app.tools`.",
         tool,
     )
 
 
-def _held_by(found: Any) -> Any:
+def _held_by(function: Any) -> Any:
     """Returns the function that a partial or a framework's tool holds, or None."""
-    if isinstance(found, partial):
-        return found.func
-    held = (getattr(found, name, None) for name in _HOLDERS)
-    return next((one for one in held if isinstance(one, (FunctionType, MethodType))), None)
+    if isinstance(function, partial):
+        return function.func
+    candidates = (getattr(function, name, None) for name in _HOLDERS)
+    return next(
+        (
+            candidate
+            for candidate in candidates
+            if isinstance(candidate, (FunctionType, MethodType))
+        ),
+        None,
+    )
 
 
 class _Exchanged:
@@ -149,24 +156,24 @@ _lock: Final = threading.RLock()
 def _exchange(function: FunctionType) -> None:
     with _lock:
         if id(function) not in _numbered:
-            found = _Exchanged(function)
-            _numbered[id(function)] = function, found
-            if not found.had_signature:
+            exchanged = _Exchanged(function)
+            _numbered[id(function)] = function, exchanged
+            if not exchanged.had_signature:
                 # Frameworks make a tool's schema from its signature, also while it is stood in for.
-                function.__signature__ = found.signature  # type: ignore[attr-defined]
+                function.__signature__ = exchanged.signature  # type: ignore[attr-defined]
             function.__code__ = _jump(function)
         _numbered[id(function)][1].scenarios += 1
 
 
 def _put_back(function: FunctionType) -> None:
     with _lock:
-        _, found = _numbered[id(function)]
-        found.scenarios -= 1
-        if found.scenarios:
+        _, toolbox = _numbered[id(function)]
+        toolbox.scenarios -= 1
+        if toolbox.scenarios:
             return
         del _numbered[id(function)]
-        function.__code__ = found.real.__code__
-        if not found.had_signature:
+        function.__code__ = toolbox.real.__code__
+        if not toolbox.had_signature:
             del function.__signature__  # type: ignore[attr-defined]
 
 
@@ -203,9 +210,9 @@ _JUMPS: Final = (
 def _jump(function: FunctionType) -> CodeType:
     """Returns code that calls the stand-in of one function, for a function of the same shape."""
     source = next(source for is_it, source in _JUMPS if is_it(function))
-    made: dict[str, Any] = {}
-    exec(compile(source.format(number=id(function)), "<simkit>", "exec"), made)
-    code: CodeType = made["jump"].__code__
+    replacements: dict[str, Any] = {}
+    exec(compile(source.format(number=id(function)), "<simkit>", "exec"), replacements)
+    code: CodeType = replacements["jump"].__code__
     # A function's code and its closure must name equally many variables.
     return code.replace(co_freevars=function.__code__.co_freevars)
 
@@ -220,16 +227,16 @@ def _answering(function: FunctionType) -> Toolbox | None:
         working = list(_working)
     if mine in working:
         return mine if mine is not None and function in mine.tools else None
-    found = [toolbox for toolbox in working if function in toolbox.tools]
-    if len(found) > 1:
+    toolboxes = [toolbox for toolbox in working if function in toolbox.tools]
+    if len(toolboxes) > 1:
         raise RunHalted(
             CallUnattributed(
                 f"{function.__qualname__} was called in a thread that belongs to none of the "
-                f"{len(found)} scenarios that run now.\nStart the thread inside the run, or give "
-                "it the context: `contextvars.copy_context().run(...)`."
+                f"{len(toolboxes)} scenarios that run now.\nStart the thread inside the run, or "
+                "give it the context: `contextvars.copy_context().run(...)`."
             )
         )
-    return found[0] if found else None
+    return toolboxes[0] if toolboxes else None
 
 
 def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -81,7 +81,7 @@ class TraceRecorder(CallLog):
         if is_new:
             self.sink.emit(e.SessionStarted(self.clock.now(), session, project=project))
             self._session.project = project
-            self._session.given = self.gifts.for_session(project)
+            self._session.initial_state = self.gifts.for_session(project)
             self._give()
         message = 0 if resumes else self.numbers.messages + 1
         self.sink.emit(e.TurnStarted(*self.at()[:3], message=message))
@@ -92,13 +92,13 @@ class TraceRecorder(CallLog):
 
     def _give(self) -> None:
         """Tells what a session begins with; what was said before it is part of its log."""
-        if not self.given:
+        if not self.initial_state:
             return
         turn, self.turn = self.turn, 0
         update: dict[str, JsonValue] = {}
-        for name, value in self.given.items():
+        for name, value in self.initial_state.items():
             if name == self.conversation and isinstance(value, list):
-                value = [canonical(self.log(_given_message(one))) for one in value]
+                value = [canonical(self.log(_given_message(message))) for message in value]
             update[name] = {DECLARED_RESET: value}
         self.sink.emit(
             e.StateUpdated(self.clock.now(), self.session, 0, update=update, cause="given")
@@ -150,21 +150,21 @@ class TraceRecorder(CallLog):
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
-        run.seen = Seen(state, self.told_as(received), channels)
+        run.call_facts = Seen(state, self.told_as(received), channels)
         self._know(agent)
-        asked = next((one for one in self.requested if one.to_agent == agent), None)
+        order = next((request for request in self.requested if request.to_agent == agent), None)
         handoff = source = ""
-        if asked is not None:
-            self.requested.remove(asked)
+        if order is not None:
+            self.requested.remove(order)
             self._handoffs += 1
-            handoff, source = asked.handoff, asked.from_agent
-            mode = "delegate" if parent and parent == asked.run else asked.mode
-            given = asked.payload if asked.payload is not None else asked.query
-            input = given if given is not None else input
+            handoff, source = order.handoff, order.from_agent
+            mode = "delegate" if parent and parent == order.run else order.mode
+            payload = order.payload if order.payload is not None else order.query
+            input = payload if payload is not None else input
             self.sink.emit(
                 e.HandoffMade(
-                    self.clock.now(), self.session, self.turn, asked.agent, asked.run, handoff,
-                    source, agent, asked.type, mode, asked.query, asked.payload,
+                    self.clock.now(), self.session, self.turn, order.agent, order.run, handoff,
+                    source, agent, order.type, mode, order.query, order.payload,
                     self._handoffs,
                 )
             )  # fmt: skip
@@ -174,7 +174,7 @@ class TraceRecorder(CallLog):
                 *self.at(agent, run), input=self.told_as(input if task is None else task),
                 handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
                 branch=run.id if group else branch, outer=outer, parent=parent,
-                call_id=call_id, state=state, received=run.seen.received,
+                call_id=call_id, state=state, received=run.call_facts.received,
                 goal=goal,
             )
         )  # fmt: skip
@@ -188,20 +188,23 @@ class TraceRecorder(CallLog):
         if tools.version == version:
             return
         waiting = [
-            one
-            for one in self._session.asked.values()
-            if one.run in self.runs and not one.is_told and not one.call.is_handoff
+            request
+            for request in self._session.requests.values()
+            if request.run in self.runs and not request.is_told and not request.call.is_handoff
         ]
         if waiting and tools.target_of(waiting[-1].call.name) == agent:
-            asked = waiting[-1]
-            self._session.turn_out(asked, agent)
-            self._hand_over_by(asked.call, agent, asked.run)
+            request = waiting[-1]
+            self._session.turn_out(request, agent)
+            self._hand_over_by(request.call, agent, request.run)
 
     def begin_marked(self, agent: str, around: Run | None) -> Run:
         """Begin a run that user code names; it receives what the run ``around`` it did."""
-        seen = around.seen if around is not None else Seen()
+        call_facts = around.call_facts if around is not None else Seen()
         return self.begin_run(
-            agent, channels=seen.channels, state=seen.state, received=seen.received
+            agent,
+            channels=call_facts.channels,
+            state=call_facts.state,
+            received=call_facts.received,
         )
 
     def begin_group(self) -> str:
@@ -274,9 +277,11 @@ class TraceRecorder(CallLog):
     def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
         """Returns messages as they stand in the log; those that nobody was heard to say join it."""
         latest, ours = self._session.latest, [*map(self._ours, messages)]
-        return [latest.get(print_of(one)) or self._joined(one, run) for one in ours]
+        return [latest.get(print_of(message)) or self._joined(message, run) for message in ours]
 
-    def told(self, messages: Sequence[Message], channel: str, run: Run | None = None) -> References:
+    def references_of(
+        self, messages: Sequence[Message], channel: str, run: Run | None = None
+    ) -> References:
         """Returns references to the messages of a list that is told again and again.
 
         It has mostly grown since: what was at its front before is not looked up again.
@@ -285,19 +290,19 @@ class TraceRecorder(CallLog):
         reading = session.readings.of(
             ("list", channel), messages, self._ours, self.handoff_tools.version, self.count
         )
-        found = reading.references
+        references = reading.references
         if reading.repeats != session.repeats:
             # What was said several times is, everywhere, what was said last.
-            found.clear()
-        reading.repeats, start = session.repeats, len(found)
+            references.clear()
+        reading.repeats, start = session.repeats, len(references)
         for message, mark in zip(reading.messages[start:], reading.prints[start:], strict=True):
-            said = session.latest.get(mark) or self._joined(message, run)
-            found.append({"$message": said.number})
-        return References(found)
+            message_ = session.latest.get(mark) or self._joined(message, run)
+            references.append({"$message": message_.number})
+        return References(references)
 
     # Model calls
 
-    def sent(
+    def record_request(
         self,
         run: Run,
         messages: Sequence[Message],
@@ -315,7 +320,7 @@ class TraceRecorder(CallLog):
         self.offered.update((offer.name, offer.schema) for offer in offers)
         session = self._session
         front = next((k for k, m in enumerate(messages) if m.role != "system"), len(messages))
-        made = [
+        message_parts = [
             e.Made("", msgspec.structs.replace(m, agent=run.agent), tokens_of(m, self.count))
             for m in messages[:front]
         ]
@@ -332,8 +337,8 @@ class TraceRecorder(CallLog):
         stream = session.streams.get(run.agent)
         if stream is None:
             stream = session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
-        tokens = sum(m.tokens for m in made) + sum(reading.tokens)
-        parts: list[e.Part] = [*made]
+        tokens = sum(m.tokens for m in message_parts) + sum(reading.tokens)
+        parts: list[e.Part] = [*message_parts]
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
         if rest or cuts:
@@ -373,11 +378,13 @@ class TraceRecorder(CallLog):
         ``lasting`` says: for all its calls from now on. Filters that follow each other are told
         one by one. System messages are no part of a history.
         """
-        seen = [self._ours(message) for message in before if message.role != "system"]
-        numbers = self._numbered(seen, [print_of(message) for message in seen], [], run)
+        own_messages = [self._ours(message) for message in before if message.role != "system"]
+        numbers = self._numbered(
+            own_messages, [print_of(message) for message in own_messages], [], run
+        )
         known = [
             msgspec.structs.replace(message, id=f"m{number}")
-            for message, number in zip(seen, numbers, strict=True)
+            for message, number in zip(own_messages, numbers, strict=True)
         ]
         cuts = cuts_between(known, [self._ours(message) for message in after], by)
         if lasting:
@@ -405,7 +412,7 @@ class TraceRecorder(CallLog):
 
         Of several that are the same, the latest that keeps the order is meant.
         """
-        found: list[int | None] = [None] * (len(messages) - len(known))
+        message_numbers: list[int | None] = [None] * (len(messages) - len(known))
         before = self.numbers.messages + 1
         numbers_of = self._session.log.get
         for place in range(len(messages) - 1, len(known) - 1, -1):
@@ -414,36 +421,49 @@ class TraceRecorder(CallLog):
                 # Of those below `before` the last; where there is none, the last of all.
                 last = numbers[-1]
                 before = last if last < before else numbers[bisect_left(numbers, before) - 1]
-                found[place - len(known)] = before
-        for place, number in enumerate(found):
+                message_numbers[place - len(known)] = before
+        for place, number in enumerate(message_numbers):
             if number is None:
-                found[place] = self._arrived(messages[len(known) + place], run).number
-        return [*known, *(number for number in found if number is not None)]
+                message_numbers[place] = self._arrived(messages[len(known) + place], run).number
+        return [*known, *(number for number in message_numbers if number is not None)]
 
     def _arrived(self, message: Message, run: Run | None) -> Message:
         """Adds what a context holds and nobody was heard to say: tool results mostly."""
-        asked = self._session.asked.get(message.call_id) if message.role == "tool" else None
+        request = self._session.requests.get(message.call_id) if message.role == "tool" else None
         if message.role == "tool" and not message.call_id and run is not None:
             # Clients may leave out a call that is like another, and send both results.
-            pending = (one for one in self.pending(message.tool) if not one.call.is_handoff)
-            asked = next((one for one in pending if one.run is run), None)
-        if asked is None:
+            pending = (
+                pending_request
+                for pending_request in self.pending(message.tool)
+                if not pending_request.call.is_handoff
+            )
+            request = next(
+                (pending_request for pending_request in pending if pending_request.run is run), None
+            )
+        if request is None:
             # What comes back with its thinking is another message than the others are shown.
             bare = self._session.latest.get(print_of(without_thinking(message)))
             author = self._session.voices.get(message.content) or (bare.agent if bare else None)
             if message.role == "assistant" and author:
                 message = msgspec.structs.replace(message, agent=author)
             return self.log(message, run)
-        said = msgspec.structs.replace(message, agent=asked.agent, tool=asked.call.name)
-        if is_failed(said) and not asked.call.is_handoff:
-            self.tool_answered(asked, error=said.content)
-        elif not asked.call.is_handoff:
-            self.tool_answered(asked, said.data if said.data is not None else _value(said.content))
-        elif run is asked.run and not run.is_over:
+        own_message = msgspec.structs.replace(message, agent=request.agent, tool=request.call.name)
+        if is_failed(own_message) and not request.call.is_handoff:
+            self.tool_answered(request, error=own_message.content)
+        elif not request.call.is_handoff:
+            self.tool_answered(
+                request,
+                own_message.data if own_message.data is not None else _value(own_message.content),
+            )
+        elif run is request.run and not run.is_over:
             # Who asked goes on, and has an answer instead of a successor.
-            for one in [one for one in self.requested if one.call_id == asked.call.id]:
-                self.refused(one, said.content)
-        return self.log(said, asked.run)
+            for pending_request in [
+                pending_request
+                for pending_request in self.requested
+                if pending_request.call_id == request.call.id
+            ]:
+                self.refused(pending_request, own_message.content)
+        return self.log(own_message, request.run)
 
     def replied(
         self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
@@ -451,22 +471,22 @@ class TraceRecorder(CallLog):
         """The model answered; asks for the handoffs and tools that the message calls."""
         thinking = thinking_of(message) or ""
         message = self._ours(msgspec.structs.replace(without_thinking(message), agent=run.agent))
-        said = self.log(message, run)
-        if said.calls and said.content:
-            self._session.voices[said.content] = run.agent
-        if said.calls:
-            self._session.ask_together(run.agent, run.id, said.calls)
-        run.said = True
+        reply = self.log(message, run)
+        if reply.calls and reply.content:
+            self._session.voices[reply.content] = run.agent
+        if reply.calls:
+            self._session.ask_together(run.agent, run.id, reply.calls)
+        run.has_replied = True
         self.sink.emit(
-            e.ModelReplied(*self.at(run.agent, run), call, said.number, kind, usage, thinking)
+            e.ModelReplied(*self.at(run.agent, run), call, reply.number, kind, usage, thinking)
         )
-        for one in said.calls:
-            self._session.ask(Asked(one, run.agent, run))
-            if one.is_handoff:
-                self._hand_over_by(one, one.target, run)
-        if not said.calls:
-            run.final = said
-        return said
+        for reply_call in reply.calls:
+            self._session.ask(Asked(reply_call, run.agent, run))
+            if reply_call.is_handoff:
+                self._hand_over_by(reply_call, reply_call.target, run)
+        if not reply.calls:
+            run.final = reply
+        return reply
 
 
 def _said_by(message: Message, run: Run | None) -> Message:

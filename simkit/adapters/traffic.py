@@ -30,16 +30,16 @@ class GatedTraffic:
         self.unplayed, self.drifted = traffic.unplayed, traffic.drifted
         self.records = traffic.records
 
-    def decide(self, call: Call, recorder: TraceRecorder, told: Told) -> Decision:
+    def decide(self, call: Call, recorder: TraceRecorder, answered: Told) -> Decision:
         """Answers a model call, or lets it through; raises CassetteMissed."""
-        exchange = self._asked(call.run.agent, call.request, recorder)
+        exchange = self._exchange(call.run.agent, call.request, recorder)
         if exchange.answer is not None:
-            told(exchange.answer)
+            answered(exchange.answer)
             return exchange.answer
 
         def ended(answer: HttpAnswer) -> None:
             self._traffic.came(exchange, answer)
-            told(answer)
+            answered(answer)
 
         self._traffic.wait_for(exchange)
         return Forward(Listener(ended, lambda response: _is_whole(response, call)))
@@ -50,7 +50,7 @@ class GatedTraffic:
         """Answers a request that is no model call; None where the cassette knows of no such."""
         if not self._traffic.knows_others:
             return None
-        exchange = self._asked(agent or _at_work(recorder), request, recorder)
+        exchange = self._exchange(agent or _at_work(recorder), request, recorder)
         if exchange.answer is not None:
             return exchange.answer
         self._traffic.wait_for(exchange)
@@ -71,12 +71,12 @@ class GatedTraffic:
         Raises CassetteMissed, ToolFailed where the recorded call failed, and CassetteInvalid for a
         result that is no plain data.
         """
-        exchange = self._asked(agent, tool_request(tool, args), recorder)
+        exchange = self._exchange(agent, tool_request(tool, args), recorder)
         if exchange.answer is not None:
             return result_of(exchange.answer)
         return real_result(tool, real, lambda answer: self._traffic.came(exchange, answer))
 
-    def _asked(self, agent: str, request: HttpRequest, recorder: TraceRecorder) -> Exchange:
+    def _exchange(self, agent: str, request: HttpRequest, recorder: TraceRecorder) -> Exchange:
         return self._traffic.ask(agent, recorder.turn, recorder.session, request)
 
 
@@ -89,6 +89,6 @@ def _at_work(recorder: TraceRecorder) -> str:
 def _is_whole(response: HttpResponse, call: Call) -> bool:
     """Whether a model call's response says all that it had to say."""
     try:
-        return call.protocol.heard(decoded_response(response), call.asked).error is None
+        return call.protocol.heard(decoded_response(response), call.model_request).error is None
     except (WireInvalid, NotDecodable):
         return False

@@ -19,14 +19,14 @@ _UNKNOWN: Final = "module:function"
 def refusal_of(request: HttpRequest) -> NetworkRefused:
     """Returns the refusal: what was asked, where from, and what may stand in for it."""
     at = sent_at()
-    sent = f"{request.method} {request.url}"
+    request_text = f"{request.method} {request.url}"
     host = request.url.partition("://")[2].partition("/")[0]
     if "embed" in urlsplit(request.url).path.rpartition("/")[2].lower():
         function = _function(user_frame(sys._getframe(1), "", nearest=True))
         tool = function.rpartition(":")[2] if function != _UNKNOWN else "embed"
         return NetworkRefused(
-            f"the pipeline asked for embeddings, {sent}{at}: simkit answers model calls only, and "
-            "the network is refused.\n"
+            f"the pipeline asked for embeddings, {request_text}{at}: simkit answers model calls "
+            "only, and the network is refused.\n"
             f"Let the function that returns them be stood in for: `app: {{tools: {{{tool}: "
             f"{function}}}}}` and `tool_results: {{{tool}: {{returns: [0.1, 0.2]}}}}`. Or put a "
             "fake in its place under `app: {setup: module:function}`, or record it with a "
@@ -37,7 +37,8 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
     interface = unspoken(request)
     if interface:
         return NetworkRefused(
-            f"the pipeline sent {sent}{at}: that is {interface}, which simkit does not speak, and "
+            f"the pipeline sent {request_text}{at}: that is {interface}, which simkit does not "
+            "speak, and "
             f"the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others answer can "
             "be recorded and replayed with a `cassette`; or put a fake in the client's place under "
             "`app: {setup: module:function}`.",
@@ -45,8 +46,8 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             None,
         )
     return NetworkRefused(
-        f"the pipeline sent {sent}, which is no model call that simkit knows, and the network is "
-        f"refused{at}.\n"
+        f"the pipeline sent {request_text}, which is no model call that simkit knows, and the "
+        f"network is refused{at}.\n"
         "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
         f"`allow_hosts: [{host}]`.",
         host,
@@ -64,7 +65,7 @@ def _function(frame: FrameType | None) -> str:
     """Returns ``module:function`` of the user's code that asked, where a module holds it."""
     if frame is not None:
         name, module = frame.f_code.co_name, frame.f_globals.get("__name__")
-        held = frame.f_globals.get(name)
-        if module and getattr(held, "__code__", None) is frame.f_code:
+        value = frame.f_globals.get(name)
+        if module and getattr(value, "__code__", None) is frame.f_code:
             return f"{module}:{name}"
     return _UNKNOWN

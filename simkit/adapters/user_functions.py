@@ -13,7 +13,7 @@ def name_of(function: Any) -> str:
     return name
 
 
-def heard(returned: Any, tell: Callable[[Any], None]) -> Any:
+def observed(returned: Any, tell: Callable[[Any], None]) -> Any:
     """Returns what a function returned, of which ``tell`` hears as soon as it is there."""
     if inspect.isawaitable(returned):
         return _awaited(returned, tell)
@@ -22,6 +22,6 @@ def heard(returned: Any, tell: Callable[[Any], None]) -> Any:
 
 
 async def _awaited(returned: Any, tell: Callable[[Any], None]) -> Any:
-    found = await returned
-    tell(found)
-    return found
+    result = await returned
+    tell(result)
+    return result

@@ -48,8 +48,8 @@ def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Wa
     """
     known = _KNOWN.get(frame.f_code)
     if known is not None:
-        found = known(frame, alive)
-        return "no" if not found else "perhaps" if frame.f_code in _TAKERS else "yes"
+        waiting_ = known(frame, alive)
+        return "no" if not waiting_ else "perhaps" if frame.f_code in _TAKERS else "yes"
     call = _call_at(frame.f_code, frame.f_lasti)
     if call is None or call.name not in _WAITS:
         return "no"
@@ -76,20 +76,20 @@ def awaits_work(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     return isinstance(_object(call.receiver, frame), queue.SimpleQueue)
 
 
-def _of_object(found: Any, thread: int, name: str) -> Waiting:
+def _of_object(thing: Any, thread: int, name: str) -> Waiting:
     """Return whether a call on an object waits."""
-    if isinstance(found, threading.Condition):  # Its methods are its lock's.
-        found = found._lock  # type: ignore[attr-defined]
-    if isinstance(found, queue.SimpleQueue):
+    if isinstance(thing, threading.Condition):  # Its methods are its lock's.
+        thing = thing._lock  # type: ignore[attr-defined]
+    if isinstance(thing, queue.SimpleQueue):
         # It may have taken the last one, and not gone on yet.
-        return "perhaps" if found.qsize() == 0 else "no"
-    if isinstance(found, type(threading.RLock())):
+        return "perhaps" if thing.qsize() == 0 else "no"
+    if isinstance(thing, type(threading.RLock())):
         # Its text says who holds it; held by this thread, it was handed over.
-        text = repr(found)
+        text = repr(thing)
         return "yes" if "<locked" in text and f"owner={thread} " not in text else "no"
-    if isinstance(found, type(threading.Lock())):
-        return "perhaps" if found.locked() else "no"
-    is_short = name in ("get", "put", "join") and found is not _ABSENT
+    if isinstance(thing, type(threading.Lock())):
+        return "perhaps" if thing.locked() else "no"
+    is_short = name in ("get", "put", "join") and thing is not _ABSENT
     return "no" if is_short else "perhaps"
 
 
@@ -97,9 +97,9 @@ def _of_object(found: Any, thread: int, name: str) -> Waiting:
 
 
 def _in_condition(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
-    found = frame.f_locals
-    has_released = "saved_state" in found
-    return has_released and found.get("waiter") in found["self"]._waiters
+    names_ = frame.f_locals
+    has_released = "saved_state" in names_
+    return has_released and names_.get("waiter") in names_["self"]._waiters
 
 
 def _in_join(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
@@ -133,8 +133,8 @@ def _in_results(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     return call is not None and call.name == "get" and _is_empty(getattr(get, "__self__", None))
 
 
-def _is_empty(found: Any) -> bool:
-    return isinstance(found, queue.SimpleQueue) and found.qsize() == 0
+def _is_empty(thing: Any) -> bool:
+    return isinstance(thing, queue.SimpleQueue) and thing.qsize() == 0
 
 
 def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
@@ -239,13 +239,13 @@ def _object(names: tuple[str, ...], frame: FrameType) -> Any:
     """Return what names lead to, without running anybody's code."""
     if not names:
         return _ABSENT
-    found = frame.f_locals.get(names[0], frame.f_globals.get(names[0], _ABSENT))
+    thing = frame.f_locals.get(names[0], frame.f_globals.get(names[0], _ABSENT))
     for name in names[1:]:
-        owner = found
-        found = getattr_static(owner, name, _ABSENT)
-        if isinstance(found, MemberDescriptorType):
-            found = found.__get__(owner) if hasattr(type(owner), name) else _ABSENT
-    return found
+        owner = thing
+        thing = getattr_static(owner, name, _ABSENT)
+        if isinstance(thing, MemberDescriptorType):
+            thing = thing.__get__(owner) if hasattr(type(owner), name) else _ABSENT
+    return thing
 
 
 def movement(native: int | None) -> str | None:

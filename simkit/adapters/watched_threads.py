@@ -56,8 +56,17 @@ class StartingThread:
 class WatchedThread:
     """A thread of the run."""
 
-    __slots__ = ("at", "at_s", "is_left", "native_id", "polls", "seen", "settled_s", "thread",
-                 "worked_s")  # fmt: skip
+    __slots__ = (
+        "at",
+        "at_s",
+        "is_left",
+        "last_place",
+        "native_id",
+        "polls",
+        "settled_s",
+        "thread",
+        "worked_s",
+    )  # fmt: skip
 
     def __init__(self, thread: threading.Thread | None, native_id: int | None = None) -> None:
         """``thread`` is None for one that `threading` knows nothing of."""
@@ -67,7 +76,7 @@ class WatchedThread:
         """How long the others have waited for it."""
         self.is_left = False
         """Whether nobody waits for it any longer."""
-        self.seen: tuple[object, ...] | None = None
+        self.last_place: tuple[object, ...] | None = None
         """How it was seen the last time, if it was waiting for something unknown."""
         self.settled_s = 0.0
         """How long it has been seen so."""
@@ -92,9 +101,9 @@ class WatchedThread:
             self.at_s += waited_s
         if self.at_s >= POLLS_S:
             self.polls = at
-        seen = (*at, "" if self.polls == at else moved)
-        if seen != self.seen or (moved is None and self.polls != at):
-            self.seen, self.settled_s = seen, 0.0
+        place = (*at, "" if self.polls == at else moved)
+        if place != self.last_place or (moved is None and self.polls != at):
+            self.last_place, self.settled_s = place, 0.0
         else:
             self.settled_s += waited_s
         return self.settled_s >= max(SETTLE_S, 3 * sys.getswitchinterval())
@@ -107,7 +116,7 @@ class WatchedThread:
 
     def begin_anew(self) -> None:
         """Forget how long it was waited for: somebody has gone on."""
-        self.seen, self.settled_s, self.worked_s = None, 0.0, 0.0
+        self.last_place, self.settled_s, self.worked_s = None, 0.0, 0.0
 
 
 def thread_of(ident: int) -> threading.Thread | None:
@@ -116,8 +125,8 @@ def thread_of(ident: int) -> threading.Thread | None:
     Asking it for the current thread would make a stand-in, which stays when the thread has ended.
     """
     active: dict[int, threading.Thread] = threading._active  # type: ignore[attr-defined]
-    found = active.get(ident)
-    return None if isinstance(found, threading._DummyThread) else found
+    thread = active.get(ident)
+    return None if isinstance(thread, threading._DummyThread) else thread
 
 
 def instructions_of(frames: dict[int, FrameType]) -> dict[int, int]:

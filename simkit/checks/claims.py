@@ -62,7 +62,7 @@ class Writer:
         matcher: Any,
         value: Any,
         path: Path,
-        what: str,
+        label: str,
         *,
         turn: int = 0,
         agent: str = "",
@@ -82,7 +82,7 @@ class Writer:
         return [
             self.finding(
                 path,
-                f"{what} does not match",
+                f"{label} does not match",
                 turn=turn,
                 agent=agent,
                 call=call,

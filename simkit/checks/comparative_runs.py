@@ -75,7 +75,7 @@ def reached_by_others(view: View) -> set[str]:
 
 
 def _words(parting: Parting, here: str, there: str) -> str:
-    return f"{parting.at} is {parting.one} {here}, {parting.other} {there}"
+    return f"{parting.at} is {parting.left} {here}, {parting.right} {there}"
 
 
 def _data(parting: Parting) -> dict[str, str]:

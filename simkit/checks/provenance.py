@@ -177,7 +177,7 @@ def histories(context: ContextView) -> set[str]:
     """Returns the sections that show what was said before, also within shared messages."""
     found: set[str] = set()
     for part in context.parts:
-        shown = [part] if isinstance(part, ShownPart) else part.shown
+        shown = [part] if isinstance(part, ShownPart) else part.shown_parts
         found.update(one.section for one in shown)
     return found
 

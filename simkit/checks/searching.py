@@ -45,7 +45,7 @@ class Search:
                 found = self._in_shown(part, key, matcher)
             if found is not None:
                 return found
-        for message in context.said:
+        for message in context.own_messages:
             placed = replace(message, section="run")
             if matcher.holds(placed):
                 return placed
@@ -59,7 +59,7 @@ class Search:
         """
         if context.named is not None and names_section(matcher.source):
             return any(matcher.holds(one) for one in context.sectioned())
-        for message in context.said:
+        for message in context.own_messages:
             if matcher.holds(replace(message, section="run")):
                 return True
         shown = [part for part in context.parts if isinstance(part, ShownPart)]

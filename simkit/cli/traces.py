@@ -82,7 +82,7 @@ def unchanged(paths: Sequence[str]) -> Iterator[None]:
                 if (folder / "last.json").is_file():
                     # Where nothing can be locked, as in a folder of somebody else's, nobody writes.
                     with suppress(OSError):
-                        stack.enter_context(Ledger({}, folder).held())
+                        stack.enter_context(Ledger({}, folder).locked())
         yield
 
 

@@ -39,12 +39,12 @@ HANDOFF_PREFIX: Final = "transfer_to_"
 class Absent:
     """The value of something that is not there; distinct from ``None``, which is a value."""
 
-    _one: Absent | None = None
+    _instance: Absent | None = None
 
     def __new__(cls) -> Absent:
-        if cls._one is None:
-            cls._one = super().__new__(cls)
-        return cls._one
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
 
     def __repr__(self) -> str:
         return "absent"
@@ -214,10 +214,10 @@ def message_field(value: Message | Dropped | ToolCall, key: str) -> Any:
         return ABSENT if thinking is None else thinking
     if key not in _MESSAGE_KEYS:
         return ABSENT
-    found = getattr(value, key)
-    if key in ("section", "tool", "call_id", "id") and found == "":
+    field = getattr(value, key)
+    if key in ("section", "tool", "call_id", "id") and field == "":
         return ABSENT
-    return found
+    return field
 
 
 REASONING: Final = "reasoning"
@@ -269,7 +269,9 @@ def _thought(part: Mapping[str, JsonValue]) -> str:
     inner = part.get("summary") or part.get("content")
     if not isinstance(inner, (list, tuple)):
         return ""
-    return "\n".join(_thought(one) for one in inner if isinstance(one, Mapping))
+    return "\n".join(
+        _thought(inner_part) for inner_part in inner if isinstance(inner_part, Mapping)
+    )
 
 
 def as_json(text: str) -> JsonValue:
@@ -394,12 +396,12 @@ def spans_of(
     text: str, citations: tuple[Citation, ...]
 ) -> list[tuple[int, int, tuple[Citation, ...]]]:
     """Returns the places in a text that are cited, in order, with their citations."""
-    found: dict[tuple[int, int], tuple[Citation, ...]] = {}
+    spans: dict[tuple[int, int], tuple[Citation, ...]] = {}
     for citation in citations:
         start = text.find(citation.at) if citation.at else 0
         end = start + len(citation.at) if citation.at else len(text)
-        found[start, end] = (*found.get((start, end), ()), citation)
-    return [(start, end, cited) for (start, end), cited in sorted(found.items())]
+        spans[start, end] = (*spans.get((start, end), ()), citation)
+    return [(start, end, cited) for (start, end), cited in sorted(spans.items())]
 
 
 class Beside(msgspec.Struct, frozen=True, gc=False):
@@ -434,12 +436,12 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     line: int | None = None
     """The place of its reply line among its agent's in the turn, where something may not fit: of
     a handoff, and of what stands beside."""
-    beside: Beside = NOTHING_BESIDE
+    extras: Beside = NOTHING_BESIDE
 
 
 def thinking_said(answer: Answer) -> str:
     """Returns what the model thinks before it answers, as a text."""
-    thinking = answer.beside.thinking
+    thinking = answer.extras.thinking
     return "" if thinking is None else thinking.text or ""
 
 

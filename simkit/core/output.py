@@ -134,7 +134,7 @@ def current_redactor() -> Redactor:
 
 @lru_cache(maxsize=4)
 def _redactor(secrets: tuple[str, ...]) -> Redactor:
-    return Redactor({}, written=secrets)
+    return Redactor({}, literals=secrets)
 
 
 def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
@@ -145,19 +145,19 @@ def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
 def echo_json(text: str) -> None:
     """Write a JSON text, through the door, to stdout; it stays JSON."""
     line = text.encode("utf-8", "surrogatepass")
-    found = current_redactor().line(line)
-    if found != line:
-        text = json.dumps(json.loads(found), indent=2, ensure_ascii=False)
+    redacted = current_redactor().line(line)
+    if redacted != line:
+        text = json.dumps(json.loads(redacted), indent=2, ensure_ascii=False)
     _write(neutral(visible(text)) + "\n", False)
 
 
 def command(line: str, redactor: Redactor | None = None) -> str:
     """Return one workflow command of simkit's own as it may leave the process."""
 
-    def shown(part: str) -> str:
+    def quoted(part: str) -> str:
         return _COMMAND.sub(r"#\\u0023", visible(part.replace("\n", "%0A")))
 
-    return _rendered(line, redactor, shown)
+    return _rendered(line, redactor, quoted)
 
 
 def echo_commands(lines: Iterable[str]) -> None:
@@ -166,16 +166,16 @@ def echo_commands(lines: Iterable[str]) -> None:
         _write(command(line) + "\n", False)
 
 
-def _rendered(text: str, redactor: Redactor | None, shown: Callable[[str], str]) -> str:
+def _rendered(text: str, redactor: Redactor | None, quote: Callable[[str], str]) -> str:
     parts = _marks.pattern.split(text)
     # A secret of which a part is coloured is one secret.
-    parts[::2] = map(shown, (redactor or current_redactor()).pieces(parts[::2]))
+    parts[::2] = map(quote, (redactor or current_redactor()).pieces(parts[::2]))
     parts[1::2] = (SEQUENCES.get(name, "") for name in parts[1::2])
     return "".join(parts)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x20:
         return f"\\x{code:02x}"
     if code > 0xFFFF:

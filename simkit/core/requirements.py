@@ -20,8 +20,8 @@ def missing_package(problem: BaseException | None) -> str:
     if needed is None:
         return ""
     name, versions = needed
-    wanted = f"'{name}{versions}'" if versions else name
-    return f"simkit needs {name}, which is not installed here: pip install {wanted}"
+    requirement = f"'{name}{versions}'" if versions else name
+    return f"simkit needs {name}, which is not installed here: pip install {requirement}"
 
 
 def was_asked_by_simkit(problem: BaseException) -> bool:
@@ -29,8 +29,8 @@ def was_asked_by_simkit(problem: BaseException) -> bool:
     step = problem.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
-    asking = "" if step is None else str(step.tb_frame.f_globals.get("__name__", ""))
-    return asking.partition(".")[0] == "simkit"
+    importer = "" if step is None else str(step.tb_frame.f_globals.get("__name__", ""))
+    return importer.partition(".")[0] == "simkit"
 
 
 def missing_in_test(problem: BaseException, module_text: str = "") -> str:
@@ -53,8 +53,8 @@ def _requirements() -> dict[str, tuple[str, str]]:
         lines = requires(DISTRIBUTION) or ()
     except PackageNotFoundError:
         return {}
-    found = [_REQUIREMENT.match(line) for line in lines if "extra ==" not in line]
-    pairs = [(match[1], match[2].strip()) for match in found if match]
+    matches = [_REQUIREMENT.match(line) for line in lines if "extra ==" not in line]
+    pairs = [(match[1], match[2].strip()) for match in matches if match]
     return {_module(name): (name, versions) for name, versions in pairs}
 
 

@@ -27,34 +27,34 @@ def short(text: str, most: int) -> str:
     return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
 
 
-def short_both(one: str, other: str, most: int) -> tuple[str, str]:
+def short_both(first: str, second: str, most: int) -> tuple[str, str]:
     """Returns two texts as `short` does, but cut so that their first difference is seen."""
-    lines = " ".join(one.split()), " ".join(other.split())
-    if lines[0] == lines[1] and one != other:
-        lines = repr(one), repr(other)  # They differ in white space.
+    lines = " ".join(first.split()), " ".join(second.split())
+    if lines[0] == lines[1] and first != second:
+        lines = repr(first), repr(second)  # They differ in white space.
     return cut_both(*lines, most)
 
 
-def cut_both(one: str, other: str, most: int) -> tuple[str, str]:
+def cut_both(first: str, second: str, most: int) -> tuple[str, str]:
     """Returns two texts cut to ``most`` characters so that their first difference is seen."""
-    longer = max(len(one), len(other))
+    longer = max(len(first), len(second))
     # As much of what follows is shown as of what is before.
-    start = min(parted_at(one, other) - most // 2, longer - most + 1) if longer > most else 0
+    start = min(parted_at(first, second) - most // 2, longer - most + 1) if longer > most else 0
     start = max(0, start)
-    return _cut(one, start, most), _cut(other, start, most)
+    return _cut(first, start, most), _cut(second, start, most)
 
 
-def parted_at(one: str, other: str) -> int:
+def parted_at(first: str, second: str) -> int:
     """Returns the place of the first character that differs; the shorter's length if none does."""
     return next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
+        (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
+        min(len(first), len(second)),
     )
 
 
 def _cut(text: str, start: int, most: int) -> str:
-    shown = f"…{text[start:]}" if start else text
-    return shown if len(shown) <= most else shown[: max(most - 1, 0)] + "…"
+    excerpt = f"…{text[start:]}" if start else text
+    return excerpt if len(excerpt) <= most else excerpt[: max(most - 1, 0)] + "…"
 
 
 def exception_text(problem: BaseException) -> str:

@@ -48,7 +48,7 @@ def _title(call: CallView, calls: Sequence[CallView], runs: Sequence[str]) -> st
     title += f"[{call.index}] of {len(calls)} calls"
     if len(runs) < 2:
         return title
-    place = [one.id for one in calls if one.run == call.run].index(call.id)
+    place = [other_call.id for other_call in calls if other_call.run == call.run].index(call.id)
     return f"{title}, {call.agent}[run {runs.index(call.run)}][{place}]"
 
 
@@ -67,8 +67,11 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
         yield paint(f"  [{place}] {_origin(message, section)}", "quiet")
         yield from _content_lines(message)
     if context.tools:
-        passing = context.handoff_tools
-        offered = [f"{one} → {passing[one]}" if passing.get(one) else one for one in context.tools]
+        handoff_tools = context.handoff_tools
+        offered = [
+            f"{tool} → {handoff_tools[tool]}" if handoff_tools.get(tool) else tool
+            for tool in context.tools
+        ]
         yield from wrapped(", ".join(offered), "  tools offered: ")
     if context.handoffs:
         yield from wrapped(", ".join(context.handoffs), "  may pass control to: ")
@@ -76,9 +79,9 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
         yield from wrapped(value_text(context.settings), "  settings: ")
     for drop in drops:
         cut = "" if drop.what == "message" else f" ({drop.what.replace('_', ' ')} only)"
-        said = short(value_text(drop.message).partition(": ")[2], 200)
+        dropped_text = short(value_text(drop.message).partition(": ")[2], 200)
         yield from wrapped(
-            f"{drop.by}{cut}: {_origin(drop.message)}: {said}", "  dropped by ", "      "
+            f"{drop.by}{cut}: {_origin(drop.message)}: {dropped_text}", "  dropped by ", "      "
         )
     yield from _unshown_lines(context)
     yield from _answer_lines(call)
@@ -90,10 +93,10 @@ def _unshown_lines(context: ContextView) -> Iterator[str]:
         source = " · ".join(entry[key] for key in ("section", "channel") if key in entry)
         if "path" in entry:
             unit = "items" if "items" in entry else "characters"
-            said = f"{counted(entry[unit], unit[:-1])} of {entry['path'] or 'the value'}"
+            size = f"{counted(entry[unit], unit[:-1])} of {entry['path'] or 'the value'}"
         else:
-            said = short(as_text(entry.get("text", entry)), 200)
-        yield from wrapped(f"{entry['by']}: {source}: {said}", "  left out by ", "      ")
+            size = short(as_text(entry.get("text", entry)), 200)
+        yield from wrapped(f"{entry['by']}: {source}: {size}", "  left out by ", "      ")
     more = len(context.unshown) - UNSHOWN_MAX
     if more > 0:
         yield f"  left out: {more} more"
@@ -101,16 +104,16 @@ def _unshown_lines(context: ContextView) -> Iterator[str]:
 
 def _joint_sections(call: CallView) -> dict[int, str]:
     """The sections of messages that several sections share, by the message's place."""
-    found: dict[int, str] = {}
+    sections: dict[int, str] = {}
     place = 0
     for part in call.context.parts:
         if isinstance(part, MadePart):
             if part.pieces:
-                found[place] = " + ".join(dict.fromkeys(piece.section for piece in part.pieces))
+                sections[place] = " + ".join(dict.fromkeys(piece.section for piece in part.pieces))
             place += 1
         else:
             place += len(part)
-    return found
+    return sections
 
 
 def _origin(message: Message, section: str = "") -> str:

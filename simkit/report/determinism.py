@@ -28,7 +28,11 @@ def first_difference(
     ``how`` says what was different about the second run.
     """
     place = next(
-        (place for place, (one, two) in enumerate(zip(first, second, strict=False)) if one != two),
+        (
+            place
+            for place, (left, right) in enumerate(zip(first, second, strict=False))
+            if left != right
+        ),
         min(len(first), len(second)),
     )
     return Finding(
@@ -47,9 +51,9 @@ def _lines(first: Sequence[bytes], second: Sequence[bytes], place: int) -> Itera
         yield _readable(first, before)
     if place < len(first) and place < len(second):
         yield _readable(first, place)
-        one, two = _parting(first[place].decode(), second[place].decode())
-        yield f"first:  {one}"
-        yield f"second: {two}"
+        left, right = _parting(first[place].decode(), second[place].decode())
+        yield f"first:  {left}"
+        yield f"second: {right}"
     else:
         longer, which = (first, "first") if place < len(first) else (second, "second")
         yield _readable(longer, place)
@@ -65,11 +69,13 @@ def _readable(lines: Sequence[bytes], place: int) -> str:
     return _cut(event_line(place, event))
 
 
-def _parting(one: str, two: str) -> tuple[str, str]:
+def _parting(left: str, right: str) -> tuple[str, str]:
     """The two encoded events, cut around the first character that differs."""
-    start = max(parted_at(one, two) - LEAD, 0)
+    start = max(parted_at(left, right) - LEAD, 0)
     before = "…" if start else ""
-    return before + _cut(one[start:], len("first:  ")), before + _cut(two[start:], len("second: "))
+    return before + _cut(left[start:], len("first:  ")), before + _cut(
+        right[start:], len("second: ")
+    )
 
 
 def _cut(text: str, less: int = 0) -> str:

@@ -42,8 +42,8 @@ FIELDS_MAX: Final = 3
 class Sides(msgspec.Struct, frozen=True):
     """What the two runs are called."""
 
-    one: str = "A"
-    other: str = "B"
+    left: str = "A"
+    right: str = "B"
 
 
 def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator[list[str]]:
@@ -54,9 +54,9 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
         return
     if diff.first is not None:
         yield list(_first_lines(diff, sides, paint))
-    told: set[tuple[Any, ...]] = set()
+    reported: set[tuple[Any, ...]] = set()
     for call in diff.calls[:CALLS_MAX]:
-        yield list(_call_lines(call, sides, told, paint))
+        yield list(_call_lines(call, sides, reported, paint))
     more = len(diff.calls) - CALLS_MAX
     if more > 0:
         yield [f"… and {counted(more, 'more model call')}; --format json lists all"]
@@ -89,9 +89,9 @@ def _first_lines(diff: TraceDiff, sides: Sides, paint: Paint) -> Iterator[str]:
     start = first.number - len(first.before)
     for number, event in enumerate(first.before, start):
         yield f"    {_event(number, event)}"
-    for sign, found, side in (("-", first.one, sides.one), ("+", first.other, sides.other)):
-        there = f"({side} has ended)" if found is None else _event(first.number, found)
-        yield f"  {signed(sign, paint)} {there}"
+    for sign, side_event, side in (("-", first.left, sides.left), ("+", first.right, sides.right)):
+        end_text = f"({side} has ended)" if side_event is None else _event(first.number, side_event)
+        yield f"  {signed(sign, paint)} {end_text}"
     for edit in first.edits[:FIELDS_MAX]:
         yield from indented(_edit_lines(edit, paint), 4)
 
@@ -108,7 +108,7 @@ def short_end(text: str, most: int) -> str:
 def call_title(call: CallDiff, sides: Sides) -> str:
     """Returns whose call it is, and how its size changed."""
     title = f"{call.agent}, turn {call.turn}{_nth(call.call)}"
-    for place, side in ((1, sides.one), (0, sides.other)):
+    for place, side in ((1, sides.left), (0, sides.right)):
         if call.sizes[place] is None:
             size = call.sizes[1 - place] or 0
             return f"{title}: only in {side}, {counted(size, 'message')}"
@@ -120,36 +120,38 @@ def _nth(place: int) -> str:
     return f", call {place + 1}" if place else ""
 
 
-def _change(one: int | None, other: int | None, noun: str) -> str:
-    return counted(other or 0, noun) if one == other else f"{one} → {counted(other or 0, noun)}"
+def _change(before: int | None, other: int | None, noun: str) -> str:
+    return (
+        counted(other or 0, noun) if before == other else f"{before} → {counted(other or 0, noun)}"
+    )
 
 
 def again_text(call: CallDiff) -> str:
     """Returns where else the same changed; empty if nowhere."""
     if not call.again:
         return ""
-    shown = [f"turn {turn}{_nth(place)}" for turn, place in call.again[:AGAIN_MAX]]
+    turns = [f"turn {turn}{_nth(place)}" for turn, place in call.again[:AGAIN_MAX]]
     more = len(call.again) - AGAIN_MAX
     rest = f" and {counted(more, 'more call')}" if more > 0 else ""
-    return f"the same in {'; '.join(shown)}{rest}"
+    return f"the same in {'; '.join(turns)}{rest}"
 
 
 def _call_lines(
-    call: CallDiff, sides: Sides, told: set[tuple[Any, ...]], paint: Paint
+    call: CallDiff, sides: Sides, reported: set[tuple[Any, ...]], paint: Paint
 ) -> Iterator[str]:
     """Yields what differs between two calls; what an earlier call of the agent told is counted."""
     yield paint(call_title(call, sides), "strong")
     as_above = 0
     for edit in (*call.messages, None) if any(call.changes) else ():
         known = None if edit is None or isinstance(edit, Same) else (call.agent, *_essence(edit))
-        if known in told:
+        if known in reported:
             as_above += 1
             continue
         if as_above:
             yield paint(f"    ≈ {counted(as_above, 'change')} as above", "quiet")
             as_above = 0
         if known is not None:
-            told.add(known)
+            reported.add(known)
         if edit is not None:
             yield from _message_lines(edit, paint)
     yield from _edits_lines(call.edits, paint)
@@ -160,7 +162,7 @@ def _call_lines(
 def _essence(edit: Came | Went | Changed) -> tuple[Any, ...]:
     """What changed, whatever its place."""
     if isinstance(edit, Changed):
-        return "~", *_said_lines(edit.one), "→", *_said_lines(edit.other)
+        return "~", *_said_lines(edit.left), "→", *_said_lines(edit.right)
     return type(edit).__name__, edit.message.role, *_said_lines(edit.message)
 
 
@@ -168,8 +170,8 @@ def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
     if isinstance(edit, Same):
         yield paint(f"    = {counted(edit.count, 'message')}", "quiet")
     elif isinstance(edit, Changed):
-        yield f"  ~ [{edit.at}] {_origin(edit.other)}"
-        yield from indented(_changed_lines(edit.one, edit.other, paint), 6)
+        yield f"  ~ [{edit.at}] {_origin(edit.right)}"
+        yield from indented(_changed_lines(edit.left, edit.right, paint), 6)
     else:
         sign, verb = ("-", "now") if isinstance(edit, Went) else ("+", "was")
         why = f" · {verb} dropped by {edit.dropped_by}" if edit.dropped_by else ""
@@ -189,24 +191,24 @@ def _said_lines(message: Message) -> list[str]:
     return [*lines, *(f"calls {call_text(call)}" for call in message.calls)]
 
 
-def _changed_lines(one: Message, other: Message, paint: Paint) -> Iterator[str]:
+def _changed_lines(left: Message, right: Message, paint: Paint) -> Iterator[str]:
     """Yields the lines of a message that went and came; of those that stay, how many."""
-    if one.role != other.role or one.agent != other.agent:
-        yield f"was {_origin(one)}"
-    mine, its = _said_lines(one), _said_lines(other)
-    found: list[str] = []
+    if left.role != right.role or left.agent != right.agent:
+        yield f"was {_origin(left)}"
+    mine, its = _said_lines(left), _said_lines(right)
+    changes: list[str] = []
     for span in aligned(mine, its):
         if span.is_equal:
-            found.append(paint(f"= {counted(span.hi - span.lo, 'line')}", "quiet"))
+            changes.append(paint(f"= {counted(span.hi - span.lo, 'line')}", "quiet"))
             continue
-        went, came = mine[span.lo : span.hi], its[span.other_lo : span.other_hi]
-        pairs = [cut_both(*pair, VALUE_MAX) for pair in zip(went, came, strict=False)]
+        went, added = mine[span.lo : span.hi], its[span.other_lo : span.other_hi]
+        pairs = [cut_both(*pair, VALUE_MAX) for pair in zip(went, added, strict=False)]
         went = [*(pair[0] for pair in pairs), *went[len(pairs) :]]
-        came = [*(pair[1] for pair in pairs), *came[len(pairs) :]]
-        for sign, lines in (("-", went), ("+", came)):
+        added = [*(pair[1] for pair in pairs), *added[len(pairs) :]]
+        for sign, lines in (("-", went), ("+", added)):
             for line in _clipped(lines, WIDTH - 10):
-                found.append(f"{signed(sign, paint)} {line}".rstrip())
-    yield from found
+                changes.append(f"{signed(sign, paint)} {line}".rstrip())
+    yield from changes
 
 
 def _clipped(lines: Sequence[str], width: int = WIDTH - 8) -> Iterator[str]:
@@ -219,12 +221,12 @@ def _clipped(lines: Sequence[str], width: int = WIDTH - 8) -> Iterator[str]:
 
 
 def _turn_blocks(turn: TurnDiff, sides: Sides, paint: Paint) -> Iterator[list[str]]:
-    for number, side in ((turn.other_turn, sides.one), (turn.turn, sides.other)):
+    for number, side in ((turn.other_turn, sides.left), (turn.turn, sides.right)):
         if number is None:
-            there = turn.turn if turn.turn is not None else turn.other_turn
-            yield [f"turn {there}: only in {side}: user: {short(turn.user, VALUE_MAX)}"]
+            turn_number = turn.turn if turn.turn is not None else turn.other_turn
+            yield [f"turn {turn_number}: only in {side}: user: {short(turn.user, VALUE_MAX)}"]
             return
-    moved = f" (turn {turn.turn} in {sides.one})" if turn.turn != turn.other_turn else ""
+    moved = f" (turn {turn.turn} in {sides.left})" if turn.turn != turn.other_turn else ""
     where = f"turn {turn.other_turn}{moved}"
     if turn.edits:
         yield [paint(where, "strong"), *_edits_lines(turn.edits, paint)]
@@ -237,16 +239,16 @@ def _turn_blocks(turn: TurnDiff, sides: Sides, paint: Paint) -> Iterator[list[st
 
 
 def _handoff_lines(item: ItemEdit, paint: Paint) -> Iterator[str]:
-    there = item.other or item.one or {}
-    who = f"{there['from']} → {there['to']}"
-    if item.one is not None and item.other is not None:
-        yield f"  ~ {who}"
+    handoff = item.right or item.left or {}
+    route = f"{handoff['from']} → {handoff['to']}"
+    if item.left is not None and item.right is not None:
+        yield f"  ~ {route}"
         yield from indented(_edits_lines(item.edits, paint))
         return
-    kind = f", type {there['type']}" if there["type"] else ""
-    payload = "" if there["payload"] is None else f": {value_text(there['payload'])}"
-    text = f"{who}, {there['outcome']}, {there['mode']}{kind}{short_end(payload, VALUE_MAX)}"
-    yield from _value_lines("+" if item.one is None else "-", text, paint)
+    kind = f", type {handoff['type']}" if handoff["type"] else ""
+    payload = "" if handoff["payload"] is None else f": {value_text(handoff['payload'])}"
+    text = f"{route}, {handoff['outcome']}, {handoff['mode']}{kind}{short_end(payload, VALUE_MAX)}"
+    yield from _value_lines("+" if item.left is None else "-", text, paint)
 
 
 def _edits_lines(edits: Iterable[Edit], paint: Paint) -> Iterator[str]:
@@ -256,33 +258,33 @@ def _edits_lines(edits: Iterable[Edit], paint: Paint) -> Iterator[str]:
 
 def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
     """Yields where two values differ: on one line if it fits, else one below the other."""
-    one, other = (None if value is ABSENT else _value(value) for value in (edit.one, edit.other))
-    if one is not None and other is not None:
-        one, other = cut_both(one, other, VALUE_MAX)
-    one, other = (text and short_end(text, VALUE_MAX) for text in (one, other))
-    if one is not None and other is not None:
-        line = f"{edit.at}: {one} → {other}"
+    left, right = (None if value is ABSENT else _value(value) for value in (edit.left, edit.right))
+    if left is not None and right is not None:
+        left, right = cut_both(left, right, VALUE_MAX)
+    left, right = (text and short_end(text, VALUE_MAX) for text in (left, right))
+    if left is not None and right is not None:
+        line = f"{edit.at}: {left} → {right}"
         if len(line) <= WIDTH - 6:
-            yield f"{edit.at}: {paint(one, 'bad')} → {paint(other, 'good')}"
+            yield f"{edit.at}: {paint(left, 'bad')} → {paint(right, 'good')}"
             return
     yield edit.at
-    for sign, text in (("-", one), ("+", other)):
+    for sign, text in (("-", left), ("+", right)):
         if text is not None:
             yield from _value_lines(sign, text, paint)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict) and value.keys() >= {"role", "content"}:
-        return " ".join(_spoken(value).split())
+        return " ".join(_answer_text(value).split())
     return value_text(value)
 
 
-def _spoken(said: dict[str, Any]) -> str:
+def _answer_text(answer: dict[str, Any]) -> str:
     """A message that a channel holds, as it is spoken."""
-    asked = (pair for call in said.get("calls", ()) for pair in call.items())
+    asked = (pair for call in answer.get("calls", ()) for pair in call.items())
     calls = [f"{name}({value_text(args)})" for name, args in asked]
-    by = f" {said['agent']}" if said.get("agent") else ""
-    return f"{said['role']}{by}: {' '.join([str(said['content']), *calls])}"
+    by = f" {answer['agent']}" if answer.get("agent") else ""
+    return f"{answer['role']}{by}: {' '.join([str(answer['content']), *calls])}"
 
 
 def _value_lines(sign: str, text: str, paint: Paint) -> Iterator[str]:

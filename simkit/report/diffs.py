@@ -103,8 +103,8 @@ def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) 
     counts = (
         (outcomes.count("equal"), "equal"),
         (outcomes.count("different"), "different"),
-        (outcomes.count("one"), f"only in {sides.one}"),
-        (outcomes.count("other"), f"only in {sides.other}"),
+        (outcomes.count("one"), f"only in {sides.left}"),
+        (outcomes.count("other"), f"only in {sides.right}"),
         (outcomes.count("left_out"), "left out"),
         (outcomes.count("broken"), "broken"),
     )
@@ -153,7 +153,7 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
     words = ("equal", "different", "one", "other", "left_out", "broken")
     whole = {
         "simkit": version,
-        "sides": [sides.one, sides.other],
+        "sides": [sides.left, sides.right],
         "scenarios": [_pair_object(pair) for pair in pairs],
         "summary": {
             **{word: outcomes.count(word) for word in words},
@@ -164,7 +164,7 @@ def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
 
 
 def _pair_object(pair: Compared) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": pair.name,
         "file": pair.file,
         "line": pair.line,
@@ -174,18 +174,19 @@ def _pair_object(pair: Compared) -> dict[str, Any]:
         "left_out": pair.left_out,
         "error": pair.error,
     }
-    return told if pair.diff is None else {**told, **_object(pair.diff)}
+    return fields if pair.diff is None else {**fields, **_object(pair.diff)}
 
 
 def _object(value: Any) -> Any:
     """Returns a diff as plain data; what is absent of a difference has no key."""
     if isinstance(value, Edit):
-        sides = {"one": value.one, "other": value.other}
+        sides = {"one": value.left, "other": value.right}
         return {"at": value.at, **{k: v for k, v in sides.items() if v is not ABSENT}}
     if isinstance(value, tuple):
         return [_object(item) for item in value]
     if isinstance(value, TraceDiff | FirstDifference | CallDiff | TurnDiff | ItemEdit):
-        return {name: _object(getattr(value, name)) for name in value.__struct_fields__}
+        names = {"left": "one", "right": "other"}
+        return {names.get(n, n): _object(getattr(value, n)) for n in value.__struct_fields__}
     return value
 
 
@@ -216,9 +217,9 @@ def _short_name(pair: Compared) -> str:
 def _outcome_words(pair: Compared, sides: Sides) -> str:
     return {
         "equal": "equal",
-        "different": f"{sides.other} differs from {sides.one}",
-        "one": f"only in {sides.one}",
-        "other": f"only in {sides.other}",
+        "different": f"{sides.right} differs from {sides.left}",
+        "one": f"only in {sides.left}",
+        "other": f"only in {sides.right}",
         "left_out": f"left out: {pair.left_out}",
         "broken": "broken",
     }[pair.outcome]
@@ -229,7 +230,7 @@ def _outcome_words(pair: Compared, sides: Sides) -> str:
 
 def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
     """Returns the contexts that changed as a table, and what differs in each scenario, folded."""
-    blocks = [f"### Contexts in {sides.other} against {sides.one}", summary_line(pairs, sides)]
+    blocks = [f"### Contexts in {sides.right} against {sides.left}", summary_line(pairs, sides)]
     rows = [row for pair in pairs for row in _context_rows(pair, sides)]
     if rows:
         head = "| scenario | agent and call | messages |\n|---|---|---|"
@@ -248,9 +249,9 @@ def _context_rows(pair: Compared, sides: Sides) -> Iterator[str]:
             (sum(isinstance(change, kind) for change in changes), word)
             for kind, word in ((Came, "came"), (Went, "went"), (Changed, "changed"))
         )
-        told = [f"{count} {word}" for count, word in counts if count]
-        told += [again_text(call)] if call.again else []
-        cells = (_short_name(pair), title, "; ".join((sizes, *told)))
+        counts_text = [f"{count} {word}" for count, word in counts if count]
+        counts_text += [again_text(call)] if call.again else []
+        cells = (_short_name(pair), title, "; ".join((sizes, *counts_text)))
         yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 

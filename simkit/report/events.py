@@ -32,15 +32,15 @@ def event_lines(
 def event_line(number: int, event: e.AnyEvent, paint: Paint = plain) -> str:
     """Returns one event on one line."""
     turn = f"turn {event.turn}" if event.turn else ""
-    who = " ".join(part for part in (event.agent, event.run) if part)
+    actor = " ".join(part for part in (event.agent, event.run) if part)
     start = f"{number:>5}  {moment(event.at):>8}  {turn:<7}  "
     kind = e.kind_of(event)
-    said = f"{who + ': ' if who else ''}{_said(event)}".removesuffix(": ")
+    text = f"{actor + ': ' if actor else ''}{_event_text(event)}".removesuffix(": ")
     room = max(LINE_MAX - len(start) - 20, 20)
-    return f"{start}{paint(f'{kind:<18}', 'strong')}  {short(said, room)}".rstrip()
+    return f"{start}{paint(f'{kind:<18}', 'strong')}  {short(text, room)}".rstrip()
 
 
-def _said(event: e.AnyEvent) -> str:
+def _event_text(event: e.AnyEvent) -> str:
     if isinstance(event, e.RunStarted):
         return f"{event.scenario!r}, pipeline {event.pipeline.name}, seed {event.seed}"
     if isinstance(event, e.SessionStarted):
@@ -58,15 +58,15 @@ def _said(event: e.AnyEvent) -> str:
 
 def _handoff(event: e.HandoffRequested | e.HandoffRejected | e.HandoffMade) -> str:
     kind = f"{event.mode} of type {event.type}" if event.type else event.mode
-    said = event.reason if isinstance(event, e.HandoffRejected) else value_text(event.payload)
-    return f"{event.handoff} {event.from_agent} → {event.to_agent}, {kind}: {said}"
+    detail = event.reason if isinstance(event, e.HandoffRejected) else value_text(event.payload)
+    return f"{event.handoff} {event.from_agent} → {event.to_agent}, {kind}: {detail}"
 
 
 def _context(event: e.ContextBuilt) -> str:
     sections = list(dict.fromkeys(part.section for part in event.parts))
     built = f"on {event.base}" if event.base else f"from {', '.join(sections) or 'nothing'}"
-    said = f", said {', '.join(f'm{number}' for number in event.said)}" if event.said else ""
-    return f"{built}{said}, {event.tokens} tokens"
+    own = f", said {', '.join(f'm{number}' for number in event.said)}" if event.said else ""
+    return f"{built}{own}, {event.tokens} tokens"
 
 
 def _fields(event: e.AnyEvent) -> Iterator[tuple[str, str]]:

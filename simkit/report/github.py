@@ -27,8 +27,8 @@ def annotation(
         "col": str(column) if column else "",
         "title": title,
     }
-    given = ",".join(f"{key}={_property(value)}" for key, value in places.items() if value)
-    return f"::{level}{' ' if given else ''}{given}::{_data(message)}"
+    properties = ",".join(f"{key}={_property(value)}" for key, value in places.items() if value)
+    return f"::{level}{' ' if properties else ''}{properties}::{_data(message)}"
 
 
 def annotation_at(level: Level, where: str, message: str, title: str = "") -> str:
@@ -47,10 +47,10 @@ def result_annotations(
     ``folder`` is where the results' files are, seen from the root of the repository: GitHub shows
     only the first of many commands, and knows files only by their paths from there.
     """
-    found = list(chain.from_iterable(_found(result) for result in results))
-    for wanted in ("error", "warning", "notice"):
-        for level, where, message, name in found:
-            if level == wanted:
+    annotations = list(chain.from_iterable(_annotations_of(result) for result in results))
+    for kind in ("error", "warning", "notice"):
+        for level, where, message, name in annotations:
+            if level == kind:
                 file, line, column = split_place(where)
                 yield annotation(
                     level,
@@ -62,7 +62,7 @@ def result_annotations(
                 )
 
 
-def _found(result: Result) -> Iterator[tuple[Level, str, str, str]]:
+def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
     """Yields level, place, message and title of all that is to be said of a scenario."""
     title = result.name or result.file
     if result.error:

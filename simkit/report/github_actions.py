@@ -51,7 +51,7 @@ def add_summary(results: Sequence[Result], environment: Mapping[str, str], base:
     text = results_markdown(results)
     if base:
         text += "\n" + diff_markdown(list(compared(results, base)), Sides("base", "now")) + "\n"
-    content = _fitting(clean(text, Redactor(environment)), file)
+    content = _cut_to_fit(clean(text, Redactor(environment)), file)
     try:
         with open(file, "ab") as summary:
             summary.write(content)
@@ -72,12 +72,12 @@ def compared(results: Sequence[Result], base: str) -> Iterator[Compared]:
             yield _compared(result, str(before) if before.is_file() else "")
 
 
-def _compared(result: Result, one: str) -> Compared:
-    sources = (one, result.trace)
+def _compared(result: Result, current: str) -> Compared:
+    sources = (current, result.trace)
     diff, error = None, ""
     try:
-        if one:
-            diff = trace_diff(_view(one), _view(result.trace))
+        if current:
+            diff = trace_diff(_view(current), _view(result.trace))
     except TraceError as problem:
         error = str(problem)
     return Compared(result.id, sources, diff, error, result.file, result.line)
@@ -119,14 +119,14 @@ def _folder(workspace: str) -> str:
     return "" if folder == "." or folder.startswith("..") else Path(folder).as_posix()
 
 
-def _fitting(text: str, file: str) -> bytes:
+def _cut_to_fit(text: str, file: str) -> bytes:
     """Returns what of a text still fits into the summary."""
     content = text.encode("utf-8", "backslashreplace")
-    there = Path(file).stat().st_size if Path(file).is_file() else 0
-    room = BYTES_MAX - there
+    size = Path(file).stat().st_size if Path(file).is_file() else 0
+    room = BYTES_MAX - size
     if len(content) <= room:
         return content
     if room <= 0:
         return b""
-    kept = content[:room].decode("utf-8", "ignore").rpartition("\n")[0]
-    return f"{kept}\n\n… the rest is more than the summary of a step can hold\n".encode()
+    content_kept = content[:room].decode("utf-8", "ignore").rpartition("\n")[0]
+    return f"{content_kept}\n\n… the rest is more than the summary of a step can hold\n".encode()

@@ -55,13 +55,13 @@ def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, s
 
 def scenario_object(result: Result) -> dict[str, Any]:
     """Returns what is said of one scenario."""
-    said: dict[str, Any] = msgspec.to_builtins(result)
+    fields: dict[str, Any] = msgspec.to_builtins(result)
     for name in ("findings", "warnings", "noted", "passed_over"):
-        said[name] = [_group_object(group) for group in grouped(getattr(result, name))]
-    said["lints_off"] = [_off(lint, reason) for lint, reason in result.lints_off]
-    said["reproduce"] = result.reproduce
-    del said["on"], said["strict"]  # The command says both.
-    return said
+        fields[name] = [_group_object(group) for group in grouped(getattr(result, name))]
+    fields["lints_off"] = [_off(lint, reason) for lint, reason in result.lints_off]
+    fields["reproduce"] = result.reproduce
+    del fields["on"], fields["strict"]  # The command says both.
+    return fields
 
 
 def _off(lint: str, reason: str) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _off(lint: str, reason: str) -> dict[str, Any]:
 def _group_object(group: Group) -> dict[str, Any]:
     return {
         **_finding_object(group.cause),
-        "following": [{**_finding_object(one), "following": []} for one in group.following],
+        "following": [{**_finding_object(finding), "following": []} for finding in group.following],
     }
 
 

@@ -96,14 +96,16 @@ class Ledger:
     def close(self, entries: Sequence[Entry], failing: Sequence[str]) -> None:
         """Record a run as the last one; it may go on, and be recorded again."""
         self.begin()
-        with self.held():
-            said = [msgspec.structs.replace(entry, id=self.safe(entry.id)) for entry in entries]
-            ran = {entry.id for entry in said}
+        with self.locked():
+            safe_entries = [
+                msgspec.structs.replace(entry, id=self.safe(entry.id)) for entry in entries
+            ]
+            ran = {entry.id for entry in safe_entries}
             before = [identity for identity in self.failed() or () if identity not in ran]
             failed = tuple(dict.fromkeys([*before, *map(self.safe, failing)]))
             self._publish({Path(entry.trace).name for entry in entries if entry.trace})
             encoded = msgspec.json.format(
-                msgspec.json.encode(Last(1, tuple(said), failed)), indent=1
+                msgspec.json.encode(Last(1, tuple(safe_entries), failed)), indent=1
             )
             _write(self._folder / "last.json", encoded + b"\n")
             self._sweep()
@@ -116,7 +118,7 @@ class Ledger:
             self._lock, self._run = None, ""
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Let no other run take the last one's place meanwhile."""
         with exclusive(self._folder):
             yield

@@ -46,10 +46,11 @@ def _blocks(results: Sequence[Result]) -> Iterator[str]:
         (summary.skipped, "skipped"),
         (summary.xfailed, "failed as expected"),
     )
-    told = [f"{count} {word}" for count, word in counts if count]
+    counts_text = [f"{count} {word}" for count, word in counts if count]
     warnings = [counted(summary.warnings, "warning")] if summary.warnings else []
     over = [f"{counted(summary.passed_over, 'claim')} not looked at"] if summary.passed_over else []
-    yield f"## simkit: {', '.join([counted(len(results), 'scenario'), *told, *warnings, *over])}"
+    heading = [counted(len(results), "scenario"), *counts_text, *warnings, *over]
+    yield f"## simkit: {', '.join(heading)}"
     calls, tokens = (sum(r.model_calls for r in results), sum(r.tokens for r in results))
     yield f"Model calls: {_number(calls)}; tokens sent: {_number(tokens)}."
     ordered = sorted(results, key=lambda result: not result.failed)

@@ -50,13 +50,13 @@ def not_run(item: Item, outcome: OutcomeName, **facts: Any) -> Result:
 def tokens_of(trace: Trace) -> int:
     """Returns how many tokens all model calls together were sent."""
     built: dict[str, int] = {}
-    sent = 0
+    total = 0
     for event in trace.events:
         if type(event) is e.ContextBuilt:
             built[event.call] = event.tokens
         elif type(event) is e.ModelCalled:
-            sent += built.get(event.call, 0)
-    return sent
+            total += built.get(event.call, 0)
+    return total
 
 
 def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:

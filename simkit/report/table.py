@@ -21,7 +21,7 @@ STACKED_BELOW: Final = 96
 """Columns below which a table would cut what agents say, or break words."""
 
 
-def table(rows: Sequence[Row], width: int = TABLE_WIDTH, who: str = "agent") -> list[str]:
+def table(rows: Sequence[Row], width: int = TABLE_WIDTH, actor: str = "agent") -> list[str]:
     """Returns the rows as lines of a table; handoffs and inputs only where there are some.
 
     ``who`` heads the column of agents. On lines too narrow for a table the cells of a row stand
@@ -32,7 +32,7 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH, who: str = "agent") -> 
     if width < STACKED_BELOW:
         return [line for place in range(len(rows)) for line in _stacked(rows, place, width)]
     columns = _columns(rows)
-    heads = ["turn", "time", who, "sent", "tokens", "dropped"]
+    heads = ["turn", "time", actor, "sent", "tokens", "dropped"]
     fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
     free = width - sum(
         _widest([head, *cells]) + 2 for head, *cells in zip(heads, *fixed, strict=True)
@@ -47,9 +47,9 @@ def table(rows: Sequence[Row], width: int = TABLE_WIDTH, who: str = "agent") -> 
 
 def _columns(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Returns the columns whose words may wrap, by their heads."""
-    inputs, said = [row.input for row in rows], [row.answered for row in rows]
+    inputs, answers = [row.input for row in rows], [row.answered for row in rows]
     handoffs, wrote = [row.handoff for row in rows], [", ".join(row.wrote) for row in rows]
-    columns = {"input": inputs, "output": said} if any(inputs) else {"answered": said}
+    columns = {"input": inputs, "output": answers} if any(inputs) else {"answered": answers}
     if any(handoffs):
         columns["handoff"] = handoffs
     return {**columns, "state written": wrote}
@@ -113,22 +113,22 @@ def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
 
 def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str]) -> list[int]:
     """Shares what is left of a line out; the first gets what the others leave."""
-    wanted = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
+    needed = [_widest([head, *cells]) for head, cells in zip(headers, columns, strict=True)]
     free -= 2 * (len(columns) - 1)
-    if sum(wanted) <= free:
-        return wanted
+    if sum(needed) <= free:
+        return needed
     # Words stay whole unless one takes more than a fair share.
     fair = max(free // len(columns), 13)
     least = [
         min(_widest([head, *(word for cell in cells for word in cell.split())]), fair)
         for head, cells in zip(headers, columns, strict=True)
     ]
-    widths = [min(wanted[0], max(SAID_LEAST, least[0]), fair), *least[1:]]
+    widths = [min(needed[0], max(SAID_LEAST, least[0]), fair), *least[1:]]
     for place in range(1, len(widths)):
         spare = max(free - sum(widths), 0)
         share = spare if place < len(widths) - 1 else spare // 3
-        widths[place] = min(wanted[place], widths[place] + share)
-    widths[0] = min(wanted[0], max(widths[0], free - sum(widths[1:])))
+        widths[place] = min(needed[place], widths[place] + share)
+    widths[0] = min(needed[0], max(widths[0], free - sum(widths[1:])))
     return widths
 
 

@@ -35,8 +35,8 @@ def findings_text(findings: Sequence[Finding], paint: Paint = plain, most: int =
     What follows from another finding is listed under it. With ``most``, only the first are shown.
     """
     groups = grouped(findings)
-    shown = groups[:most] if most else groups
-    return "\n\n".join("\n".join(group_lines(group, paint)) for group in shown)
+    visible = groups[:most] if most else groups
+    return "\n\n".join("\n".join(group_lines(group, paint)) for group in visible)
 
 
 def group_lines(group: Group, paint: Paint = plain) -> Iterator[str]:
@@ -63,11 +63,11 @@ def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
     """Yields what stands below a finding's headline."""
     for line in finding.excerpt.splitlines():
         yield f"    {line}".rstrip()
-    said = ""
+    detail = ""
     for difference in finding.differences:
         # Several differences may share one reason, which is said once.
-        note = "" if difference.note == said else difference.note
-        said = difference.note
+        note = "" if difference.note == detail else difference.note
+        detail = difference.note
         yield from _difference_lines(msgspec.structs.replace(difference, note=note), paint)
     for line in finding.context:
         yield from wrapped(line, "  ", "  " + " " * (len(line) - len(line.lstrip()) + 2))
@@ -107,14 +107,14 @@ def _whereabouts(finding: Finding) -> str:
 def _difference_lines(difference: Difference, paint: Paint) -> Iterator[str]:
     at = f"at {difference.at}: " if difference.at else ""
     if difference.wanted or difference.found:
-        wanted, found = difference.wanted, difference.found
-        if len(f"  {at}wanted {wanted}, found {found}") <= columns():
-            yield f"  {at}wanted {paint(wanted, 'good')}, found {paint(found, 'bad')}"
+        expected, actual = difference.wanted, difference.found
+        if len(f"  {at}wanted {expected}, found {actual}") <= columns():
+            yield f"  {at}wanted {paint(expected, 'good')}, found {paint(actual, 'bad')}"
         else:
             if at:
                 yield f"  {at.rstrip()}"
-            yield from _painted("    wanted ", wanted, "good", paint)
-            yield from _painted("    found  ", found, "bad", paint)
+            yield from _painted("    wanted ", expected, "good", paint)
+            yield from _painted("    found  ", actual, "bad", paint)
         if difference.note:
             yield from wrapped(difference.note, "    ")
     elif difference.note:
@@ -185,7 +185,7 @@ def title_line(result: Result, paint: Paint = plain) -> str:
 
 def passed_over_words(claims: Sequence[Finding]) -> str:
     """Returns how many claims were not looked at, and why: ``2 claims not looked at: …``."""
-    reasons = dict.fromkeys(one.what.partition(" was not looked at: ")[2] for one in claims)
+    reasons = dict.fromkeys(claim.what.partition(" was not looked at: ")[2] for claim in claims)
     return f"{counted(len(claims), 'claim')} not looked at: {'; '.join(reasons)}"
 
 

@@ -50,10 +50,10 @@ class _Draft:
     """A row that still grows: answers, handoffs and writes come after the call."""
 
     def __init__(
-        self, event: e.Event, agent: str, call: CallView | None = None, given: str = ""
+        self, event: e.Event, agent: str, call: CallView | None = None, detail: str = ""
     ) -> None:
         self.turn, self.at, self.agent, self.call = event.turn, event.at, agent, call
-        self.input = given
+        self.input = detail
         self.answered: list[str] = []
         self.handoffs: list[str] = []
         self.wrote: dict[str, None] = {}
@@ -126,8 +126,8 @@ class _Timeline:
 
     def _of_run(self, event: e.Event) -> _Draft:
         """The newest row of the event's run; a run that asked no model gets its row now."""
-        found = self._latest.get(event.run)
-        return found if found is not None else self._add(event, self._name(event))
+        latest = self._latest.get(event.run)
+        return latest if latest is not None else self._add(event, self._name(event))
 
     def _name(self, event: e.Event) -> str:
         run = self._view.runs.get(event.run)

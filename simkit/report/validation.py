@@ -72,10 +72,10 @@ def github_lines(report: Report) -> Iterator[str]:
 def verdict(report: Report) -> str:
     """Returns the last line: what was checked, and what came of it."""
     numbers = f"{counted(report.files, 'file')}, {counted(report.scenarios, 'scenario')}"
-    found = [
+    lines = [
         counted(report.count(severity), noun)
         for severity, noun in (("E", "error"), ("W", "warning"))
         if report.count(severity)
     ]
     off = f" ({report.turned_off} turned off)" if report.turned_off else ""
-    return f"{numbers}: {', '.join(found) or 'fine'}{off}"
+    return f"{numbers}: {', '.join(lines) or 'fine'}{off}"

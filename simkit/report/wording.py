@@ -68,8 +68,8 @@ def message_text(message: Message) -> str:
     """Returns a message on one line: who said it, and what."""
     by = f" {message.agent}" if message.agent else ""
     calls = [call_text(call) for call in message.calls]
-    said = " ".join(part for part in (" ".join(message.content.split()), *calls) if part)
-    return f"{message.role}{by}: {said or 'nothing'}"
+    text = " ".join(part for part in (" ".join(message.content.split()), *calls) if part)
+    return f"{message.role}{by}: {text or 'nothing'}"
 
 
 def call_text(call: ToolCall) -> str:

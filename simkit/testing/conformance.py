@@ -72,7 +72,7 @@ class AdapterConformance:
     @pytest.fixture(autouse=True)
     def _keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Lets applications be imported whose clients ask for a key."""
-        for name in {key for one in PROTOCOLS.values() for key in one.keys}:
+        for name in {key for protocol in PROTOCOLS.values() for key in protocol.keys}:
             monkeypatch.setenv(name, DUMMY_KEY)
 
     # One rule after the other
@@ -80,31 +80,31 @@ class AdapterConformance:
     @_each
     def test_the_rule_is_kept(self, rule: str) -> None:
         """What the adapter must see of the application, it sees."""
-        found = self._rule(rule)
-        seen = _came_of(simulate, self._prepared(found))
-        if isinstance(seen, str) or not seen.passed:
-            _fail(broken_text(self.adapter, self._entry(found), found, seen))
+        rule_ = self._rule(rule)
+        outcome = _came_of(simulate, self._prepared(rule_))
+        if isinstance(outcome, str) or not outcome.passed:
+            _fail(broken_text(self.adapter, self._entry(rule_), rule_, outcome))
 
     @_each
     def test_the_rule_is_broken_where_the_adapter_tells_nothing(self, rule: str) -> None:
         """What holds for a silent adapter proves nothing of the one that speaks."""
-        found = self._rule(rule)
+        rule_ = self._rule(rule)
         with silenced(self.adapter, self._module()):
-            seen = _came_of(simulate, self._prepared(found, by_prompt=found.by_prompt))
-        if isinstance(seen, Outcome) and seen.passed:
-            _fail(proves_nothing_text(self.adapter, self._entry(found), found))
+            outcome = _came_of(simulate, self._prepared(rule_, by_prompt=rule_.by_prompt))
+        if isinstance(outcome, Outcome) and outcome.passed:
+            _fail(proves_nothing_text(self.adapter, self._entry(rule_), rule_))
 
     @_each
     def test_ten_runs_are_one(self, rule: str) -> None:
         """A conversation has the same trace every time."""
-        found = self._rule(rule)
-        prepared = self._prepared(found)
-        first, *others = (_ran(prepared, found, self) for _ in range(RUNS))
+        rule_ = self._rule(rule)
+        prepared = self._prepared(rule_)
+        first, *others = (_ran(prepared, rule_, self) for _ in range(RUNS))
         for number, other in enumerate(others, 2):
             if other == first:
                 continue
             _fail(
-                f"run {number} of `{self._entry(found)}` is not the first one again "
+                f"run {number} of `{self._entry(rule_)}` is not the first one again "
                 "(docs/adapters.md, What must be the same):\n"
                 f"{_parting(first, other, 'first', 'then')}"
                 "  → Number what the framework draws; let threads run one after another."
@@ -113,13 +113,13 @@ class AdapterConformance:
     @_each
     def test_the_trace_reads_back_and_is_judged_alike(self, rule: str) -> None:
         """The stored form holds all that judges need."""
-        found = self._rule(rule)
-        prepared = self._prepared(found)
-        encoded = _ran(prepared, found, self)
+        rule_ = self._rule(rule)
+        prepared = self._prepared(rule_)
+        encoded = _ran(prepared, rule_, self)
         trace = decoded(encoded, f"{rule}.jsonl")
         judged = judge(prepared.scenario, prepared.document, trace, function_named)
         if trace.encoded() != encoded or not judged.passed:
-            _fail(broken_text(self.adapter, self._entry(found), found, Outcome(trace, judged)))
+            _fail(broken_text(self.adapter, self._entry(rule_), rule_, Outcome(trace, judged)))
 
     # All of it
 
@@ -139,16 +139,16 @@ class AdapterConformance:
 
     def test_conversations_at_once_keep_apart(self) -> None:
         """What one conversation is told, another does not hear."""
-        found = self._rule("attribution")
-        many = [self._prepared(found, said=f"Hello {number}") for number in range(AT_ONCE)]
-        alone = [_ran(one, found, self) for one in many]
-        together = _at_once(lambda one: _ran(one, found, self), many)
-        for one, other in zip(alone, together, strict=True):
-            if one != other:
+        rule_ = self._rule("attribution")
+        many = [self._prepared(rule_, prompt=f"Hello {number}") for number in range(AT_ONCE)]
+        alone = [_ran(left, rule_, self) for left in many]
+        together = _at_once(lambda left: _ran(left, rule_, self), many)
+        for left, right in zip(alone, together, strict=True):
+            if left != right:
                 _fail(
-                    f"`{self._entry(found)}` has another trace where others run beside it "
+                    f"`{self._entry(rule_)}` has another trace where others run beside it "
                     "(docs/adapters.md, What must be the same):\n"
-                    f"{_parting(one, other, 'alone', 'beside others')}"
+                    f"{_parting(left, right, 'alone', 'beside others')}"
                     "  → Ask `ContextListeners` who is listening here; keep nothing in the module."
                 )
 
@@ -157,11 +157,11 @@ class AdapterConformance:
         frameworks = self.frameworks or (self.adapter.partition(".")[0],)
         for name in self._supported():
             _came_of(simulate, self._prepared(rules()[name]))
-        found = left_behind(self._module(), frameworks, import_module(self.applications))
-        if found:
+        leftovers = left_behind(self._module(), frameworks, import_module(self.applications))
+        if leftovers:
             _fail(
                 f"the adapter {self.adapter!r} has left this behind (docs/adapters.md, "
-                "What must be the same):\n  " + "\n  ".join(found) + "\n"
+                "What must be the same):\n  " + "\n  ".join(leftovers) + "\n"
                 "  → Replace by `Installation`, which puts back; close what `close` is told of."
             )
 
@@ -173,7 +173,7 @@ class AdapterConformance:
         for name in names:
             prepared = self._prepared(rules()[name])
             file = tmp_path / "scenarios" / f"{name}.scenario.yaml"
-            file.write_text(self._written(rules()[name]), encoding="utf-8")
+            file.write_text(self._scenario_text(rules()[name]), encoding="utf-8")
             encoded = _ran(prepared, rules()[name], self)
             (tmp_path / "traces" / f"{name}.jsonl").write_bytes(encoded)
         done = subprocess.run(
@@ -194,35 +194,35 @@ class AdapterConformance:
     def _supported(self) -> list[str]:
         """Returns the rules that are to be kept."""
         off = self.not_supported
-        return [one.rule for one in rules().values() if not {one.rule, one.app} & {*off}]
+        return [rule.rule for rule in rules().values() if not {rule.rule, rule.app} & {*off}]
 
     def _rule(self, name: str) -> Rule:
         """Returns a rule; skips what the framework has no way for, fails for what is missing."""
-        found = rules()[name]
-        for key in (found.rule, found.app):
+        rule = rules()[name]
+        for key in (rule.rule, rule.app):
             if key in self.not_supported:
                 pytest.skip(f"{self.adapter}, {key}: not supported: {self.not_supported[key]}")
-        if not hasattr(import_module(self.applications), found.app):
-            _fail(missing_text(self.applications, found.app))
-        return found
+        if not hasattr(import_module(self.applications), rule.app):
+            _fail(missing_text(self.applications, rule.app))
+        return rule
 
     def _entry(self, rule: Rule) -> str:
         return f"{self.applications}:{rule.app}"
 
-    def _prepared(self, rule: Rule, *, by_prompt: bool = False, said: str = "") -> Prepared:
+    def _prepared(self, rule: Rule, *, by_prompt: bool = False, prompt: str = "") -> Prepared:
         """Returns a rule's conversation with the author's application, ready to run."""
         file = f"{rule.rule}.scenario.yaml"
-        (document,) = load_text(self._written(rule, by_prompt, said), file)
+        (document,) = load_text(self._scenario_text(rule, by_prompt, prompt), file)
         return Library().assembled(Item(file, rule.rule, 0, 1), document)
 
-    def _written(self, rule: Rule, by_prompt: bool = False, said: str = "") -> str:
+    def _scenario_text(self, rule: Rule, by_prompt: bool = False, prompt: str = "") -> str:
         """Returns a rule's conversation as the text of a scenario file."""
         first, *others = rule.turns
         lines = self.replies.get(rule.app, {})
         first = {**first, "replies": {**first["replies"], **lines}}
-        if said:
-            first = {**first, "user": said}
-        written: dict[str, Any] = {
+        if prompt:
+            first = {**first, "user": prompt}
+        document: dict[str, Any] = {
             "version": 1,
             "scenario": rule.rule,
             "pipeline": self._entry(rule),
@@ -230,7 +230,7 @@ class AdapterConformance:
             "agents": prompts_of(rule) if by_prompt else {},
             "turns": [first, *others],
         }
-        return _as_yaml(written)
+        return _as_yaml(document)
 
 
 def _as_yaml(value: Any) -> str:
@@ -255,13 +255,13 @@ class _Whole(yaml.SafeDumper):
 
 @cache
 def _installed(name: str) -> ModuleType:
-    found = list(entry_points(group=GROUP, name=name))
-    if not found:
+    entries = list(entry_points(group=GROUP, name=name))
+    if not entries:
         _fail(
             f"no adapter is installed under the name {name!r} (docs/adapters.md, Publish it).\n"
             f'  → In its pyproject.toml: [project.entry-points."{GROUP}"], and install it.'
         )
-    return import_module(found[0].value)
+    return import_module(entries[0].value)
 
 
 def _at_once(work: Callable[[Prepared], bytes], many: Sequence[Prepared]) -> list[bytes]:
@@ -302,9 +302,9 @@ def _wait_for_others(steps: Barrier) -> None:
         steps.wait(STEP_S)
 
 
-def _parting(one: bytes, other: bytes, *names: str) -> str:
+def _parting(left: bytes, right: bytes, *names: str) -> str:
     """Returns the first line in which two traces differ, as each has it."""
-    pairs = zip_longest(one.splitlines(), other.splitlines(), fillvalue=b"(the trace has ended)")
+    pairs = zip_longest(left.splitlines(), right.splitlines(), fillvalue=b"(the trace has ended)")
     lines = next(pair for pair in pairs if pair[0] != pair[1])
     width = max(map(len, names)) + 1
     named = zip((f"{name}:".ljust(width) for name in names), lines, strict=True)

@@ -15,7 +15,7 @@ _HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
 """Events that every trace has, whatever an adapter tells."""
 
 
-def broken_text(adapter: str, entry: str, rule: Rule, seen: Outcome | str) -> str:
+def broken_text(adapter: str, entry: str, rule: Rule, outcome: Outcome | str) -> str:
     """Returns what is said of a rule that does not hold; ``seen`` is what came of its run, or why
     it could not go on."""
     return "\n".join(
@@ -24,7 +24,7 @@ def broken_text(adapter: str, entry: str, rule: Rule, seen: Outcome | str) -> st
             *wrapped(rule.says, "  "),
             *wrapped(f"`{entry}` is to be this: {APPLICATIONS[rule.app]}", "  "),
             "",
-            *_seen(seen),
+            *_outcome_lines(outcome),
             "",
             *wrapped(rule.fix, "  → ", "    "),
         )
@@ -61,13 +61,13 @@ def missing_text(applications: str, name: str) -> str:
     )
 
 
-def _seen(seen: Outcome | str) -> Iterator[str]:
-    if isinstance(seen, str):
+def _outcome_lines(outcome: Outcome | str) -> Iterator[str]:
+    if isinstance(outcome, str):
         yield "the run could not go on:"
-        yield from (f"  {line}" for line in seen.splitlines())
+        yield from (f"  {line}" for line in outcome.splitlines())
         return
-    yield findings_text(seen.judgement.findings)
+    yield findings_text(outcome.judgement.findings)
     yield ""
     yield "the trace holds:"
-    events = [event for event in seen.trace.events if not isinstance(event, _HEAD)]
+    events = [event for event in outcome.trace.events if not isinstance(event, _HEAD)]
     yield from event_lines(events)

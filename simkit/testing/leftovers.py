@@ -26,7 +26,7 @@ def left_behind(
         if name.partition(".")[0] in frameworks and not search.is_own(name):
             search.look_at(vars(module), name, frameworks)
     search.look_into(vars(application), application.__name__, DEPTH_MAX)
-    return search.found
+    return search.leftovers
 
 
 class _Search:
@@ -34,37 +34,37 @@ class _Search:
         file = Path(adapter.__file__ or "")
         is_package = file.name == "__init__.py"
         self._home, self._name = str(file.parent if is_package else file), adapter.__name__
-        self._seen: set[int] = set()
-        self.found: list[str] = []
+        self._visited: set[int] = set()
+        self.leftovers: list[str] = []
 
     def is_own(self, name: str) -> bool:
         """Whether a module is the adapter's."""
         return name == self._name or name.startswith(f"{self._name}.")
 
-    def look_at(self, held: Mapping[str, Any], where: str, frameworks: Collection[str]) -> None:
+    def look_at(self, names: Mapping[str, Any], where: str, frameworks: Collection[str]) -> None:
         """Looks at what a module holds, and at its classes."""
-        for name, value in list(held.items()):
+        for name, value in list(names.items()):
             self._check(value, f"{where}.{name}")
             if isinstance(value, type) and value.__module__.partition(".")[0] in frameworks:
                 self.look_at_class(value)
 
     def look_at_class(self, kind: type) -> None:
         """Looks at what a class holds, once."""
-        if id(kind) not in self._seen:
-            self._seen.add(id(kind))
+        if id(kind) not in self._visited:
+            self._visited.add(id(kind))
             for name, value in list(vars(kind).items()):
                 self._check(value, f"{kind.__module__}.{kind.__qualname__}.{name}")
 
-    def look_into(self, held: Mapping[Any, Any], where: str, depth: int) -> None:
+    def look_into(self, values: Mapping[Any, Any], where: str, depth: int) -> None:
         """Looks at objects, and at what they hold."""
-        for name, value in list(held.items()):
+        for name, value in list(values.items()):
             place = f"{where}.{name}"
-            if id(value) in self._seen or isinstance(value, (type, ModuleType)):
+            if id(value) in self._visited or isinstance(value, (type, ModuleType)):
                 continue
-            self._seen.add(id(value))
+            self._visited.add(id(value))
             self._check(value, place)
             if depth:
-                self.look_into(dict(_held(value)), place, depth - 1)
+                self.look_into(dict(_references(value)), place, depth - 1)
 
     def _check(self, value: Any, where: str) -> None:
         value = getattr(value, "__func__", value)
@@ -75,10 +75,10 @@ class _Search:
         if isinstance(value, FunctionType):
             is_mine = value.__code__.co_filename.startswith(self._home)
         if is_mine:
-            self.found.append(where)
+            self.leftovers.append(where)
 
 
-def _held(value: Any) -> Iterator[tuple[Any, Any]]:
+def _references(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
     elif isinstance(value, (list, tuple)):

@@ -49,8 +49,8 @@ class Workflow:
     def __init__(self, base: str, config: pytest.Config) -> None:
         """Raises UsageError if ``base`` is given and holds no trace."""
         self._base = base
-        sent: dict[str, str] = getattr(config, "workerinput", {})
-        self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=sent.get(RUN, ""))
+        worker_input: dict[str, str] = getattr(config, "workerinput", {})
+        self._ledger = config.stash[LEDGER] = Ledger(os.environ, run=worker_input.get(RUN, ""))
         self._results: dict[str, Result] = {}
         if base:
             try:
@@ -78,9 +78,9 @@ class Workflow:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Takes a result out of a report; of several runs of a scenario the last one counts."""
-        sent: str | None = getattr(report, SENT_AS, None)
-        if sent is not None:
-            result = msgspec.json.decode(sent, type=Result)
+        payload: str | None = getattr(report, SENT_AS, None)
+        if payload is not None:
+            result = msgspec.json.decode(payload, type=Result)
             self._results[result.id] = result
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -108,8 +108,8 @@ class Workflow:
                 terminalreporter.write_line(clean(f"simkit: {note}"))
         if self._base:
             counts = summary_line(list(compared(results, self._base)), Sides("base", "now"))
-            shown = f"`simkit diff --base {self._base}` shows what"
-            terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {shown}"))
+            hint = f"`simkit diff --base {self._base}` shows what"
+            terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {hint}"))
 
 
 def _result(

@@ -33,8 +33,8 @@ class Rule(msgspec.Struct, frozen=True):
 def rules() -> Mapping[str, Rule]:
     """Returns every rule by its name."""
     text = FILE.read_text(encoding="utf-8")
-    found = (msgspec.convert(one.data, Rule) for one in load_text(text, FILE.name))
-    return {one.rule: one for one in found}
+    rules_read = (msgspec.convert(document.data, Rule) for document in load_text(text, FILE.name))
+    return {document.rule: document for document in rules_read}
 
 
 APPLICATIONS: Final[Mapping[str, str]] = {
@@ -66,5 +66,5 @@ APPLICATIONS: Final[Mapping[str, str]] = {
 def prompts_of(rule: Rule) -> dict[str, Any]:
     """Returns rules of attribution by the prompts of a rule's agents, as a scenario has them."""
     agents = dict.fromkeys(name for turn in rule.turns for name in turn.get("replies", ()))
-    said = "You review." if rule.app == "parallel" else "You are {}."
-    return {name: {"system": {"$contains": said.format(name)}} for name in agents}
+    prompt = "You review." if rule.app == "parallel" else "You are {}."
+    return {name: {"system": {"$contains": prompt.format(name)}} for name in agents}

@@ -60,7 +60,7 @@ class _Deaf:
 
 
 def _for_real(
-    tool: str, args: Any, real: Callable[[], Any], asked: Any = None, returns: Any = None
+    tool: str, args: Any, real: Callable[[], Any], request: Any = None, returns: Any = None
 ) -> Any:
     return real()
 
@@ -82,8 +82,8 @@ class _Silent:
         """Returns a silent driver, if the adapter has one for this."""
         make = getattr(self._adapter, "driver", None)
         double = self._double(adapter_context)
-        found = make(subject, app, double.adapter_context) if make is not None else None
-        return None if found is None else _SilentPilot(found, double)
+        make_driver = make(subject, app, double.adapter_context) if make is not None else None
+        return None if make_driver is None else _SilentPilot(make_driver, double)
 
     def instrumentation(self, adapter_context: AdapterContext) -> Instrumentation:
         """Returns a silent instrumentation."""

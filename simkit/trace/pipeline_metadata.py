@@ -91,4 +91,4 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def has_adapter(self) -> bool:
         """Whether an adapter of the pipeline's framework, and not its requests alone, shows it."""
-        return any(one not in ("runs", "handoffs") for one in self.observes)
+        return any(aspect not in ("runs", "handoffs") for aspect in self.observes)

@@ -178,7 +178,7 @@ def union(current: Any, update: Any) -> Any:
     items = _items_of(current)
     for item in _items_of(update):
         # Python finds True in [1]; what it does not find, nobody does.
-        if item not in items or not any(equal(item, one) for one in items):
+        if item not in items or not any(equal(item, known_item) for known_item in items):
             items.append(item)
     return items
 
@@ -253,13 +253,14 @@ def problem_of(reducer: str, update: JsonValue, current: JsonValue = None) -> st
     noun, fits = particular
     named = reducer.partition("_")[0]
     if not fits(update):
-        return f"reducer `{named}` takes {noun}, not {_shown(update)}"
+        return f"reducer `{named}` takes {noun}, not {_update_text(update)}"
     if current is not None and not fits(current):
-        return f"reducer `{named}` joins {noun} to another, but the channel holds {_shown(current)}"
+        value = _update_text(current)
+        return f"reducer `{named}` joins {noun} to another, but the channel holds {value}"
     return ""
 
 
-def _shown(update: JsonValue) -> str:
+def _update_text(update: JsonValue) -> str:
     if isinstance(update, Message):
         return f"the message {update.content!r}"
     if isinstance(update, (list, tuple, Appended)):

@@ -205,8 +205,8 @@ def _encode_lines(values: list[Any]) -> bytes:
 def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
     """Return the trace as it may leave the process; without secrets, the same one."""
     lines = trace.lines()
-    found = [redact(line) for line in lines]
-    return trace if found == lines else decoded(b"\n".join(found))
+    lines_out = [redact(line) for line in lines]
+    return trace if lines_out == lines else decoded(b"\n".join(lines_out))
 
 
 def read_trace(path: str | Path) -> Trace:

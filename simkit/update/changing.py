@@ -35,10 +35,10 @@ def changes(matcher: Any, value: Any, as_claim: AsClaim = claim_of) -> list[Chan
 
     ``as_claim`` says how an element of the value is written, if the value is a list.
     """
-    found = list(_changes(matcher, value, (), as_claim))
-    edits = [one for one in found if not isinstance(one, Manual)]
-    if len(edits) < len(found) or holds(applied(matcher, edits), value):
-        return found
+    all_edits = list(_changes(matcher, value, (), as_claim))
+    edits = [edit for edit in all_edits if not isinstance(edit, Manual)]
+    if len(edits) < len(all_edits) or holds(applied(matcher, edits), value):
+        return all_edits
     for whole in (_whole(value, as_claim), {"$eq": _plain(value)}):
         if holds(whole, value):
             return [Put((), whole)]
@@ -50,13 +50,13 @@ def changes_of_agents(matcher: Any, groups: Sequence[Any]) -> list[Change]:
     if not isinstance(matcher, list):
         return [Manual((), "it is no plain list of agents")]
 
-    def fits(wanted: Any, found: Any) -> bool:
-        if isinstance(wanted, list) and isinstance(found, list):
-            return holds({"$unordered": wanted}, found)
-        return holds(wanted, found)
+    def fits(expected: Any, actual: Any) -> bool:
+        if isinstance(expected, list) and isinstance(actual, list):
+            return holds({"$unordered": expected}, actual)
+        return holds(expected, actual)
 
     return list(
-        _relist(matcher, groups, (), lambda *pair: not fits(*pair), lambda one: one, _replace)
+        _relist(matcher, groups, (), lambda *pair: not fits(*pair), lambda item: item, _replace)
     )
 
 
@@ -115,13 +115,13 @@ def _of_operator(name: str, operand: Any, value: Any, at: Path) -> Iterator[Chan
 
 
 def _of_exact(operand: Mapping[str, Any], value: Mapping[str, Any], at: Path) -> Iterator[Change]:
-    found = claim_of_mapping(value)
-    if any(key not in found for key in operand) or not operand:
-        yield Put(at, found)
+    matched = claim_of_mapping(value)
+    if any(key not in matched for key in operand) or not operand:
+        yield Put(at, matched)
         return
-    for key, wanted in operand.items():
-        yield from _changes(wanted, value[_unescaped(key)], (*at, key))
-    for key, claim in found.items():
+    for key, expected_item in operand.items():
+        yield from _changes(expected_item, value[_unescaped(key)], (*at, key))
+    for key, claim in matched.items():
         if key not in operand:
             yield Give(at, key, claim)
 
@@ -136,7 +136,7 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
         value = value.structure
     if not isinstance(value, Mapping | Message | Dropped | ToolCall):
         return None
-    role, content = _spoken(value)
+    role, content = _content_and_data(value)
     parts: dict[str, Any] = {}
     for key in plain:
         is_role = role and key in ROLE_ALIASES and not (key == "tool" and "role" in plain)
@@ -149,7 +149,7 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
     return parts
 
 
-def _spoken(value: Any) -> tuple[str, Any]:
+def _content_and_data(value: Any) -> tuple[str, Any]:
     """The role and content of a message; an empty role for what is none."""
     if isinstance(value, Dropped):
         value = value.message
@@ -157,8 +157,8 @@ def _spoken(value: Any) -> tuple[str, Any]:
         return value.role, Said(value.content, value.data)
     if isinstance(value, Mapping) and "role" in value and "content" in value:
         content = value["content"]
-        said = Said(content, value.get("data")) if isinstance(content, str) else content
-        return ROLE_ALIASES.get(str(value["role"]), ""), said
+        text = Said(content, value.get("data")) if isinstance(content, str) else content
+        return ROLE_ALIASES.get(str(value["role"]), ""), text
     return "", ABSENT
 
 
@@ -169,39 +169,41 @@ def _unescaped(key: str) -> str:
 # Lists
 
 
-def _differs(wanted: Any, found: Any) -> bool:
-    return not holds(wanted, found)
+def _differs(expected: Any, actual: Any) -> bool:
+    return not holds(expected, actual)
 
 
-def _replace(_wanted: Any, found: Any, at: Path, as_claim: AsClaim = claim_of) -> Iterator[Change]:
-    yield Put(at, as_claim(found))
+def _replace(
+    _expected: Any, actual: Any, at: Path, as_claim: AsClaim = claim_of
+) -> Iterator[Change]:
+    yield Put(at, as_claim(actual))
 
 
 def _relist(
-    wanted: Sequence[Any],
-    found: Sequence[Any],
+    expected: Sequence[Any],
+    actual: Sequence[Any],
     at: Path,
     differs: Callable[[Any, Any], bool],
     as_claim: AsClaim,
     change: Callable[[Any, Any, Path, AsClaim], Iterator[Change]],
 ) -> Iterator[Change]:
     """Yields what makes a whole list hold: elements changed in place, taken out, put in."""
-    pairs = aligned(wanted, found, differs)
+    pairs = aligned(expected, actual, differs)
     if not pairs:
-        yield Put(at, [as_claim(one) for one in found])
+        yield Put(at, [as_claim(item) for item in actual])
         return
     for place, index in pairs:
-        if differs(wanted[place], found[index]):
-            yield from change(wanted[place], found[index], (*at, place), as_claim)
+        if differs(expected[place], actual[index]):
+            yield from change(expected[place], actual[index], (*at, place), as_claim)
     placed = dict(pairs)
-    removed = tuple(place for place in range(len(wanted)) if place not in placed)
+    removed = tuple(place for place in range(len(expected)) if place not in placed)
     of = {index: place for place, index in pairs}
     added = []
     before = 0
-    for index, one in enumerate(found):
+    for index, item in enumerate(actual):
         if index in of:
             before = of[index] + 1
         else:
-            added.append((before, as_claim(one)))
+            added.append((before, as_claim(item)))
     if removed or added:
         yield Relist(at, removed, tuple(added))

@@ -66,8 +66,8 @@ class Sheet:
     def __init__(self, text: str) -> None:
         self.text = text
         self._layouts = layouts(text)
-        found = re.search(r"\r\n?|\n", text)
-        self._line_end = found[0] if found else "\n"
+        match = re.search(r"\r\n?|\n", text)
+        self._line_end = match[0] if match else "\n"
 
     def layout(self, document: int) -> Layout:
         """Returns where everything stands in a document."""
@@ -80,29 +80,29 @@ class Sheet:
         site = Site(self.text, layout, chain)
         if isinstance(edit, Put):
             _refuse_anchors(layout, chain[-1])
-            found = [put(site, edit.value)]
+            sites = [put(site, edit.value)]
         elif isinstance(edit, Give):
-            found = [give(site, edit.key, edit.value)]
+            sites = [give(site, edit.key, edit.value)]
         elif isinstance(edit, Relist):
             for place in edit.removed:
                 _refuse_anchors(layout, chain[-1].items[place])
-            found = list(relisted(site, edit.removed, edit.added))
+            sites = list(relisted(site, edit.removed, edit.added))
         else:
-            found = [unfolded(site)]
+            sites = [unfolded(site)]
         return [
             Replacement(start, end, -len(chain), text.replace("\n", self._line_end))
-            for start, end, text in found
+            for start, end, text in sites
         ]
 
     def with_replacements(self, replacements: Iterable[Replacement]) -> str:
         """Returns the text with ranges replaced that do not overlap."""
         pieces: list[str] = []
         end = 0
-        for one in sorted(replacements):
-            if one.start < end:
+        for replacement in sorted(replacements):
+            if replacement.start < end:
                 raise Obstacle("another change stands in the same place")
-            pieces += [self.text[end : one.start], one.text]
-            end = one.end
+            pieces += [self.text[end : replacement.start], replacement.text]
+            end = replacement.end
         return "".join([*pieces, self.text[end:]])
 
 
@@ -120,7 +120,7 @@ def edited(text: str, edits: Mapping[int, Sequence[Edit]]) -> str:
 def applied(data: Any, edits: Iterable[Edit]) -> Any:
     """Returns a document's plain value as it is read once the edits are made."""
     # Lists change last, the innermost first, because that moves the places that paths name.
-    for edit in sorted(edits, key=lambda one: (isinstance(one, Relist), -len(one.path))):
+    for edit in sorted(edits, key=lambda outer: (isinstance(outer, Relist), -len(outer.path))):
         data = _applied(data, edit.path, edit)
     return data
 
@@ -131,7 +131,7 @@ def _applied(data: Any, path: SourcePath, edit: Edit) -> Any:
         inner = _applied(data[step], tuple(rest), edit)
         if isinstance(data, Mapping):
             return {**data, step: inner}
-        return [inner if place == step else one for place, one in enumerate(data)]
+        return [inner if place == step else inner_value for place, inner_value in enumerate(data)]
     if isinstance(edit, Put):
         return edit.value
     if isinstance(edit, Give):
@@ -166,9 +166,9 @@ def _reached(layout: Layout, path: SourcePath) -> list[Spot]:
 
 def _refuse_anchors(layout: Layout, spot: Spot) -> None:
     """Raises if what is replaced holds an anchor that aliases elsewhere need."""
-    for one in spot.below():
-        if layout.is_shared(one):
-            raise Obstacle(f"it holds the anchor `&{one.anchor}`, which aliases repeat")
+    for element in spot.below():
+        if layout.is_shared(element):
+            raise Obstacle(f"it holds the anchor `&{element.anchor}`, which aliases repeat")
 
 
 def opened(text: str, document: int, path: SourcePath) -> str:

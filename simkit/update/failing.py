@@ -49,7 +49,7 @@ def failing_claims(
             if scope.expect.has(name) and not unobservable(scope, name):
                 for finding in check(scope, collector):
                     collector.keep(finding)
-        yield from collector.found
+        yield from collector.claims
     for finding in judgement.findings:
         if finding.id == CLAIM and _is_no_value(finding):
             yield Stuck(finding.path, finding.what)
@@ -77,19 +77,19 @@ class _Collector(Writer):
     def __init__(self, document: Document, scope: Scope) -> None:
         super().__init__(document)
         self._scope = scope
-        self.found: list[Failing | Stuck] = []
+        self.claims: list[Failing | Stuck] = []
 
     def compare(
-        self, matcher: Any, value: Any, path: Path, what: str, *, several: bool = False, **_: Any
+        self, matcher: Any, value: Any, path: Path, label: str, *, several: bool = False, **_: Any
     ) -> list[Finding]:
         """Keeps a claim that does not hold, once; says nothing."""
-        if not self.misses(matcher, value) or any(one.path == path for one in self.found):
+        if not self.misses(matcher, value) or any(claim.path == path for claim in self.claims):
             return []
         if several:
             why = f"`{path[-2]}` speaks of several: what one of them found may not hold of others"
-            self.found.append(Stuck(path, why))
+            self.claims.append(Stuck(path, why))
         else:
-            self.found.append(Failing(path, str(path[-1]), matcher, value))
+            self.claims.append(Failing(path, str(path[-1]), matcher, value))
         return []
 
     def keep(self, finding: Finding) -> None:
@@ -99,12 +99,12 @@ class _Collector(Writer):
         if claim == "agents":
             value = groups_of(self._scope.runs)
             matcher = self._scope.expect.agents
-            self.found.append(Failing(path[: size + 1], "agents", matcher, value))
+            self.claims.append(Failing(path[: size + 1], "agents", matcher, value))
         elif claim == "model_calls":
             agent = str(path[-1])
             count = len(self._scope.calls.get(agent, ()))
-            wanted = (self._scope.expect.model_calls or {})[agent]
-            self.found.append(Failing(path, "model_calls", wanted, count))
+            expected = (self._scope.expect.model_calls or {})[agent]
+            self.claims.append(Failing(path, "model_calls", expected, count))
         elif "not observable" not in finding.what:
             # `includes[0] matches no message`: the path says the rest.
-            self.found.append(Stuck(path, finding.what.partition("] ")[2] or finding.what))
+            self.claims.append(Stuck(path, finding.what.partition("] ")[2] or finding.what))

@@ -32,11 +32,11 @@ class FileChange(msgspec.Struct, frozen=True):
         lines = difflib.unified_diff(
             _lines(self.before), _lines(self.after), self.file, f"{self.file} (new)"
         )
-        shown = [
+        diff_lines = [
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
             for line in lines
         ]
-        return "".join(shown).replace("\r\n", "\n").rstrip("\n")
+        return "".join(diff_lines).replace("\r\n", "\n").rstrip("\n")
 
 
 def _lines(content: bytes) -> list[str]:

@@ -39,11 +39,13 @@ def first_claims(
     scope = scope_of_turn(turn, place, Expect(), view)
     if not turn.finished or (turn.error is not None and turn.error.type in UNFINISHED):
         return {}
-    found = dict(_claims(scope, stable if with_contexts else None))
-    if scope.pipeline.is_code and "tool_calls" in found:  # Functions ran for real.
-        found["tool_calls"] = stable.lasting(found["tool_calls"])
+    claims = dict(_claims(scope, stable if with_contexts else None))
+    if scope.pipeline.is_code and "tool_calls" in claims:  # Functions ran for real.
+        claims["tool_calls"] = stable.lasting(claims["tool_calls"])
     return {
-        name: stable.without_secrets(found[name]) for name in found if not unobservable(scope, name)
+        name: stable.without_secrets(claims[name])
+        for name in claims
+        if not unobservable(scope, name)
     }
 
 
@@ -58,10 +60,10 @@ def _claims(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, An
     contexts = dict(_contexts(scope, stable))
     if contexts:
         yield "context", contexts
-    yield "handoffs", [claim_of_handoff(one.fields()) for one in scope.handoffs]
-    yield "tool_calls", [claim_of_tool_call(one.fields()) for one in scope.tools]
-    written = dict.fromkeys(name for update in scope.updates for name in update.update)
-    state = {name: shape_of(scope.state[name]) for name in written if name in scope.state}
+    yield "handoffs", [claim_of_handoff(handoff.fields()) for handoff in scope.handoffs]
+    yield "tool_calls", [claim_of_tool_call(handoff.fields()) for handoff in scope.tools]
+    updates = dict.fromkeys(name for update in scope.updates for name in update.update)
+    state = {name: shape_of(scope.state[name]) for name in updates if name in scope.state}
     if state:
         yield "state", state
 
@@ -119,14 +121,14 @@ def _shape(claim: Any) -> Any:
 def common(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns what all of several sets of claims say: so rows of one table share them."""
     first, *others = claims
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, claim in first.items():
         if any(key not in other for other in others):
             continue
         if all(other[key] == claim for other in others):
-            found[key] = claim
+            fields[key] = claim
         elif isinstance(claim, Mapping) and not any(name.startswith("$") for name in claim):
             inner = common([claim, *(o[key] for o in others if isinstance(o[key], Mapping))])
             if inner and all(isinstance(other[key], Mapping) for other in others):
-                found[key] = inner
-    return found
+                fields[key] = inner
+    return fields

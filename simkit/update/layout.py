@@ -90,10 +90,10 @@ class Layout:
         """Returns the values on the way to a path, the root first, as far as it leads."""
         spots = [self.root]
         for step in path:
-            found = spots[-1].child(step)
-            if found is None:
+            spot = spots[-1].child(step)
+            if spot is None:
                 break
-            spots.append(found)
+            spots.append(spot)
         return spots
 
     def is_shared(self, spot: Spot) -> bool:
@@ -115,8 +115,8 @@ def line_start(text: str, at: int) -> int:
 
 def line_end(text: str, at: int) -> int:
     """Returns where the line ends that holds a character, before its line end."""
-    found = _LINE_END.search(text, at)
-    return found.start() if found else len(text)
+    match = _LINE_END.search(text, at)
+    return match.start() if match else len(text)
 
 
 def _dash_indents(spot: Spot) -> Iterator[int]:
@@ -151,20 +151,20 @@ class _Reader:
         start, end = _marks(event)
         anchor = getattr(event, "anchor", None) or ""
         if isinstance(event, AliasEvent):
-            return self._made("alias", start, end, lead, anchor=anchor)
-        if anchor and (written := _ANCHOR.match(self._text, start)):
-            start = self._past_gap(written.end())
+            return self._new_spot("alias", start, end, lead, anchor=anchor)
+        if anchor and (match := _ANCHOR.match(self._text, start)):
+            start = self._past_gap(match.end())
         if isinstance(event, ScalarEvent):
             style = event.style or ""
             if style in ("|", ">"):
                 end = start + len(self._text[start:end].rstrip())
             start = min(start, end)
-            return self._made("scalar", start, end, lead, style=style, anchor=anchor)
+            return self._new_spot("scalar", start, end, lead, style=style, anchor=anchor)
         kind: Literal["list", "mapping"] = "mapping"
         if isinstance(event, SequenceStartEvent):
             kind = "list"
         assert isinstance(event, SequenceStartEvent | MappingStartEvent)
-        spot = self._made(kind, start, start, lead, anchor=anchor)
+        spot = self._new_spot(kind, start, start, lead, anchor=anchor)
         spot.is_flow = bool(event.flow_style)
         self._fill(spot)
         return spot
@@ -192,7 +192,7 @@ class _Reader:
     def _name(event: Event) -> str:
         return event.value if isinstance(event, ScalarEvent) else ""
 
-    def _made(self, kind: Any, start: int, end: int, lead: int | None, **more: Any) -> Spot:
+    def _new_spot(self, kind: Any, start: int, end: int, lead: int | None, **more: Any) -> Spot:
         column = start - line_start(self._text, start)
         return Spot(
             kind=kind,

@@ -23,16 +23,16 @@ from simkit.update.replacing import Obstacle
 def file_changes(proposals: Iterable[Proposal]) -> tuple[list[FileChange], list[Note]]:
     """Returns each file with all edits made, and what must be done by hand."""
     by_file: dict[str, list[Proposal]] = {}
-    for one in proposals:
-        by_file.setdefault(one.file, []).append(one)
-    found, notes = [], []
+    for proposal in proposals:
+        by_file.setdefault(proposal.file, []).append(proposal)
+    edits, notes = [], []
     for file, some in by_file.items():
         before = read_bytes(file)
         text, left = changed_text(file, text_of(before), some)
         notes += left
         if text != text_of(before):
-            found.append(FileChange(file, before, with_text(before, text)))
-    return found, list(dict.fromkeys(notes))
+            edits.append(FileChange(file, before, with_text(before, text)))
+    return edits, list(dict.fromkeys(notes))
 
 
 def accepted_lines(proposals: Iterable[Proposal]) -> Iterator[str]:
@@ -52,14 +52,14 @@ def changed_text(file: str, text: str, proposals: Sequence[Proposal]) -> tuple[s
     Raises SourceError if the text no longer says what ran.
     """
     documents = load_text(text, file)
-    notes = [note for one in proposals for note in one.notes]
+    notes = [note for proposal in proposals for note in proposal.notes]
     by_document: dict[int, list[Proposal]] = {}
-    for one in proposals:
-        is_there = one.document < len(documents)
-        if not is_there or fingerprint(documents[one.document]) != one.fingerprint:
-            what = "it has changed since it ran, so nothing is changed in it"
-            raise SourceError(file, what, advice="Run again.")
-        by_document.setdefault(one.document, []).append(one)
+    for proposal in proposals:
+        is_there = proposal.document < len(documents)
+        if not is_there or fingerprint(documents[proposal.document]) != proposal.fingerprint:
+            reason = "it has changed since it ran, so nothing is changed in it"
+            raise SourceError(file, reason, advice="Run again.")
+        by_document.setdefault(proposal.document, []).append(proposal)
     for index, some in by_document.items():
         agreed, left = _agreed(some)
         text, refused = _with_edits(file, text, index, agreed)
@@ -76,9 +76,9 @@ def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
     if rows == 1:
         return list(proposals[0].edits), []
     places: dict[tuple[Any, ...], list[Proposed]] = {}
-    for one in (one for proposal in proposals for one in proposal.edits):
-        key = (type(one.edit), one.edit.path, getattr(one.edit, "key", ""))
-        places.setdefault(key, []).append(one)
+    for other_edit in (other_edit for proposal in proposals for other_edit in proposal.edits):
+        key = (type(other_edit.edit), other_edit.edit.path, getattr(other_edit.edit, "key", ""))
+        places.setdefault(key, []).append(other_edit)
     agreed, notes = [], []
     for first, *others in places.values():
         edit = first.edit
@@ -86,10 +86,12 @@ def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
             why = f"{counted(len(others) + 1, 'row')} of {rows} found something else"
             notes.append(first.note(f"{why}; the rows of a table share what is written here"))
         elif isinstance(edit, Give) and edit.key == "expect":
-            values = [one.edit.value for one in others if isinstance(one.edit, Give)]
+            values = [
+                other_edit.edit.value for other_edit in others if isinstance(other_edit.edit, Give)
+            ]
             claims = common([edit.value, *values])
             agreed += [replace(first, edit=replace(edit, value=claims))] if claims else []
-        elif all(one.edit == edit for one in others):
+        elif all(other_edit.edit == edit for other_edit in others):
             agreed.append(first)
         else:
             notes.append(first.note("the rows of the table found different values"))
@@ -100,55 +102,55 @@ def _with_edits(
     file: str, text: str, index: int, edits: Sequence[Proposed]
 ) -> tuple[str, list[Note]]:
     """Returns the text with those edits made that it allows, and that it reads back."""
-    for one in edits:
-        if isinstance(one.edit, Give) and one.edit.key == "expect":
-            text = opened(text, index, one.edit.path)
-    made: list[Proposed] = []
+    for edit in edits:
+        if isinstance(edit.edit, Give) and edit.edit.key == "expect":
+            text = opened(text, index, edit.edit.path)
+    proposals: list[Proposed] = []
     notes: list[Note] = []
     sheet = Sheet(text)
-    for one in edits:
+    for edit in edits:
         try:
-            sheet.replacements(index, one.edit)
-            made.append(one)
+            sheet.replacements(index, edit.edit)
+            proposals.append(edit)
         except Obstacle as why:
-            notes.append(one.note(str(why)))
-    new = _read_back(file, sheet, index, made)
+            notes.append(edit.note(str(why)))
+    new = _read_back(file, sheet, index, proposals)
     if new is None:
         # One of them cannot stand in this text, so each is tried on top of those that can.
-        tried, made, new = made, [], text
-        for one in tried:
-            longer = _read_back(file, sheet, index, [*made, one])
+        tried, proposals, new = proposals, [], text
+        for edit in tried:
+            longer = _read_back(file, sheet, index, [*proposals, edit])
             if longer is None:
-                notes.append(one.note("it cannot be changed in its place"))
+                notes.append(edit.note("it cannot be changed in its place"))
             else:
-                made, new = [*made, one], longer
-    return _unfolded(file, new, index, made), notes
+                proposals, new = [*proposals, edit], longer
+    return _unfolded(file, new, index, proposals), notes
 
 
 def _read_back(file: str, sheet: Sheet, index: int, edits: Sequence[Proposed]) -> str | None:
     """Returns the text with edits made, if it then says just that, and else what it said."""
-    wanted = [one.data for one in load_text(sheet.text, file)]
-    wanted[index] = applied(wanted[index], [one.edit for one in edits])
+    expected = [document.data for document in load_text(sheet.text, file)]
+    expected[index] = applied(expected[index], [document.edit for document in edits])
     try:
         text = sheet.with_replacements(
-            one for edit in edits for one in sheet.replacements(index, edit.edit)
+            document for edit in edits for document in sheet.replacements(index, edit.edit)
         )
-        found = [one.data for one in load_text(text, file)]
+        actual = [document.data for document in load_text(text, file)]
     except (Obstacle, SourceError):
         return None
-    return text if found == wanted else None
+    return text if actual == expected else None
 
 
 def _unfolded(file: str, text: str, index: int, edits: Sequence[Proposed]) -> str:
     """Returns the text with lists that have become too long for one line written in lines."""
-    for one in edits:
-        if not isinstance(one.edit, Relist | Give):
+    for edit in edits:
+        if not isinstance(edit.edit, Relist | Give):
             continue
         sheet = Sheet(text)
-        *_, spot = sheet.layout(index).chain(one.edit.path)
+        *_, spot = sheet.layout(index).chain(edit.edit.path)
         line = text[line_start(text, spot.start) : line_end(text, spot.start)]
         if spot.is_flow and len(line) > WIDTH:
-            unfold = replace(one, edit=Unfold(one.edit.path))
+            unfold = replace(edit, edit=Unfold(edit.edit.path))
             with suppress(Obstacle):
                 text = _read_back(file, sheet, index, [unfold]) or text
     return text

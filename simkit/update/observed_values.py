@@ -43,10 +43,10 @@ def claim_of_mapping(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _claim_of_message(message: Message) -> dict[str, Any]:
-    said = Said(message.content, message.data or None)
-    structure = said.structure
+    message_claim = Said(message.content, message.data or None)
+    structure = message_claim.structure
     # What is JSON reads better as its value, and matches as such.
-    content = claim_of(structure) if isinstance(structure, dict | list) else said.text
+    content = claim_of(structure) if isinstance(structure, dict | list) else message_claim.text
     claim: dict[str, Any] = {message.role: content}
     if message.calls:
         claim["calls"] = [claim_of(call) for call in message.calls]
@@ -55,15 +55,15 @@ def _claim_of_message(message: Message) -> dict[str, Any]:
 
 def claim_of_handoff(handoff: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what people say of a handoff: the mode where it is not the default, and so on."""
-    kept = {
+    fields = {
         key: claim_of(handoff[key])
         for key in ("from", "to", "type", "mode", "query", "payload", "outcome", "reason")
         if handoff.get(key)
     }
     for key, default in (("mode", "transfer"), ("outcome", "made")):
-        if kept.get(key) == default:
-            del kept[key]
-    return kept
+        if fields.get(key) == default:
+            del fields[key]
+    return fields
 
 
 def claim_of_tool_call(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,16 +75,16 @@ class Proposal(msgspec.Struct, frozen=True):
 def fixes(prepared: Prepared, trace: Trace, judgement: Judgement) -> Proposal:
     """Returns what makes a run's failing claims hold; lints are never accepted."""
     prepared = prepared.after(said_in(view_of(trace.events)))
-    document, written = prepared.document, _written(prepared)
+    document, original = prepared.document, _original_document(prepared)
     edits, notes = [], []
-    for one in failing_claims(prepared.scenario, document, view_of(trace.events), judgement):
-        for change in _changes_of(one, document.data):
+    for failing in failing_claims(prepared.scenario, document, view_of(trace.events), judgement):
+        for change in _changes_of(failing, document.data):
             placed = _placed(change, document.data)
             at = (*placed.path, placed.key) if isinstance(placed, Give) else placed.path
             where, claim = document.position(at), path_text(at)
             which = document.repetition(at)
             placed = replace(placed, path=document.written_at(placed.path))
-            why = placed.why if isinstance(placed, Manual) else _why_not(placed, written.data)
+            why = placed.why if isinstance(placed, Manual) else _why_not(placed, original.data)
             if which:
                 notes.append(Note(where, f"{claim}: {_REPEATED}, and this is {which}"))
             elif isinstance(placed, Manual) or why:
@@ -98,7 +98,7 @@ def additions(
     prepared: Prepared, trace: Trace, redactor: Redactor, *, with_contexts: bool = True
 ) -> Proposal:
     """Returns a first set of claims for each turn that has no ``expect``."""
-    document, written = prepared.document, _written(prepared)
+    document, original = prepared.document, _original_document(prepared)
     view = view_of(trace.events)
     stable = StableClaims(redactor, words_of(document.data["turns"]))
     edits, notes = [], []
@@ -106,8 +106,8 @@ def additions(
         path: Path = ("turns", place)
         if document.repetition(path):
             if "expect" not in turn.model_fields_set:
-                what = f"{_REPEATED}: write claims that hold every time"
-                notes.append(Note(document.position(path), f"{path_text(path)}: {what}"))
+                reason = f"{_REPEATED}: write claims that hold every time"
+                notes.append(Note(document.position(path), f"{path_text(path)}: {reason}"))
             continue
         at = document.written_at(path)
         claims = (
@@ -115,7 +115,7 @@ def additions(
             if "expect" in turn.model_fields_set
             else first_claims(view, place, stable, with_contexts=with_contexts)
         )
-        if claims and _plain_at(written.data, at):
+        if claims and _plain_at(original.data, at):
             edit = _escaped(Give(at, "expect", claims))
             edits.append(Proposed(edit, document.position(path), path_text((*path, "expect"))))
     return _proposal(prepared, edits, notes)
@@ -137,13 +137,13 @@ def _plain_number(value: Any) -> int | float:
 
 
 def _proposal(prepared: Prepared, edits: Sequence[Proposed], notes: Sequence[Note]) -> Proposal:
-    item, written = prepared.item, _written(prepared)
+    item, original = prepared.item, _original_document(prepared)
     rows = len(prepared.scenario.examples or ()) or 1
     notes = tuple(dict.fromkeys(notes))
-    return Proposal(item.file, item.index, rows, fingerprint(written), tuple(edits), notes)
+    return Proposal(item.file, item.index, rows, fingerprint(original), tuple(edits), notes)
 
 
-def _written(prepared: Prepared) -> Document:
+def _original_document(prepared: Prepared) -> Document:
     """The scenario's document as its file says it, references and all."""
     return prepared.written or prepared.document
 
@@ -156,18 +156,18 @@ def fingerprint(document: Document) -> str:
 # From a claim to edits of its document
 
 
-def _changes_of(one: Failing | Stuck, data: Any) -> Iterator[Change]:
-    if isinstance(one, Stuck):
-        yield Manual(one.path, one.why)
+def _changes_of(claim: Failing | Stuck, data: Any) -> Iterator[Change]:
+    if isinstance(claim, Stuck):
+        yield Manual(claim.path, claim.why)
         return
-    if one.name == "agents" and one.path[-2:] == ("expect", "agents"):
-        found = changes_of_agents(one.matcher, one.value)
-    elif one.path[-2:] == ("expect", "error") and isinstance(follow(data, one.path), str):
-        found = [Put((), None if one.value is None else one.value["type"])]
+    if claim.name == "agents" and claim.path[-2:] == ("expect", "agents"):
+        proposed = changes_of_agents(claim.matcher, claim.value)
+    elif claim.path[-2:] == ("expect", "error") and isinstance(follow(data, claim.path), str):
+        proposed = [Put((), None if claim.value is None else claim.value["type"])]
     else:
-        found = changes(one.matcher, one.value, _AS_CLAIMS.get(one.name, claim_of))
-    for change in found:
-        yield replace(change, path=(*one.path, *change.path))
+        proposed = changes(claim.matcher, claim.value, _AS_CLAIMS.get(claim.name, claim_of))
+    for change in proposed:
+        yield replace(change, path=(*claim.path, *change.path))
 
 
 def _placed(change: Change, data: Any) -> Change:
@@ -184,11 +184,11 @@ def _why_not(edit: Edit, data: Any) -> str:
     """Says why an edit cannot be made in a document with references; empty if it can."""
     if not _plain_at(data, edit.path):
         return _REFERENCE
-    found = follow(data, edit.path)
-    gone: Any = found if isinstance(edit, Put) else None
+    value = follow(data, edit.path)
+    missing_value: Any = value if isinstance(edit, Put) else None
     if isinstance(edit, Relist):
-        gone = [found[place] for place in edit.removed]
-    return _REFERENCE if any(True for _ in references_in(gone)) else ""
+        missing_value = [value[place] for place in edit.removed]
+    return _REFERENCE if any(True for _ in references_in(missing_value)) else ""
 
 
 def _plain_at(data: Any, path: Path) -> bool:

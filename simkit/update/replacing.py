@@ -71,13 +71,13 @@ def put(site: Site, value: Any) -> Change:
         return _put_here(site, _in_style(value, spot))
     if not is_collection:
         return _put_scalar(site, value)
-    one = on_one_line(value, _columns_before(site))
+    text = on_one_line(value, _columns_before(site))
     if spot.is_flow and _columns_before(site) + len(flow(value)) <= WIDTH:
-        one = flow(value)
+        text = flow(value)
     if not site.is_last_on_line:
-        one = flow(value)
-    if one is not None and not spot.is_block:
-        return _put_here(site, one)
+        text = flow(value)
+    if text is not None and not spot.is_block:
+        return _put_here(site, text)
     return _put_block(site, value)
 
 
@@ -195,12 +195,12 @@ def _relisted_flow(
             if after < len(items)
             else (items[-1].end)
         )
-        if any("#" in one for one in _gaps(site, before, after)):
+        if any("#" in gap for gap in _gaps(site, before, after)):
             raise Obstacle(_COMMENT_INSIDE)
         if before < 0:
-            yield start, end, "".join(f"{one}, " for one in new)
+            yield start, end, "".join(f"{gap}, " for gap in new)
         else:
-            joined = "".join(f", {one}" for one in new)
+            joined = "".join(f", {gap}" for gap in new)
             yield start, end, f"{joined}, " if after < len(items) else joined
 
 
@@ -239,7 +239,7 @@ def _relisted_block(
     for place in sorted({place for place, _ in added}):
         values = [value for before, value in added if before == place]
         lines = [
-            line for one in values for line in element(one, site.spot.column, site.dash_indent)
+            line for entry in values for line in element(entry, site.spot.column, site.dash_indent)
         ]
         if place:
             yield ends[place - 1], ends[place - 1], "".join(f"\n{line}" for line in lines)
@@ -250,8 +250,8 @@ def _relisted_block(
 
 
 def _next_line(text: str, at: int) -> int:
-    found = _LINE_END.match(text, at)
-    return found.end() if found else at
+    match = _LINE_END.match(text, at)
+    return match.end() if match else at
 
 
 # Unfold

@@ -32,7 +32,7 @@ class StableClaims:
 
     def without_secrets(self, claim: Any) -> Any:
         """Return a claim in which nothing secret stands."""
-        return _beside(claim, self._redactor.value(claim))
+        return _without_redacted(claim, self._redactor.value(claim))
 
     def on_messages(self, call: CallView, before: CallView | None) -> dict[str, Any]:
         """Return claims on what code sent: all of it, or what came since the call before."""
@@ -41,7 +41,11 @@ class StableClaims:
             tools = {"tools": [*context.tools]} if context.tools else {}
             return {"messages": self._of_messages(context.messages), **tools}
         known = {message.id for message in before.context.messages if message.id}
-        fresh = [one for one in context.messages if one.id and one.id not in known]
+        fresh = [
+            candidate
+            for candidate in context.messages
+            if candidate.id and candidate.id not in known
+        ]
         claim = self._of_messages(fresh)
         return {"includes": claim} if fresh and is_list(claim) else {}
 
@@ -72,9 +76,9 @@ class StableClaims:
             return [self.lasting(inner, most) for inner in claim]
         if not isinstance(claim, str):
             return claim
-        for passing in PASSING.finditer(claim):
-            if passing.group() not in self._own_words:
-                return _starting(claim[: passing.start()])
+        for pattern in PASSING.finditer(claim):
+            if pattern.group() not in self._own_words:
+                return _starting(claim[: pattern.start()])
         return claim if most is None or len(claim) <= most else _starting(claim)
 
 
@@ -94,20 +98,20 @@ def _starting(text: str) -> Any:
 
 def _shared(text: str, other: str) -> str:
     """Return how two texts begin alike."""
-    places = (k for k, (one, two) in enumerate(zip(text, other, strict=False)) if one != two)
+    places = (k for k, (left, right) in enumerate(zip(text, other, strict=False)) if left != right)
     return text[: next(places, min(len(text), len(other)))]
 
 
-def _beside(claim: Any, redacted: Any) -> Any:
+def _without_redacted(claim: Any, redacted: Any) -> Any:
     """Return a claim without what a redactor has taken out of it."""
     if isinstance(claim, Mapping) and isinstance(redacted, Mapping):
         if [*claim] == ["$starts"] and claim != redacted:
             return _starting(_shared(claim["$starts"], redacted["$starts"]))
         if [*claim] != [*redacted]:
             return _ANYTHING
-        return {key: _beside(inner, redacted[key]) for key, inner in claim.items()}
+        return {key: _without_redacted(inner, redacted[key]) for key, inner in claim.items()}
     if is_list(claim) and is_list(redacted):
-        return [_beside(one, other) for one, other in zip(claim, redacted, strict=True)]
+        return [_without_redacted(item, other) for item, other in zip(claim, redacted, strict=True)]
     if claim == redacted:
         return claim
     if isinstance(claim, str) and isinstance(redacted, str):

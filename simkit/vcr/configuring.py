@@ -63,17 +63,17 @@ def vcr_config(
     default, and in its configuration a mode would overrule ``--record-mode``.
     Raises ReferenceInvalid for a path or a pattern that is none.
     """
-    made = setting(volatile, secrets, personal)
-    found: dict[str, Any] = {
-        "match_on": ["method", made.matcher, made.nearest],
+    setting_ = setting(volatile, secrets, personal)
+    settings: dict[str, Any] = {
+        "match_on": ["method", setting_.matcher, setting_.nearest],
         "decode_compressed_response": True,
         **options,
     }
     for name in _HOOKS:
         theirs = options.get(name) or ()
         before = list(theirs) if isinstance(theirs, Iterable) else [theirs]
-        found[name] = [*before, getattr(made.hooks, name)]
-    return found
+        settings[name] = [*before, getattr(setting_.hooks, name)]
+    return settings
 
 
 def register(vcr: Recorder) -> Recorder:
@@ -83,9 +83,9 @@ def register(vcr: Recorder) -> Recorder:
     simkit's plugin for pytest does it.
     """
     known: Any = vcr
-    for made in _MADE.values():
-        known.register_matcher(made.matcher, made.matching.matches_model_request)
-        known.register_matcher(made.nearest, made.matching.is_nearest_recording)
+    for hooks in _MADE.values():
+        known.register_matcher(hooks.matcher, hooks.matching.matches_model_request)
+        known.register_matcher(hooks.nearest, hooks.matching.is_nearest_recording)
     return vcr
 
 
@@ -94,24 +94,24 @@ def setting(
 ) -> Setting:
     """Returns the matchers and hooks of a configuration; of an equal one, the same."""
     words = {"volatile": volatile, "secrets": secrets, "personal": personal}
-    asked = {name: _texts(name, found) for name, found in words.items()}
-    for word in asked["personal"]:
+    options = {name: _texts(name, texts) for name, texts in words.items()}
+    for word in options["personal"]:
         if word not in PERSONAL:
             raise ValueError(f"personal: {word!r} is not known; known: {', '.join(PERSONAL)}")
-    hidden = {os.environ.get(name, "") for name in asked["secrets"]}
-    made = _made(**asked, hidden=frozenset(hidden.union(secrets_of(os.environ))))
-    _MADE[made.suffix] = made
-    return made
+    hidden = {os.environ.get(name, "") for name in options["secrets"]}
+    hooks = _build_setting(**options, hidden=frozenset(hidden.union(secrets_of(os.environ))))
+    _MADE[hooks.suffix] = hooks
+    return hooks
 
 
-def _texts(name: str, found: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(found, str):
-        raise TypeError(f"{name}: a list of texts is needed, not the text {found!r}")
-    return tuple(found)
+def _texts(name: str, texts: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(texts, str):
+        raise TypeError(f"{name}: a list of texts is needed, not the text {texts!r}")
+    return tuple(texts)
 
 
 @lru_cache(maxsize=64)
-def _made(
+def _build_setting(
     volatile: tuple[str, ...],
     secrets: tuple[str, ...],
     personal: tuple[str, ...],
@@ -119,6 +119,6 @@ def _made(
 ) -> Setting:
     """``hidden`` are the values that the environment holds: with others, it is another setting."""
     redactor = Redactor(os.environ, secrets, personal)
-    said = {"volatile": volatile, "secrets": secrets, "personal": personal}
-    suffix = "".join(f" {name}={','.join(words)}" for name, words in said.items() if words)
+    options = {"volatile": volatile, "secrets": secrets, "personal": personal}
+    suffix = "".join(f" {name}={','.join(words)}" for name, words in options.items() if words)
     return Setting(suffix, Matching(Keying(redactor, volatile)), Hooks(redactor))

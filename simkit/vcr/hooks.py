@@ -60,13 +60,13 @@ class Hooks:
         if not isinstance(headers, dict) or not isinstance(body, dict):
             # What vcrpy before 6.0 recorded of httpx: nothing is recorded so any more.
             return response
-        kept = {name: self._values(name, values) for name, values in headers.items()}
-        kept = {name: values for name, values in kept.items() if not kind_of(name)}
+        visible = {name: self._values(name, values) for name, values in headers.items()}
+        visible = {name: values for name, values in visible.items() if not kind_of(name)}
         before = body.get("string")
         if not isinstance(before, bytes):
-            return {**response, "headers": kept}
-        kept, after = self._body(kept, before)
-        return {**response, "headers": kept, "body": {**body, "string": after}}
+            return {**response, "headers": visible}
+        visible, after = self._body(visible, before)
+        return {**response, "headers": visible, "body": {**body, "string": after}}
 
     def _values(self, name: str, values: Any) -> Any:
         if isinstance(values, list | tuple):
@@ -82,12 +82,12 @@ class Hooks:
             # Decompressed already, as vcrpy leaves it, or in an encoding that nothing here reads.
             plain = body
         kind = (("content-type", _first(named.get("content-type"))),)
-        found = redacted_answer(HttpResponse(200, kind, (plain,)), self._redactor)
-        if found == plain:
+        answer = redacted_answer(HttpResponse(200, kind, (plain,)), self._redactor)
+        if answer == plain:
             return dict(headers), body
-        length = {name: [str(len(found))] for name in headers if name.lower() == "content-length"}
+        length = {name: [str(len(answer))] for name in headers if name.lower() == "content-length"}
         rest = {name: value for name, value in headers.items() if name.lower() != _ENCODING}
-        return {**rest, **length}, found
+        return {**rest, **length}, answer
 
 
 def _first(values: Any) -> str:

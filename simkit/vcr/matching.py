@@ -37,39 +37,41 @@ class Matching:
         self._searches: OrderedDict[str, _Search] = OrderedDict()
         self._lock = threading.RLock()  # Finalizers may come back here.
 
-    def matches_model_request(self, asked: Request, recorded: Request) -> None:
+    def matches_model_request(self, request: Request, recorded: Request) -> None:
         """Raises AssertionError, with what differs, unless both requests ask the same.
 
         A model call asks what its body says, whatever the order of its keys, its headers and its
         host. Requests that are none are compared as vcrpy does by default: without their bodies.
         """
-        search = self._search(asked)
-        if self._is_same(asked, recorded):
+        search = self._search(request)
+        if self._is_same(request, recorded):
             search.is_found = True
             return
         is_first = not search.missed
         search.missed.append(ref(recorded))
         nearest = search.nearest
         is_read = nearest() is recorded if nearest is not None else is_first
-        raise AssertionError(self._told(asked, recorded) if is_read else "it asks something else")
+        raise AssertionError(
+            self._difference_text(request, recorded) if is_read else "it asks something else"
+        )
 
-    def is_nearest_recording(self, asked: Request, recorded: Request) -> bool:
+    def is_nearest_recording(self, request: Request, recorded: Request) -> bool:
         """Whether no other recording is known to be more like a request that none answers.
 
         vcrpy's error shows the recordings for which most matchers hold: with this one, the nearest.
         It decides no match: where one recording answers, it holds for that one.
         """
-        nearest = self._search(asked).nearest
-        return nearest is None or nearest() is recorded or self._is_same(asked, recorded)
+        nearest = self._search(request).nearest
+        return nearest is None or nearest() is recorded or self._is_same(request, recorded)
 
-    def _search(self, asked: Request) -> _Search:
+    def _search(self, request: Request) -> _Search:
         """Returns the look through recordings that is made for a request."""
-        known = self._known(asked)
+        known = self._known(request)
         with self._lock:
             before = self._searches.get(known.key)
-            if before is not None and before.asked() is asked:
+            if before is not None and before.request() is request:
                 return before
-            search = _Search(asked, None if before is None else self._nearest(known, before))
+            search = _Search(request, None if before is None else self._nearest(known, before))
             self._searches[known.key] = search
             self._searches.move_to_end(known.key)
             while len(self._searches) > _SEARCHES_MAX:
@@ -80,38 +82,38 @@ class Matching:
         """Returns the nearest of the recordings that did not match, if none did."""
         if before.is_found or not known.is_model_call:
             return None
-        missed = [request for found in before.missed if (request := found()) is not None]
+        missed = [request for live in before.missed if (request := live()) is not None]
         place = nearest_of(known.question, [self._known(request).question for request in missed])
         return None if place is None else ref(missed[place])
 
-    def _is_same(self, asked: Request, recorded: Request) -> bool:
-        one, other = self._known(recorded), self._known(asked)
-        if one.is_model_call or other.is_model_call:
-            return one.is_model_call and other.is_model_call and one.key == other.key
-        return not any(_plain_differences(asked, recorded))
+    def _is_same(self, request: Request, recorded: Request) -> bool:
+        left, right = self._known(recorded), self._known(request)
+        if left.is_model_call or right.is_model_call:
+            return left.is_model_call and right.is_model_call and left.key == right.key
+        return not any(_plain_differences(request, recorded))
 
-    def _told(self, asked: Request, recorded: Request) -> str:
-        one, other = self._known(recorded), self._known(asked)
-        if not one.is_model_call and not other.is_model_call:
-            return "\n".join(_plain_differences(asked, recorded))
-        found = differences((one.request, one.question), (other.request, other.question))
-        return "\n".join(["- recorded, + asked now", *difference_lines(*found)])
+    def _difference_text(self, request: Request, recorded: Request) -> str:
+        left, right = self._known(recorded), self._known(request)
+        if not left.is_model_call and not right.is_model_call:
+            return "\n".join(_plain_differences(request, recorded))
+        details = differences((left.request, left.question), (right.request, right.question))
+        return "\n".join(["- recorded, + asked now", *difference_lines(*details)])
 
 
 class _Search:
     """One look through a cassette for what answers a request."""
 
-    def __init__(self, asked: Request, nearest: ReferenceType[Request] | None) -> None:
-        self.asked = ref(asked)
+    def __init__(self, request: Request, nearest: ReferenceType[Request] | None) -> None:
+        self.request = ref(request)
         self.nearest = nearest
         """The nearest recording, if the same was asked before and nothing answered it."""
         self.missed: list[ReferenceType[Request]] = []
         self.is_found = False
 
 
-def _plain_differences(asked: Request, recorded: Request) -> Iterator[str]:
+def _plain_differences(request: Request, recorded: Request) -> Iterator[str]:
     for name in PLAIN:
         try:
-            getattr(matchers, name)(asked, recorded)
+            getattr(matchers, name)(request, recorded)
         except AssertionError as error:
             yield f"{name}: {error}"

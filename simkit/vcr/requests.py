@@ -38,11 +38,11 @@ class Knowing:
 
     def __call__(self, request: Request) -> Known:
         """Returns what a request asks."""
-        found = self._by_request.get(request)
-        if found is None:
-            found = self._by_content(request.method, request.uri, body_of(request))
-            self._by_request[request] = found
-        return found
+        request_parts = self._by_request.get(request)
+        if request_parts is None:
+            request_parts = self._by_content(request.method, request.uri, body_of(request))
+            self._by_request[request] = request_parts
+        return request_parts
 
     def _known(self, method: str, url: str, body: bytes) -> Known:
         request = HttpRequest(method.upper(), url, (), body)

@@ -43,7 +43,7 @@ class Desk:
 
     def asks(self, messages: Sequence[Message], agent: str = "a") -> str:
         """An agent sends a context; returns the call's id."""
-        return self.recorder.sent(self.run(agent), messages, [], {})
+        return self.recorder.record_request(self.run(agent), messages, [], {})
 
     def answers(self, call: str, text: str = "", *calls: ToolCall, agent: str = "a") -> Message:
         """Its model answers."""

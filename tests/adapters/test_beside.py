@@ -13,7 +13,7 @@ def beside() -> Beside[str]:
 def test_all_that_was_begun_in_one_place_is_one_group() -> None:
     runs, here, there = beside(), object(), object()
     for one, place in [("left", here), ("elsewhere", there), ("right", here)]:
-        runs.began(one, place)
+        runs.begin(one, place)
 
     assert runs.those_with("right") == ["left", "right"]
     assert [runs.starts(one) for one in ("right", "elsewhere", "left")] == ["g1", "", "g1"]
@@ -21,9 +21,9 @@ def test_all_that_was_begun_in_one_place_is_one_group() -> None:
 
 def test_what_is_at_work_is_beside_nothing_that_is_begun_later() -> None:
     runs = beside()
-    runs.began("first", None)
+    runs.begin("first", None)
     groups = [runs.starts("first")]
-    runs.began("second", None)
+    runs.begin("second", None)
     groups += [runs.starts("second"), runs.starts("second")]
 
     assert groups == ["", "", ""]
@@ -32,8 +32,8 @@ def test_what_is_at_work_is_beside_nothing_that_is_begun_later() -> None:
 
 def test_what_has_ended_before_it_went_to_work_is_no_part_of_a_group() -> None:
     runs = beside()
-    runs.began("first", None)
-    runs.began("second", None)
+    runs.begin("first", None)
+    runs.begin("second", None)
     runs.ended("first")
 
     assert runs.starts("second") == ""
@@ -41,8 +41,8 @@ def test_what_has_ended_before_it_went_to_work_is_no_part_of_a_group() -> None:
 
 def test_another_turn_knows_nothing_of_what_was_begun() -> None:
     runs = beside()
-    runs.began("first", None)
+    runs.begin("first", None)
     runs.clear()
-    runs.began("second", None)
+    runs.begin("second", None)
 
     assert runs.starts("second") == ""

@@ -259,7 +259,7 @@ def test_a_clients_ids_and_the_wires_may_both_stand_for_one_call() -> None:
     )
 
     assert {one.id for one in (said, wire, state)} == {said.id}
-    assert desk.recorder.asked("call_2") is desk.recorder.asked("0b7")
+    assert desk.recorder.call_request("call_2") is desk.recorder.call_request("0b7")
 
 
 def test_an_id_that_came_back_as_it_was_served_is_not_taken_for_another() -> None:

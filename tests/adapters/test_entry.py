@@ -172,7 +172,7 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
 
     first: Any = build("app:make", make, "ask", "s1")
     second: Any = build("app:make", make, "ask", "s2")
-    third: Any = build("app:make", make, "ask", "s3", made=made[0])
+    third: Any = build("app:make", make, "ask", "s3", built=made[0])
 
     assert [talk.__self__ for talk in (first, second, third)] == [made[0], made[1], made[0]]
 

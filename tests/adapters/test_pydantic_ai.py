@@ -183,16 +183,18 @@ def _unwrapped(self: Any, toolset: Any) -> Any:
 
 
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
-    "runs": (runner, "_seen", _same, "desk: an agent asks"),
+    "runs": (runner, "_wrap_run", _same, "desk: an agent asks"),
     "names": (runner, "_named", _same, "desk: agents of a registry"),
-    "steps": (graphs, "heard", _same, "graph: steps run"),
+    "steps": (graphs, "wrap_run", _same, "graph: steps run"),
     "tools": (Seen, "get_wrapper_toolset", _unwrapped, "desk: an agent asks"),
     "tools' results": (HeardToolset, "call_tool", WrapperToolset.call_tool,
                        "desk: tools that are stubs"),
     "output tools": (Seen, "before_model_request", _as_it_is, "desk: structured output"),
     "output functions": (Seen, "wrap_output_process", _no_process, "desk: an output function"),
     "models off the wire": (AgentRunLog, "answered", _nothing, "graph: a model that sends"),
-    "output that is refused": (AgentRunLog, "heard", _nothing, "desk: an output function"),
+    "output that is refused": (
+        AgentRunLog, "response_received", _nothing, "desk: an output function",
+    ),
     "output that is taken": (AgentRunLog, "settled", _nothing, "desk: an output function"),
     "calls that are denied": (AgentRunLog, "_tell_unmade", _nothing, "desk: a tool call waits"),
     "history processors": (capability, "rows_for", _nothing, "desk: a history processor drops"),

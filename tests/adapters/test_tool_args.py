@@ -101,7 +101,7 @@ def test_a_tool_call_shows_what_came_and_what_was_asked(
     (seen,) = ran.turn().tools
 
     assert seen.args == args
-    assert seen.asked == {"order": "A-7", "amount": "12"}
+    assert seen.request == {"order": "A-7", "amount": "12"}
     assert warned(ran) == ([("FLW-09", lost)] if lost else [])
 
 

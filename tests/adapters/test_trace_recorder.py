@@ -180,7 +180,7 @@ def test_a_tool_that_passes_control_is_a_handoff_and_keeps_its_name() -> None:
     desk.recorder.handoff_tools.know(["b"])
     desk.turn("pay")
     run, offered = desk.run(), ("look", "to_billing", "transfer_to_b", "transfer_to_c")
-    call = desk.recorder.sent(run, [user("pay")], [*map(Offer, offered)], {})
+    call = desk.recorder.record_request(run, [user("pay")], [*map(Offer, offered)], {})
     desk.answers(call, "", ToolCall("x", "to_billing", {"order": 7}))
     desk.recorder.begin_run("billing")
     (context,) = events_of(desk.trace, e.ContextBuilt)
@@ -211,7 +211,7 @@ def test_a_tool_that_is_told_the_agent_offers_those_that_its_schema_names(
     desk.recorder.handoff_tools.learn({}, {"pass_on": "to"})
     desk.turn("pay")
     args = {"to": "b", "order": 7}
-    call = desk.recorder.sent(desk.run(), [user("pay")], [Offer("pass_on", schema)], {})
+    call = desk.recorder.record_request(desk.run(), [user("pay")], [Offer("pass_on", schema)], {})
     desk.answers(call, "", ToolCall("x", "pass_on", args))
 
     (context,) = events_of(desk.trace, e.ContextBuilt)

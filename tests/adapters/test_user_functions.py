@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import Any
 
-from simkit.adapters.user_functions import heard, name_of
+from simkit.adapters.user_functions import name_of, observed
 
 
 def trim(messages: list[str]) -> list[str]:
@@ -25,8 +25,8 @@ def test_a_function_goes_by_its_name_and_an_object_by_its_class() -> None:
 def test_what_is_returned_is_heard_when_it_is_there_and_passed_on() -> None:
     told: list[Any] = []
 
-    at_once = heard(trim(["a", "b"]), told.append)
-    later = heard(trim_later(["a", "c"]), told.append)
+    at_once = observed(trim(["a", "b"]), told.append)
+    later = observed(trim_later(["a", "c"]), told.append)
     before = list(told)
 
     assert (before, at_once) == ([["b"]], ["b"])

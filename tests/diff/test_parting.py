@@ -119,7 +119,7 @@ def test_errors_part_runs_that_are_equal_otherwise() -> None:
     found = parting(one, other)
 
     assert found is not None
-    assert (found.agent, found.at, found.one[:10]) == ("", "error", '["timeout"')
+    assert (found.agent, found.at, found.left[:10]) == ("", "error", '["timeout"')
 
 
 def test_long_values_are_shown_in_part() -> None:
@@ -131,7 +131,7 @@ def test_long_values_are_shown_in_part() -> None:
     found = parting(one, other)
 
     assert found is not None
-    assert (len(found.one), found.one[:3], found.other[:3]) == (120, "xxx", "yyy")
+    assert (len(found.left), found.left[:3], found.right[:3]) == (120, "xxx", "yyy")
 
 
 @pytest.mark.parametrize(

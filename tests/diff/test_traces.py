@@ -49,7 +49,7 @@ def told(found: TraceDiff) -> list[tuple[Any, ...]]:
             if isinstance(edit, Same):
                 edits.append(edit.count)
             elif isinstance(edit, Changed):
-                edits.append((edit.at, edit.one.content, edit.other.content))
+                edits.append((edit.at, edit.left.content, edit.right.content))
             else:
                 sign = "-" if isinstance(edit, Went) else "+"
                 edits.append((edit.at, sign + edit.message.content))
@@ -135,7 +135,7 @@ def test_a_handoff_that_is_made_at_once_leaves_a_request_and_a_call_out() -> Non
     )
 
     (turn,) = found.turns
-    assert [(item.one and item.one["outcome"], item.other) for item in turn.handoffs] == [
+    assert [(item.left and item.left["outcome"], item.right) for item in turn.handoffs] == [
         ("rejected", None)
     ]
     assert [(call.agent, call.call, call.sizes) for call in found.calls] == [
@@ -168,7 +168,7 @@ def test_a_run_that_has_ended_has_no_event_against_the_other() -> None:
     found = trace_diff(view_of(events), view_of(events[:-1]))
 
     assert found.first is not None
-    assert (found.first.number, found.first.one, found.first.other) == (
+    assert (found.first.number, found.first.left, found.first.right) == (
         len(events), events[-1], None,
     )  # fmt: skip
 

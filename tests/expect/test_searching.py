@@ -50,7 +50,7 @@ def every_message(context: ContextView) -> list[Message]:
             found.append(part.message)
         else:
             found += [part.message(place) for place in range(len(part))]
-    return [*found, *(replace(message, section="run") for message in context.said)]
+    return [*found, *(replace(message, section="run") for message in context.own_messages)]
 
 
 words = st.sampled_from(WORDS)

@@ -60,7 +60,7 @@ turn        time  agent                     sent  tokens  dropped  answered     
 
 
 def test_the_table_of_a_graph_shows_node_input_and_output_in_order(view_of_run: Ran) -> None:
-    lines = table(rows_of(view_of_run("", GRAPH)), who="node")
+    lines = table(rows_of(view_of_run("", GRAPH)), actor="node")
 
     assert (
         lines

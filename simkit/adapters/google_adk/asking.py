@@ -19,11 +19,14 @@ def question_of(call: Any) -> JsonValue:
     args = call.args or {}
     if call.name != CONFIRM:
         return {"tool": call.name, "args": plain_or_text(args)}
-    original, asked = args.get("originalFunctionCall") or {}, args.get("toolConfirmation") or {}
+    original, confirmation = (
+        args.get("originalFunctionCall") or {},
+        args.get("toolConfirmation") or {},
+    )
     question = {"tool": original.get("name"), "args": plain_or_text(original.get("args") or {})}
     for key in ("hint", "payload"):
-        if asked.get(key):
-            question[key] = plain_or_text(asked[key])
+        if confirmation.get(key):
+            question[key] = plain_or_text(confirmation[key])
     return question
 
 
@@ -34,10 +37,10 @@ def answer_to(calls: Mapping[str, Any], value: JsonValue) -> types.Content:
     parts = [
         types.Part(
             function_response=types.FunctionResponse(
-                id=call.id, name=call.name, response=_response(call, one)
+                id=call.id, name=call.name, response=_response(call, answer)
             )
         )
-        for call, one in zip(calls.values(), values, strict=True)
+        for call, answer in zip(calls.values(), values, strict=True)
     ]
     return types.Content(role="user", parts=parts)
 

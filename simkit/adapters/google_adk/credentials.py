@@ -21,7 +21,7 @@ _PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
 def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
     """Yields what stands for the machine's credentials, where its keys are dummies as well."""
 
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         @functools.wraps(before)
         def default(*args: Any, **kwargs: Any) -> Any:
             if not is_heard() or os.environ.get(_KEY) != DUMMY_KEY:
@@ -30,4 +30,4 @@ def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
 
         return default
 
-    yield google.auth, "default", made
+    yield google.auth, "default", wrapper

@@ -29,7 +29,7 @@ from simkit.adapters.entry import found_as, home_of
 from simkit.adapters.environment import forget_modules
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
 from simkit.adapters.google_adk.asking import answer_to
-from simkit.adapters.google_adk.event_parsing import heard, here_now
+from simkit.adapters.google_adk.event_parsing import here_now, listening
 from simkit.adapters.google_adk.facts import agents_of, channels_of, is_structured
 from simkit.adapters.google_adk.log import AdkLog, text_of
 from simkit.adapters.google_adk.quiet import quiet
@@ -56,8 +56,8 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot 
     if root is not None:
         return AdkPilot(root, app, adapter_context)
     if inspect.isfunction(subject) or inspect.isclass(subject):
-        held = _held_by(sys.modules.get(subject.__module__))
-        return CodePilot(subject, app, adapter_context, held) if held else None
+        loaded = _held_by(sys.modules.get(subject.__module__))
+        return CodePilot(subject, app, adapter_context, loaded) if loaded else None
     return None
 
 
@@ -68,17 +68,17 @@ def root_of(subject: Any) -> Any:
     if isinstance(subject, ModuleType):
         for module in (subject, getattr(subject, "agent", None)):
             for name in _ROOTS:
-                found = getattr(module, name, None)
-                if isinstance(found, (AdkApp, BaseNode)):
-                    return found
+                attribute = getattr(module, name, None)
+                if isinstance(attribute, (AdkApp, BaseNode)):
+                    return attribute
     return None
 
 
 def _held_by(module: ModuleType | None) -> list[Any]:
     """Returns the agents of a module; those below others are not among them."""
     roots = []
-    for one in vars(module).values() if module is not None else ():
-        root = one.app if isinstance(one, Runner) else one
+    for value in vars(module).values() if module is not None else ():
+        root = value.app if isinstance(value, Runner) else value
         root = root.root_agent if isinstance(root, AdkApp) else root
         if isinstance(root, BaseNode) and getattr(root, "parent_agent", None) is None:
             roots.append(root)
@@ -102,12 +102,12 @@ class AdkInstrument(Instrumentation):
     def at_work(self) -> AbstractContextManager[None]:
         """Listens to the ADK."""
         self._log.clear()
-        return heard(self._log)
+        return listening(self._log)
 
     def run_now(self) -> Run | None:
         """Returns the activation of the agent that is at work here."""
-        here = here_now()
-        return here.working if here is not None else None
+        place = here_now()
+        return place.working if place is not None else None
 
     def failure(self, problem: Exception) -> PipelineError | None:
         """Tells the ADK's exceptions by their own names; a provider's failure is the model's."""
@@ -121,7 +121,7 @@ class AdkInstrument(Instrumentation):
         if isinstance(returned, types.Content):
             return text_of(returned)
         many = returned if isinstance(returned, list) else [returned]
-        if many and all(isinstance(one, Event) for one in many):
+        if many and all(isinstance(part, Event) for part in many):
             return said_by(many)
         return returned
 
@@ -139,12 +139,12 @@ class AdkPilot(FrameworkDriver):
         """Raises FunctionMissing for a way to run agents that there is not."""
         self._app, self._adapter_context = app, adapter_context
         self._way = way_of(app, WAYS)
-        self._running = self._made(root)
+        self._running = self._make_running(root)
         self._waiting: dict[str, dict[str, Any]] = {}
         """By session, the calls that take long, by their ids: those of the last turn with some."""
         self._is_back = False
 
-    def _made(self, root: Any) -> Running:
+    def _make_running(self, root: Any) -> Running:
         options = partial(options_of, self._app)
         return Running(root, home_of(self._app.entry), self._way, options)
 
@@ -159,11 +159,13 @@ class AdkPilot(FrameworkDriver):
             self._adapter_context.recorder.restored()
             self._is_back = False
         running = self._running
-        made = self._adapter_context.caller.call(running.turn, turn.session, turn.project, message)
-        self._waiting[turn.session] = _waiting_in(made) or self._waiting.get(turn.session, {})
+        subject = self._adapter_context.caller.call(
+            running.turn, turn.session, turn.project, message
+        )
+        self._waiting[turn.session] = _waiting_in(subject) or self._waiting.get(turn.session, {})
         if any(map(_is_kept, running.keepers())):
             self._adapter_context.recorder.saved()
-        return None if self._adapter_context.recorder.waits_for else said_by(made, running.root)
+        return None if self._adapter_context.recorder.waits_for else said_by(subject, running.root)
 
     def _message(self, turn: UserTurn) -> types.Content:
         if not turn.resumes:
@@ -188,7 +190,7 @@ class AdkPilot(FrameworkDriver):
                 "that keeps them in a file, such as DatabaseSessionService.",
                 ("turns", self._adapter_context.recorder.turn, "restart"),
             )
-        self._running = self._made(root)
+        self._running = self._make_running(root)
         self._is_back = True
 
 
@@ -198,14 +200,14 @@ class CodePilot(PlainPilot):
     name = "google-adk"
 
     def __init__(
-        self, subject: Any, app: App, adapter_context: AdapterContext, held: Sequence[Any]
+        self, subject: Any, app: App, adapter_context: AdapterContext, loaded: Sequence[Any]
     ) -> None:
         super().__init__(subject, app, adapter_context)
-        self._held = held
+        self._loaded = loaded
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
         """Adds the module's agents, and that their state is seen."""
-        return _known(facts, self._held)
+        return _known(facts, self._loaded)
 
 
 def _agent_in(root: Any) -> Any:
@@ -213,8 +215,8 @@ def _agent_in(root: Any) -> Any:
 
 
 def _known(facts: e.PipelineFacts, roots: Sequence[Any]) -> e.PipelineFacts:
-    agents = {name: one for root in roots for name, one in agents_of(root).items()}
-    channels = {name: one for root in roots for name, one in channels_of(root).items()}
+    agents = {name: agent for root in roots for name, agent in agents_of(root).items()}
+    channels = {name: agent for root in roots for name, agent in channels_of(root).items()}
     return msgspec.structs.replace(
         facts,
         agents={**agents, **facts.agents},
@@ -227,14 +229,14 @@ def _is_kept(service: Any) -> bool:
     return not isinstance(service, InMemorySessionService)
 
 
-def _waiting_in(made: Sequence[Any]) -> dict[str, Any]:
+def _waiting_in(events: Sequence[Any]) -> dict[str, Any]:
     """Returns the calls in a turn's events that nobody has answered, by their ids.
 
     Where all have an answer, it is those that take long: their answer was that they do.
     """
     long: dict[str, Any] = {}
     answered: set[str] = set()
-    for event in made:
+    for event in events:
         for call in event.get_function_calls():
             if not event.partial and call.id in (event.long_running_tool_ids or ()):
                 long[call.id] = call
@@ -242,17 +244,17 @@ def _waiting_in(made: Sequence[Any]) -> dict[str, Any]:
     return {key: call for key, call in long.items() if key not in answered} or long
 
 
-def said_by(made: Sequence[Any], root: Any = None) -> JsonValue:
+def said_by(events: Sequence[Any], root: Any = None) -> JsonValue:
     """Returns what the last of the events that are answers says; by a schema, a value."""
-    for event in reversed(made):
+    for event in reversed(events):
         words = text_of(event.content)
         if not words or event.partial or not event.is_final_response():
             continue
         if root is not None and is_structured(_agent_in(root), event.author):
             try:
-                found: JsonValue = msgspec.json.decode(words)
+                value: JsonValue = msgspec.json.decode(words)
             except msgspec.DecodeError:
                 return words
-            return found
+            return value
         return words
     return None

@@ -43,7 +43,7 @@ installation: Final = Installation()
 
 
 @contextmanager
-def heard(log: AdkLog) -> Iterator[None]:
+def listening(log: AdkLog) -> Iterator[None]:
     """Tells a log what the ADK does in this context, and in what that starts."""
     with installation, told_to(log):
         installation.replace(_rows())
@@ -53,7 +53,7 @@ def heard(log: AdkLog) -> Iterator[None]:
 def _rows() -> Iterator[Row]:
     yield Runner, "run_async", _flown
     yield BaseAgent, "run_async", _worked
-    yield PluginManager, "run_before_model_callback", _asked
+    yield PluginManager, "run_before_model_callback", _wrap_requests
     yield PluginManager, "run_before_tool_callback", _carried_out
     yield LlmAgent, "canonical_before_model_callbacks", _listed
     yield LlmEventSummarizer, "maybe_summarize_events", _summarised
@@ -84,7 +84,7 @@ def _flown(before: Made) -> Made:
             return
         keep_in_step()
         hear_sessions(self.session_service)
-        place = log.began(place_now(), kwargs.get("new_message"))
+        place = log.begin(place_now(), kwargs.get("new_message"))
         try:
             await others_begin()
             async with aclosing(steps(place, before(self, **kwargs))) as events:
@@ -107,14 +107,14 @@ def _worked(before: Made) -> Made:
                 async for event in events:
                     yield event
             return
-        place = log.agent_began(place_now() or log.began(None, parent_context.user_content), self)
+        place = log.agent_began(place_now() or log.begin(None, parent_context.user_content), self)
         last: Any = None
         try:
             if place.opens_branch:
                 await others_begin()
             async with aclosing(steps(place, before(self, parent_context))) as events:
                 async for last in events:
-                    log.made(place, last)
+                    log.event_made(place, last)
                     yield last
         except BaseException as problem:
             log.agent_ended(place, problem, last)
@@ -124,16 +124,16 @@ def _worked(before: Made) -> Made:
     return run_async
 
 
-def _asked(before: Made) -> Made:
+def _wrap_requests(before: Made) -> Made:
     """A model is about to be asked: plugins, then the agent's own callbacks look at the request."""
 
     @functools.wraps(before)
     async def run_before_model_callback(
         self: Any, *, callback_context: Any, llm_request: Any
     ) -> Any:
-        heard = _hears()
-        if heard is not None:
-            log, run = heard
+        listeners = _hears()
+        if listeners is not None:
+            log, run = listeners
             keep_in_step()
             log.recorder.handoff_tools.learn({}, ROUTERS)
             log.recorder.handoff_tools.see(llm_request.tools_dict)
@@ -147,23 +147,23 @@ def _asked(before: Made) -> Made:
 
 def _hears() -> tuple[AdkLog, Run] | None:
     """Returns the log, and the activation whose request is being made."""
-    log, here = current_log(), place_now()
-    run = here.working if here is not None else None
+    log, place = current_log(), place_now()
+    run = place.working if place is not None else None
     return None if log is None or run is None else (log, run)
 
 
 def _compares() -> tuple[AdkLog, Run] | None:
     """Returns the same where what a filter makes of the request can be told."""
-    here = place_now()
-    return _hears() if here is not None and is_geminis(here.agent) else None
+    place = place_now()
+    return _hears() if place is not None and is_geminis(place.agent) else None
 
 
 def _listed(before: Any) -> Any:
     """An agent's own callbacks, each of which may be a filter."""
 
     def canonical_before_model_callbacks(self: Any) -> list[Any]:
-        found: list[Any] = before.fget(self)
-        return found if current_log() is None else heard_callbacks(found, _compares)
+        callbacks: list[Any] = before.fget(self)
+        return callbacks if current_log() is None else heard_callbacks(callbacks, _compares)
 
     return property(canonical_before_model_callbacks)
 
@@ -185,18 +185,18 @@ def _summarised(before: Made) -> Made:
 
     @functools.wraps(before)
     async def maybe_summarize_events(self: Any, **kwargs: Any) -> Any:
-        log, here = current_log(), place_now()
-        if log is None or here is None:
+        log, current_place = current_log(), place_now()
+        if log is None or current_place is None:
             return await before(self, **kwargs)
-        place = log.summarizer_began(here)
+        place = log.summarizer_began(current_place)
         try:
             with inside(place):
-                found = await before(self, **kwargs)
+                summary = await before(self, **kwargs)
         except BaseException as problem:
             log.summarizer_ended(place, problem)
             raise
         log.summarizer_ended(place, None)
-        return found
+        return summary
 
     return maybe_summarize_events
 

@@ -16,14 +16,14 @@ from simkit.trace import events as e
 
 def reachable(root: Any) -> Iterator[Any]:
     """Yields the agents below a root, workflows' nodes too, each once, the nearest first."""
-    found, seen = [root], {id(root)}
-    for one in found:
-        if isinstance(one, BaseAgent):
-            yield one
-        for below in _below(one):
-            if id(below) not in seen:
-                seen.add(id(below))
-                found.append(below)
+    agents, visited = [root], {id(root)}
+    for agent in agents:
+        if isinstance(agent, BaseAgent):
+            yield agent
+        for below in _below(agent):
+            if id(below) not in visited:
+                visited.add(id(below))
+                agents.append(below)
 
 
 def _below(node: Any) -> Iterator[Any]:
@@ -37,7 +37,7 @@ def _below(node: Any) -> Iterator[Any]:
 
 def agents_of(root: Any) -> Mapping[str, e.AgentFacts]:
     """Returns what judges need to know of each agent."""
-    return {one.name: _facts_of(one) for one in reachable(root)}
+    return {agent.name: _facts_of(agent) for agent in reachable(root)}
 
 
 def _facts_of(agent: Any) -> e.AgentFacts:
@@ -48,7 +48,7 @@ def _facts_of(agent: Any) -> e.AgentFacts:
     return e.AgentFacts(
         instructions=instruction if isinstance(instruction, str) else MADE,
         tools=tuple(name for name in tools if name),
-        handoffs=tuple(dict.fromkeys(one.name for one in _targets_of(agent))),
+        handoffs=tuple(dict.fromkeys(target.name for target in _targets_of(agent))),
     )
 
 
@@ -67,7 +67,9 @@ def _targets_of(agent: Any) -> Iterator[Any]:
         if not agent.disallow_transfer_to_parent:
             yield parent
         if not agent.disallow_transfer_to_peers:
-            yield from (one for one in parent.sub_agents if one.name != agent.name)
+            yield from (
+                sub_agent for sub_agent in parent.sub_agents if sub_agent.name != agent.name
+            )
 
 
 def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
@@ -75,17 +77,17 @@ def channels_of(root: Any) -> Mapping[str, e.ChannelFacts]:
 
     Of all other state nobody declares anything.
     """
-    found = (
+    channels = (
         below
-        for one in reachable(root)
-        if isinstance(one, ParallelAgent)
-        for below in reachable(one)
+        for agent in reachable(root)
+        if isinstance(agent, ParallelAgent)
+        for below in reachable(agent)
     )
-    keys = (getattr(one, "output_key", None) for one in found)
+    keys = (getattr(agent, "output_key", None) for agent in channels)
     return {key: e.ChannelFacts("replace", scope_of(key)) for key in keys if key}
 
 
 def is_structured(root: Any, agent: str) -> bool:
     """Whether what an agent answers is JSON by its schema."""
-    named = (one for one in reachable(root) if one.name == agent)
-    return any(getattr(one, "output_schema", None) is not None for one in named)
+    named = (matches for matches in reachable(root) if matches.name == agent)
+    return any(getattr(matches, "output_schema", None) is not None for matches in named)

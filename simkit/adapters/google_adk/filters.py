@@ -17,7 +17,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
 
 from simkit.adapters.activations import Run
-from simkit.adapters.user_functions import heard, name_of
+from simkit.adapters.user_functions import name_of, observed
 from simkit.capture.http.installing import Made, Row
 from simkit.core.messages import Message
 from simkit.providers.gemini.generate import PROTOCOL
@@ -59,8 +59,10 @@ def is_geminis(agent: Any) -> bool:
 
 def _messages(contents: Sequence[Any]) -> list[Message]:
     """Returns contents as the wire reads them."""
-    said = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in contents]
-    body = _encode({"contents": said})
+    contents_data = [
+        content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents
+    ]
+    body = _encode({"contents": contents_data})
     return list(PROTOCOL.asked(HttpRequest("POST", _ADDRESS, (), body)).messages)
 
 
@@ -70,7 +72,7 @@ def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
         for owner in type(plugin).__mro__:
             if "before_model_callback" in vars(owner):
                 if owner is not BasePlugin:
-                    yield owner, "before_model_callback", lambda made: _of_plugin(made, hears)
+                    yield owner, "before_model_callback", lambda wrapper: _of_plugin(wrapper, hears)
                 break
 
 
@@ -87,7 +89,7 @@ def _of_plugin(before: Made, hears: Hears) -> Made:
 
 def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
     """Returns callbacks that tell what they take out."""
-    return [_of_callback(one, hears) for one in callbacks]
+    return [_of_callback(callback, hears) for callback in callbacks]
 
 
 def _of_callback(callback: Any, hears: Hears) -> Any:
@@ -96,9 +98,9 @@ def _of_callback(callback: Any, hears: Hears) -> Any:
     # How a callback is called, by keyword or by place, the ADK reads from its signature.
     @functools.wraps(callback)
     def tell(*args: Any, **kwargs: Any) -> Any:
-        given = (one for one in (*args, *kwargs.values()) if isinstance(one, LlmRequest))
-        looked = _Look(hears(), name, next(given, None))
-        return heard(callback(*args, **kwargs), looked.again)
+        requests = (value for value in (*args, *kwargs.values()) if isinstance(value, LlmRequest))
+        looked = _Look(hears(), name, next(requests, None))
+        return observed(callback(*args, **kwargs), looked.again)
 
     return tell
 
@@ -106,20 +108,22 @@ def _of_callback(callback: Any, hears: Hears) -> Any:
 class _Look:
     """A request as a filter was given it."""
 
-    def __init__(self, heard: tuple[Any, Run] | None, by: str, request: LlmRequest | None) -> None:
-        self._heard, self._by, self._request = heard, by, request
-        self._before = self._now() if heard is not None else []
+    def __init__(
+        self, listeners: tuple[Any, Run] | None, by: str, request: LlmRequest | None
+    ) -> None:
+        self._listeners, self._by, self._request = listeners, by, request
+        self._before = self._now() if listeners is not None else []
 
     def _now(self) -> list[Message]:
         return _messages(self._request.contents) if self._request is not None else []
 
     def again(self, answer: Any) -> None:
         """Tells what is there no more; a callback that answers itself has taken out nothing."""
-        if self._heard is None or answer is not None:
+        if self._listeners is None or answer is not None:
             return
         after = self._now()
         if after == self._before:
             return
-        log, run = self._heard
+        log, run = self._listeners
         with log.writing():
             log.recorder.filtered(run, self._before, after, self._by)

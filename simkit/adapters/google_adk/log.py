@@ -41,7 +41,7 @@ class AdkLog:
             adapter_context.writing,
         )
         self.states = States(adapter_context.recorder)
-        self._beside = Beside[AgentRun](adapter_context.recorder)
+        self._parallel_groups = Beside[AgentRun](adapter_context.recorder)
         self._origins: dict[str, Place] = {}
         """Who made an event, by the event's id."""
         self.next_number = itertools.count(1).__next__
@@ -49,18 +49,18 @@ class AdkLog:
 
     def clear(self) -> None:
         """Forgets what the last turn left open."""
-        self._beside.clear()
+        self._parallel_groups.clear()
         self._origins.clear()
 
     # Flights
 
-    def began(self, here: Place | None, said: Any) -> Place:
+    def begin(self, place: Place | None, message: Any) -> Place:
         """A runner is called, by a tool of an agent or by the pipeline's own code."""
-        words = "" if here is None else here.agent_run.words
-        agent_run = AgentRun(here, text_of(said) or words)
+        words = "" if place is None else place.agent_run.words
+        agent_run = AgentRun(place, text_of(message) or words)
         with self.writing():
-            self._beside.began(agent_run, here)
-        return Place(agent_run, here)
+            self._parallel_groups.begin(agent_run, place)
+        return Place(agent_run, place)
 
     def ended(self, agent_run: AgentRun) -> None:
         """It is over, however it ended."""
@@ -68,27 +68,29 @@ class AdkLog:
             for place in agent_run.parked:
                 if place.run is not None:
                     self.recorder.end_run(place.run, "cancelled")
-            self._beside.ended(agent_run)
+            self._parallel_groups.ended(agent_run)
 
     # Agents
 
-    def agent_began(self, here: Place, agent: Any) -> Place:
+    def agent_began(self, current_place: Place, agent: Any) -> Place:
         """An agent goes to work: in a agent_run, in another agent, or instead of it; or goes on."""
-        parked = here.agent_run.parked
+        parked = current_place.agent_run.parked
         with self.writing():
-            known = next((one for one in parked if one.agent.name == agent.name), None)
+            known = next(
+                (parked_run for parked_run in parked if parked_run.agent.name == agent.name), None
+            )
             if known is not None:
                 parked.remove(known)
                 return known
-            outer = self._left_by(here, agent)
+            outer = self._left_by(current_place, agent)
             if outer.agent is None:
-                outer = self._giver(here.agent_run, agent.name) or outer
+                outer = self._giver(current_place.agent_run, agent.name) or outer
             group = self._group(outer)
             run, parent = self._begin(outer, agent, group)
-            place = Place(here.agent_run, outer, agent, run)
+            place = Place(current_place.agent_run, outer, agent, run)
             if group:
                 place.branch, place.parallel = run.id, group
-            here.agent_run.places[run.id] = place
+            current_place.agent_run.places[run.id] = place
             self._told_handoffs(parent)
             return place
 
@@ -106,48 +108,48 @@ class AdkLog:
 
     def _giver(self, agent_run: AgentRun, agent: str) -> Place | None:
         """Returns the agent whose call gives another one a task, which the ADK runs elsewhere."""
-        asked = next(self.recorder.pending(agent), None)
-        return agent_run.places.get(asked.run.id) if asked is not None else None
+        request = next(self.recorder.pending(agent), None)
+        return agent_run.places.get(request.run.id) if request is not None else None
 
     def _given_to(self, agent: str, outer: Place) -> JsonValue:
         """Returns what an agent is started with: what it is called with, or what was said last."""
         recorder = self.recorder
-        asked = recorder.asked(open_call.get()[1]) or next(recorder.pending(agent), None)
-        if outer.run is None or asked is None or asked.call.name != agent:
+        request = recorder.call_request(open_call.get()[1]) or next(recorder.pending(agent), None)
+        if outer.run is None or request is None or request.call.name != agent:
             return outer.agent_run.words or None
-        args = asked.call.args
+        args = request.call.args
         return args.get("request", args) if isinstance(args, dict) else args
 
-    def _left_by(self, here: Place, agent: Any) -> Place:
+    def _left_by(self, place: Place, agent: Any) -> Place:
         """Returns the place inside which an agent works; whoever passed control there is done."""
-        run = here.working
-        if run is None or here.outer is None or run is not here.run:
-            return here
+        run = place.working
+        if run is None or place.outer is None or run is not place.run:
+            return place
         if not self._passes_on(run, agent.name):
-            return here
+            return place
         self.recorder.end_run(run, "handed_off")
-        return here.outer
+        return place.outer
 
     def _passes_on(self, run: Run, agent: str = "") -> bool:
         """Whether a run has asked for a handoff, to an agent, that is not made yet."""
         mine = asked_for_by(run, self.recorder.requested)
-        return any(one.to_agent == agent or not agent for one in mine)
+        return any(handoff.to_agent == agent or not agent for handoff in mine)
 
     def _told_handoffs(self, parent: Run | None) -> None:
         """Rejects the other transfers that were asked for by a message of which one was made."""
         if not self.recorder.requested:
             return
         over = {run.id for run in self.recorder.runs if run.is_over}
-        for one in list(self.recorder.requested):
-            if one.run in over and (parent is None or one.run != parent.id):
-                self.recorder.refused(one, MERGED)
+        for handoff in list(self.recorder.requested):
+            if handoff.run in over and (parent is None or handoff.run != parent.id):
+                self.recorder.refused(handoff, MERGED)
 
     def _group(self, outer: Place) -> str:
         """Agents inside a ParallelAgent are parallel; so are agent_runs begun beside each other."""
         if isinstance(outer.agent, ParallelAgent):
             outer.group = outer.group or self.recorder.begin_group()
             return outer.group
-        return "" if outer.agent is not None else self._beside.starts(outer.agent_run)
+        return "" if outer.agent is not None else self._parallel_groups.starts(outer.agent_run)
 
     def agent_ended(self, place: Place, problem: BaseException | None, last: Any) -> None:
         """It is over, or left behind its ``last`` event: then it may go on later."""
@@ -174,10 +176,10 @@ class AdkLog:
                 output = None if is_silent else place.words or None
                 self.recorder.end_run(run, status, output)
 
-    def summarizer_began(self, here: Place) -> Place:
+    def summarizer_began(self, place: Place) -> Place:
         """Old events are summarised, which no agent does."""
         with self.writing():
-            return Place(here.agent_run, here, None, self.recorder.begin_run(SUMMARIZER))
+            return Place(place.agent_run, place, None, self.recorder.begin_run(SUMMARIZER))
 
     def summarizer_ended(self, place: Place, problem: BaseException | None) -> None:
         """They are."""
@@ -187,7 +189,7 @@ class AdkLog:
 
     # What agents make
 
-    def made(self, place: Place, event: Any) -> None:
+    def event_made(self, place: Place, event: Any) -> None:
         """An agent made an event: the innermost hears of it first."""
         run = place.run
         if run is None or event.author != run.agent or event.id in self._origins:
@@ -206,10 +208,10 @@ class AdkLog:
         """Returns what a tool was called with that passed control on; of several nobody knows
         which one did."""
         answers = event.get_function_responses()
-        asked = self.recorder.asked(answers[0].id or "") if len(answers) == 1 else None
-        if asked is None:
+        request = self.recorder.call_request(answers[0].id or "") if len(answers) == 1 else None
+        if request is None:
             return None
-        return self.recorder.handoff_tools.passed_by(asked.call.name, asked.call.args) or None
+        return self.recorder.handoff_tools.passed_by(request.call.name, request.call.args) or None
 
     def _note_waiting(self, place: Place, event: Any) -> None:
         waiting = place.agent_run.waiting
@@ -224,20 +226,20 @@ class AdkLog:
         words = text_of(event.content)
         if not words or event.get_function_calls() or event.get_function_responses():
             return
-        place.said(words)
+        place.say(words)
         if run.final is None or run.final.content != words:
             run.final = self.recorder.known(Message("assistant", words, agent=run.agent), run)
 
     # What sessions keep
 
-    def appended(self, here: Place | None, state: Mapping[str, Any], event: Any) -> None:
+    def appended(self, place: Place | None, state: Mapping[str, Any], event: Any) -> None:
         """An event is to join a session with a state: it brings changes."""
         maker = self._origins.get(event.id)
         run = maker.run if maker is not None else None
         with self.writing():
-            if here is not None and here.agent_run.outer is None and not here.agent_run.looked:
-                here.agent_run.looked = True
-                self.states.found(state)
+            if place is not None and place.agent_run.outer is None and not place.agent_run.looked:
+                place.agent_run.looked = True
+                self.states.observe_state(state)
             self.states.wrote(
                 event.id,
                 event.actions.state_delta,
@@ -260,5 +262,5 @@ def _is_answer(last: Any) -> bool:
     """Whether an agent that is left behind an event has said what it had to."""
     if last is None:
         return False
-    ends = any(one.name == FINISH for one in last.get_function_responses())
+    ends = any(response.name == FINISH for response in last.get_function_responses())
     return ends or bool(last.is_final_response())

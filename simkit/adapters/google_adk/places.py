@@ -46,12 +46,12 @@ class Place:
         self.group = self.words = ""
         """The parallel group of the agents that work inside it; what was said there last."""
 
-    def said(self, words: str) -> None:
+    def say(self, words: str) -> None:
         """Something is said here: it is the last thing said wherever this is inside, too."""
         self.agent_run.words = words
-        here: Place | None = self
-        while here is not None and here.agent_run is self.agent_run:
-            here.words, here = words, here.outer
+        place: Place | None = self
+        while place is not None and place.agent_run is self.agent_run:
+            place.words, place = words, place.outer
 
     @property
     def opens_branch(self) -> bool:
@@ -61,16 +61,16 @@ class Place:
     @property
     def working(self) -> Run | None:
         """The activation to which what is done here belongs."""
-        here: Place | None = self
-        while here is not None:
-            if here.run is not None:
-                return None if here.run.is_over else here.run
-            here = here.outer
+        place: Place | None = self
+        while place is not None:
+            if place.run is not None:
+                return None if place.run.is_over else place.run
+            place = place.outer
         return None
 
 
-_here: Final = Here[Place]("simkit_adk_place")
-place_now, inside = _here.now, _here.inside
+_current_place: Final = Here[Place]("simkit_adk_place")
+place_now, inside = _current_place.now, _current_place.inside
 
 
 async def steps(place: Place, events: Any) -> AsyncGenerator[Any, None]:

@@ -38,28 +38,28 @@ class Running:
 
     async def turn(self, session: str, project: str, message: types.Content) -> list[Any]:
         """Runs one turn of a session; returns its events."""
-        runner, given = self._runner(session)
-        who = {"user_id": given.get("user_id", project), "session_id": session}
+        runner, options = self._runner(session)
+        identity = {"user_id": options.get("user_id", project), "session_id": session}
         service, app = runner.session_service, runner.app_name
-        if await service.get_session(app_name=app, **who) is None:
-            await service.create_session(app_name=app, state=given.get("state"), **who)
-        rest = {key: one for key, one in given.items() if key not in (*_RUNNERS, *_SESSIONS)}
+        if await service.get_session(app_name=app, **identity) is None:
+            await service.create_session(app_name=app, state=options.get("state"), **identity)
+        rest = {key: value for key, value in options.items() if key not in (*_RUNNERS, *_SESSIONS)}
         if self._way == "run":
-            return list(runner.run(new_message=message, **who, **rest))
-        made = []
-        async with aclosing(runner.run_async(new_message=message, **who, **rest)) as events:
+            return list(runner.run(new_message=message, **identity, **rest))
+        made_events = []
+        async with aclosing(runner.run_async(new_message=message, **identity, **rest)) as events:
             async for event in events:
-                made.append(event)
-        return made
+                made_events.append(event)
+        return made_events
 
     def _runner(self, session: str) -> tuple[Runner, dict[str, Any]]:
-        found = self._runners.get(session)
-        if found is None:
-            given = self._options(session)
-            own: dict[str, Any] = {key: given[key] for key in _RUNNERS if key in given}
+        own_runner = self._runners.get(session)
+        if own_runner is None:
+            options = self._options(session)
+            own: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
             runner = Runner(**{**self._services, **self._rooted(own), **own})
-            found = self._runners[session] = runner, given
-        return found
+            own_runner = self._runners[session] = runner, options
+        return own_runner
 
     def _rooted(self, own: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(self.root, AdkApp):

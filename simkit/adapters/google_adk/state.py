@@ -33,26 +33,28 @@ class States:
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
-        self._told: dict[str, dict[str, bytes]] = {}
-        self._written: set[str] = set()
+        self._reported_values: dict[str, dict[str, bytes]] = {}
+        self._written_names: set[str] = set()
         """Events whose writes were told, by their ids."""
 
-    def found(self, state: Mapping[str, Any]) -> None:
+    def observe_state(self, state: Mapping[str, Any]) -> None:
         """A turn finds a state: tells what is not known of it, and what is there no more."""
-        told = self._told.setdefault(self._recorder.session, {})
-        held = _plain(state)
-        changed = {key: value for key, value in held.items() if told.get(key) != _encode(value)}
-        changed |= dict.fromkeys(key for key in told if key not in held)
+        reported = self._reported_values.setdefault(self._recorder.session, {})
+        state_values = _plain(state)
+        changed = {
+            key: value for key, value in state_values.items() if reported.get(key) != _encode(value)
+        }
+        changed |= dict.fromkeys(key for key in reported if key not in state_values)
         if not changed:
             return
         for key, value in changed.items():
-            if key in held:
-                told[key] = _encode(value)
+            if key in state_values:
+                reported[key] = _encode(value)
             else:
-                del told[key]
+                del reported[key]
         self._recorder.wrote(changed, cause="given")
         for key in changed:
-            if key in held and scope_of(key) in SHARED:
+            if key in state_values and scope_of(key) in SHARED:
                 self._recorder.read(key, scope_of(key))
 
     def wrote(
@@ -65,14 +67,14 @@ class States:
         branch: str = "",
     ) -> None:
         """An event brings changes; whoever hears of it twice tells them once."""
-        if event in self._written:
+        if event in self._written_names:
             return
         update = _plain(delta)
         if not update:
             return
-        self._written.add(event)
-        told = self._told.setdefault(self._recorder.session, {})
-        told.update({key: _encode(value) for key, value in update.items()})
+        self._written_names.add(event)
+        reported = self._reported_values.setdefault(self._recorder.session, {})
+        reported.update({key: _encode(value) for key, value in update.items()})
         cause = "user" if run is None and not agent else "writes"
         self._recorder.wrote(update, agent, run, cause=cause, group=group, branch=branch)
         for key in update:

@@ -26,15 +26,15 @@ def rows_for(hears: Callable[[], Stopped | None]) -> list[Row]:
 
 
 def _stopped(hears: Callable[[], Stopped | None]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def suppress_interrupt(self: Any, kind: Any, problem: Any, traceback: Any) -> bool | None:
             hearer, where = hears(), _STOPS.get(self.status)
             if hearer is not None and where and isinstance(problem, GraphInterrupt):
                 nodes = [task.name for task in self.tasks.values()]
                 hearer.stopped(where, nodes, "|".join(self.checkpoint_ns))
-            found: bool | None = before(self, kind, problem, traceback)
-            return found
+            is_suppressed: bool | None = before(self, kind, problem, traceback)
+            return is_suppressed
 
         return suppress_interrupt
 
-    return made
+    return wrapper

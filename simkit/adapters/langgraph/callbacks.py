@@ -25,7 +25,7 @@ class Hearer(Protocol):
     def returned(self, namespace: str, value: Any) -> None:
         """It returned."""
 
-    def wrote(self, namespace: str, node: str, given: Any, result: Any) -> None:
+    def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
         """The same, with what it was given."""
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
@@ -40,11 +40,15 @@ class Hearer(Protocol):
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """It is done, or has failed."""
 
-    def model_began(self, identity: Any, namespace: str, sent: Sequence[BaseMessage]) -> None:
+    def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
         """A model is asked."""
 
     def model_answered(
-        self, identity: Any, sent: Sequence[BaseMessage], said: BaseMessage, tools: Sequence[str]
+        self,
+        identity: Any,
+        messages: Sequence[BaseMessage],
+        reply: BaseMessage,
+        tools: Sequence[str],
     ) -> None:
         """It answered."""
 
@@ -67,7 +71,7 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
         self._filters: dict[Any, tuple[str, Any]] = {}
         """LangChain's run to the filter that it is, and what that is given."""
         self._tools: dict[Any, str] = {}
-        self._asked: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
+        self._requests: dict[Any, tuple[Sequence[BaseMessage], Sequence[str]]] = {}
 
     def on_chain_start(
         self,
@@ -94,8 +98,8 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
             self._hearer.wrote(*node, outputs)
             self._hearer.returned(node[0], outputs)
         elif run_id in self._filters:
-            name, given = self._filters.pop(run_id)
-            self._hearer.narrowed(given, outputs, name)
+            name, input = self._filters.pop(run_id)
+            self._hearer.narrowed(input, outputs, name)
 
     def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
         """Tells what it raised."""
@@ -135,19 +139,19 @@ class Callbacks(BaseCallbackHandler):  # type: ignore[misc]
     ) -> None:
         """Remembers what a model is asked."""
         offers = (kwargs.get("invocation_params") or {}).get("tools") or ()
-        self._asked[run_id] = messages[0], [_tool_name(offer) for offer in offers]
+        self._requests[run_id] = messages[0], [_tool_name(offer) for offer in offers]
         self._hearer.model_began(run_id, (metadata or {}).get(NAMESPACE, ""), messages[0])
 
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
         """Tells what it said."""
-        sent, tools = self._asked.pop(run_id, (None, ()))
-        said = getattr(response.generations[0][0], "message", None)
-        if sent is not None and said is not None:
-            self._hearer.model_answered(run_id, sent, said, tools)
+        messages, tools = self._requests.pop(run_id, (None, ()))
+        reply = getattr(response.generations[0][0], "message", None)
+        if messages is not None and reply is not None:
+            self._hearer.model_answered(run_id, messages, reply, tools)
 
     def on_llm_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
         """Tells that it gave no answer."""
-        self._asked.pop(run_id, None)
+        self._requests.pop(run_id, None)
         self._hearer.model_failed(run_id)
 
 

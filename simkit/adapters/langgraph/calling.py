@@ -51,7 +51,7 @@ class Calling:
         """Calls another graph from now on, in the same threads."""
         self._graph = graph
 
-    def given(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
+    def input_for(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
         """Returns what the graph is given; raises ScriptMisfit for an answer to no question."""
         if not turn.resumes:
             return given_to(self._graph, self._app, turn)
@@ -66,38 +66,38 @@ class Calling:
             config = self._config(session)
             give(self._app, recorder, self._graph, session=session, config=config)
 
-    def _said(self, session: str) -> Mapping[str, Any]:
+    def _config_of(self, session: str) -> Mapping[str, Any]:
         root = {"session": session, "project": self._projects[session]}
-        said: Mapping[str, Any] = compile_references(self._app.options.config).resolve(root)
-        return said
+        config: Mapping[str, Any] = compile_references(self._app.options.config).resolve(root)
+        return config
 
     def _config(self, session: str) -> dict[str, Any]:
-        config = {k: v for k, v in self._said(session).items() if k != "context"}
+        config = {k: v for k, v in self._config_of(session).items() if k != "context"}
         own = config.get("configurable") or {}
         config["configurable"] = {"thread_id": self._thread(session, own), **own}
         return config
 
-    def call(self, given: Any, session: str) -> None:
+    def call(self, input: Any, session: str) -> None:
         """Runs the graph until it is done, or asks; its stream is heard elsewhere."""
-        context = self._said(session).get("context", self._context)
+        context = self._config_of(session).get("context", self._context)
         options = {} if context is None else {"context": context}
         config = self._config(session)
         method = getattr(self._graph, self._method)
         if self._method in _ASYNC:
-            self._caller.call(_in_a_loop, method, given, config, options)
+            self._caller.call(_in_a_loop, method, input, config, options)
         else:
-            result = method(given, config, **options)
+            result = method(input, config, **options)
             if isinstance(result, Iterator):
                 for _ in result:
                     pass
 
     def reply(self, state: Any) -> Any:
         """Returns the reply that a state holds, a model's or a dataclass's fields by name."""
-        found = reply_of(state, self._app.options.output)
+        reply_value = reply_of(state, self._app.options.output)
         try:
-            return plain(found)
+            return plain(reply_value)
         except NotPlain:
-            return found
+            return reply_value
 
     def _thread(self, session: str, own: Mapping[str, Any]) -> str:
         """Returns a session's thread: of its name, or the next that has no state of another run."""
@@ -139,8 +139,8 @@ def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptMisfit:
     )
 
 
-async def _in_a_loop(method: Any, given: Any, config: Any, options: Mapping[str, Any]) -> None:
-    result = method(given, config, **options)
+async def _in_a_loop(method: Any, input: Any, config: Any, options: Mapping[str, Any]) -> None:
+    result = method(input, config, **options)
     if inspect.isawaitable(result):
         await result
         return
@@ -153,7 +153,9 @@ def needs_a_loop(graph: Pregel) -> bool:
     if _is_async(graph.checkpointer):
         return True
     return any(
-        _is_async_only(node.bound) for one in graphs_in(graph) for node in one.nodes.values()
+        _is_async_only(node.bound)
+        for inner_graph in graphs_in(graph)
+        for node in inner_graph.nodes.values()
     ) or any(
         getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
         for tool in tools_in(graph)

@@ -28,10 +28,10 @@ def reducer_of(channel: Any) -> str:
         return "append" if getattr(channel, "accumulate", False) else "replace"
     if function.__module__ == _MESSAGES:
         return "append"
-    held = channel.typ
-    while hasattr(held, "__origin__"):
-        held = held.__origin__
-    known = _ADDED.get(held, "")
+    channel_type = channel.typ
+    while hasattr(channel_type, "__origin__"):
+        channel_type = channel_type.__origin__
+    known = _ADDED.get(channel_type, "")
     if known in _OPERATORS.get(function, ()):
         return known
     if keeps_the_newer(function):

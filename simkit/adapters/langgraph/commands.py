@@ -45,9 +45,13 @@ def is_handoff(
 
 def has_conversation(graph: Pregel | None, node: str) -> bool:
     """Return whether a node is, or calls, a graph that holds messages."""
-    held = graph.nodes.get(node) if graph is not None else None
-    inner = graphs_of(held) if held is not None else iter(())
-    return any(holds_messages(channel) for one in inner for channel in one.channels.values())
+    node_below = graph.nodes.get(node) if graph is not None else None
+    inner = graphs_of(node_below) if node_below is not None else iter(())
+    return any(
+        holds_messages(channel)
+        for inner_graph in inner
+        for channel in inner_graph.channels.values()
+    )
 
 
 def _holds_message(value: Any) -> bool:

@@ -63,16 +63,16 @@ def _graph_of(subject: Any, app: App, adapter_context: AdapterContext) -> Pregel
     if len(parameters) != 1 or parameters[0].name != "config":
         return None
     # How LangGraph's own server has graphs made.
-    made = adapter_context.caller.call(subject, dict(app.options.config))
-    return _graph_of(made, app, adapter_context)
+    graph = adapter_context.caller.call(subject, dict(app.options.config))
+    return _graph_of(graph, app, adapter_context)
 
 
 def _uses_graphs(subject: Any) -> bool:
     """Whether the module that defines something holds what LangGraph makes."""
     return any(
-        isinstance(one, Pregel)
-        or (getattr(one, "__module__", None) or "").partition(".")[0] in _HOMES
-        for one in vars(_module_of(subject)).values()
+        isinstance(value, Pregel)
+        or (getattr(value, "__module__", None) or "").partition(".")[0] in _HOMES
+        for value in vars(_module_of(subject)).values()
     )
 
 
@@ -139,12 +139,12 @@ def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
     are_kept = bool(graph.checkpointer)
     channels = work.watch.states.declared = channels_of(graph.channels, are_kept=are_kept)
     agents = {**agents_in(graph), **work.watch.named}
-    edges = [(agents.get(one, one), agents.get(to, to)) for one, to in edges_of(graph)]
-    starts = [agents.get(one, one) for one in starts_of(graph)]
+    edges = [(agents.get(start, start), agents.get(to, to)) for start, to in edges_of(graph)]
+    starts = [agents.get(start, start) for start in starts_of(graph)]
     return msgspec.structs.replace(
         facts,
         agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
-        channels={**channels, **work.watch.kept.facts()},
+        channels={**channels, **work.watch.stored.facts()},
         observes=(*facts.observes, "state"),
         edges=() if is_agent(graph) else tuple(edges),
         starts=() if is_agent(graph) else tuple(starts),
@@ -166,7 +166,7 @@ class LangGraphPilot:
         self._graph, self._app, self._adapter_context = graph, app, adapter_context
         self._work = _work_of(adapter_context)
         self._work.look_at(graph)
-        self._work.watch.kept.said = app.options.store
+        self._work.watch.stored.channels = app.options.store
         context = context_of(graph) if server is not None else None
         self._calling = Calling(graph, app, adapter_context.caller, context)
         self._sessions: set[str] = set()
@@ -185,16 +185,16 @@ class LangGraphPilot:
     def run_turn(self, turn: UserTurn) -> Any:
         """Runs the graph with the user's message, or with the answer to what it asked."""
         watch = self._work.watch
-        with watch.kept.deaf():
+        with watch.stored.deaf():
             self._calling.prepare(turn.session, self._adapter_context.recorder)
-        watch.kept.look(self._graph, self._adapter_context.caller)
+        watch.stored.look(self._graph, self._adapter_context.caller)
         waiting = watch.asks.pop(turn.session, [])
-        given = self._calling.given(turn, waiting, self._adapter_context.recorder.turn)
+        input = self._calling.input_for(turn, waiting, self._adapter_context.recorder.turn)
         if turn.session in self._left:
             self._left.remove(turn.session)
             self._adapter_context.recorder.restored()
         self._sessions.add(turn.session)
-        self._calling.call(given, turn.session)
+        self._calling.call(input, turn.session)
         if self._adapter_context.recorder.waits_for:
             return None
         return self._calling.reply(watch.states.last)
@@ -221,7 +221,7 @@ class LangGraphPilot:
         self._graph = graph
         self._work.look_at(graph)
         self._calling.take_over(graph)
-        self._work.watch.kept.restart()
+        self._work.watch.stored.restart()
         self._left = set(self._sessions)
 
     def run_now(self) -> None:
@@ -243,8 +243,8 @@ class WrappedPilot(PlainPilot):
     def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
         super().__init__(subject, app, adapter_context)
         self._work = _work_of(adapter_context)
-        self._work.held = self._graphs
-        self._work.watch.kept.said = app.options.store
+        self._work.graphs = self._graphs
+        self._work.watch.stored.channels = app.options.store
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Calls the function with the user's message, or with the answer to what a graph asked:
@@ -255,19 +255,19 @@ class WrappedPilot(PlainPilot):
                 turn.session, self._app.pipeline, self._adapter_context.recorder.turn
             )
         for graph in self._graphs():
-            self._work.watch.kept.look(graph, self._adapter_context.caller)
-        said = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self._talk(turn), said)
+            self._work.watch.stored.look(graph, self._adapter_context.caller)
+        text = turn.text if turn.value is None else turn.value
+        return self._adapter_context.caller.call(self._talk(turn), text)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Returns the agents and channels of the module's graph, where it has one."""
         graphs = self._graphs()
         if len(graphs) == 1:
             return _facts(graphs[0], self._work, facts)
-        channels = {**facts.channels, **self._work.watch.kept.facts()}
+        channels = {**facts.channels, **self._work.watch.stored.facts()}
         observes = (*facts.observes, "state")
         return msgspec.structs.replace(facts, channels=channels, observes=observes)
 
     def _graphs(self) -> list[Pregel]:
         module = vars(_module_of(self._subject))
-        return [one for one in module.values() if isinstance(one, Pregel)]
+        return [value for value in module.values() if isinstance(value, Pregel)]

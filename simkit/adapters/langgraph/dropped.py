@@ -30,7 +30,7 @@ def rows_for(hears: Callable[[], Spared | None]) -> list[Row]:
 
 
 def _saved(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def reapply(self: Any, tasks: Mapping[str, Any]) -> None:
             before(self, tasks)
             hearer = hears()
@@ -39,11 +39,11 @@ def _saved(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
 
         return reapply
 
-    return made
+    return wrapper
 
 
 def _known(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def output_writes(
             self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
         ) -> None:
@@ -56,4 +56,4 @@ def _known(hears: Callable[[], Spared | None]) -> Callable[[Made], Made]:
 
         return output_writes
 
-    return made
+    return wrapper

@@ -47,7 +47,7 @@ class Filters:
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
-        self._gone: dict[str, tuple[Cut, ...]] = {}
+        self._cuts: dict[str, tuple[Cut, ...]] = {}
         """Session to what was removed from its state."""
         self._gone_below: list[tuple[tuple[str, ...], tuple[Cut, ...]]] = []
         """Where in this turn a graph inside another lacks what was removed there."""
@@ -61,23 +61,27 @@ class Filters:
 
     def restart(self) -> None:
         """A graph is called that remembers nothing."""
-        self._gone.pop(self._recorder.session, None)
+        self._cuts.pop(self._recorder.session, None)
 
-    def began(self, run: Run, path: tuple[str, ...]) -> None:
+    def run_began(self, run: Run, path: tuple[str, ...]) -> None:
         """A run begins whose state lacks what was removed from it."""
         below = (cuts for where, cuts in self._gone_below if where == path[: len(where)])
-        gone = self._gone.get(self._recorder.session, ())
-        run.lasting_cuts = (*gone, *(cut for cuts in below for cut in cuts), *run.lasting_cuts)
+        earlier_cuts = self._cuts.get(self._recorder.session, ())
+        run.lasting_cuts = (
+            *earlier_cuts,
+            *(cut for cuts in below for cut in cuts),
+            *run.lasting_cuts,
+        )
 
-    def wrote(self, run: Run, path: tuple[str, ...], node: str, given: Any, result: Any) -> None:
+    def wrote(self, run: Run, path: tuple[str, ...], node: str, input: Any, result: Any) -> None:
         """A node of the graph at a path has returned something."""
         for update in _updates_in(result):
             for key, value in update.items():
                 if key == FOR_THE_MODEL and value:
-                    self.narrowed(run, _held(given, MESSAGES), value, _name_of(node))
+                    self.narrowed(run, _messages_at(input, MESSAGES), value, _name_of(node))
                     continue
                 removed = _removed_by(value)
-                before = _held(given, key) if removed else []
+                before = _messages_at(input, key) if removed else []
                 if before:
                     after = _left(before, value, removed)
                     self._removed(run, path, before, after, _name_of(node))
@@ -85,40 +89,40 @@ class Filters:
     def _removed(
         self, run: Run, path: tuple[str, ...], before: Sequence[Any], after: Sequence[Any], by: str
     ) -> None:
-        found = Run("", run.agent)
-        self._tell(found, _Filter(before, after, by), lasting=True)
-        cuts = found.lasting_cuts
+        unknown_run = Run("", run.agent)
+        self._tell(unknown_run, _Filter(before, after, by), lasting=True)
+        cuts = unknown_run.lasting_cuts
         run.lasting_cuts = (*run.lasting_cuts, *cuts)
         if path:
             self._gone_below.append((path, cuts))
         else:
             session = self._recorder.session
-            self._gone[session] = (*self._gone.get(session, ()), *cuts)
+            self._cuts[session] = (*self._cuts.get(session, ()), *cuts)
 
     def narrowed(self, run: Run, before: Sequence[Any], after: Sequence[Any], by: str) -> None:
         """A filter has made less out of messages; whether a model is sent that is seen later."""
-        if before and all(isinstance(one, BaseMessage) for one in (*before, *after)):
+        if before and all(isinstance(message, BaseMessage) for message in (*before, *after)):
             self._pending.setdefault(run.id, []).append(_Filter(before, after, by))
 
-    def asks(self, run: Run, sent: Sequence[BaseMessage]) -> None:
+    def asks(self, run: Run, messages: Sequence[BaseMessage]) -> None:
         """The model is asked: what led to what it is sent holds."""
         pending = self._pending.pop(run.id, ())
         if not pending:
             return
-        shown = {_look(one) for one in sent}
-        gone: set[tuple[str, str]] = set()
-        for one in pending:
-            left = {_look(message) for message in one.after if message.type != "system"}
-            before = [message for message in one.before if _look(message) not in gone]
-            taken = {_look(message) for message in before if message.type != "system"} - left
-            if left and left <= shown and taken.isdisjoint(shown):
-                gone |= taken
-                self._tell(run, msgspec.structs.replace(one, before=before))
+        looks = {_look(filter_) for filter_ in messages}
+        missing: set[tuple[str, str]] = set()
+        for filter_ in pending:
+            left = {_look(message) for message in filter_.after if message.type != "system"}
+            before = [message for message in filter_.before if _look(message) not in missing]
+            dropped = {_look(message) for message in before if message.type != "system"} - left
+            if left and left <= looks and dropped.isdisjoint(looks):
+                missing |= dropped
+                self._tell(run, msgspec.structs.replace(filter_, before=before))
 
-    def _tell(self, run: Run, one: _Filter, *, lasting: bool = False) -> None:
-        before = [as_message(message) for message in one.before]
-        after = [as_message(message) for message in one.after]
-        self._recorder.filtered(run, before, after, one.by, lasting=lasting)
+    def _tell(self, run: Run, filter_: _Filter, *, lasting: bool = False) -> None:
+        before = [as_message(message) for message in filter_.before]
+        after = [as_message(message) for message in filter_.after]
+        self._recorder.filtered(run, before, after, filter_.by, lasting=lasting)
 
 
 def _look(message: BaseMessage) -> tuple[str, str]:
@@ -132,32 +136,34 @@ def _name_of(node: str) -> str:
 
 
 def _updates_in(result: Any) -> Iterator[Mapping[str, Any]]:
-    for one in result if isinstance(result, (list, tuple)) else (result,):
-        update = one.update if isinstance(one, Command) else one
+    for result_part in result if isinstance(result, (list, tuple)) else (result,):
+        update = result_part.update if isinstance(result_part, Command) else result_part
         if isinstance(update, Mapping):
             yield update
 
 
-def _held(given: Any, channel: str) -> list[BaseMessage]:
+def _messages_at(input: Any, channel: str) -> list[BaseMessage]:
     """Returns the messages of a channel of what a node was given; empty where it was not."""
-    found = given.get(channel) if isinstance(given, Mapping) else getattr(given, channel, None)
-    is_said = isinstance(found, list) and all(isinstance(one, BaseMessage) for one in found)
-    return found if is_said and found is not None else []
+    value = input.get(channel) if isinstance(input, Mapping) else getattr(input, channel, None)
+    is_said = isinstance(value, list) and all(isinstance(message, BaseMessage) for message in value)
+    return value if is_said and value is not None else []
 
 
 def _removed_by(value: Any) -> set[str | None]:
     """Returns the ids of the messages that an update of a channel removes."""
     update = value if isinstance(value, list) else [value]
-    return {one.id for one in update if isinstance(one, RemoveMessage)}
+    return {message.id for message in update if isinstance(message, RemoveMessage)}
 
 
 def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -> list[BaseMessage]:
     """Returns what an update that removes messages leaves of a channel's."""
     if REMOVE_ALL_MESSAGES not in removed:
-        return [one for one in before if one.id not in removed]
+        return [message for message in before if message.id not in removed]
     update = value if isinstance(value, list) else [value]
-    place = max(k for k, one in enumerate(update) if getattr(one, "id", "") == REMOVE_ALL_MESSAGES)
-    return [one for one in update[place + 1 :] if isinstance(one, BaseMessage)]
+    place = max(
+        k for k, message in enumerate(update) if getattr(message, "id", "") == REMOVE_ALL_MESSAGES
+    )
+    return [message for message in update[place + 1 :] if isinstance(message, BaseMessage)]
 
 
 # Where filters are seen that are no nodes
@@ -191,7 +197,7 @@ _INNER: Final = tuple(map(_Inner, FUNCTIONS))
 
 
 def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def filtering(messages: Any, *args: Any, **kwargs: Any) -> Any:
             left = before(messages, *args, **kwargs)
             hear = hears()
@@ -202,11 +208,11 @@ def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
         filtering.__name__ = before.__name__
         return filtering
 
-    return made
+    return wrapper
 
 
 def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def override(self: Any, **overrides: Any) -> Any:
             hear = hears()
             if hear is not None and "messages" in overrides:
@@ -215,30 +221,30 @@ def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Made], Made]:
 
         return override
 
-    return made
+    return wrapper
 
 
 def wrapping(graph: Any) -> list[str]:
     """Returns the middleware that stands around the model of a prebuilt agent, by name."""
     node = graph.nodes.get("model") if graph is not None else None
-    found: dict[str, None] = {}
-    _look_into(getattr(getattr(node, "bound", None), "func", None), found, 8)
-    return list(found)
+    functions: dict[str, None] = {}
+    _look_into(getattr(getattr(node, "bound", None), "func", None), functions, 8)
+    return list(functions)
 
 
-def _look_into(held: Any, found: dict[str, None], depth: int) -> None:
-    owner = getattr(held, "__self__", None)
+def _look_into(value: Any, functions: dict[str, None], depth: int) -> None:
+    owner = getattr(value, "__self__", None)
     if owner is not None and hasattr(type(owner), "wrap_model_call"):
-        found[str(owner.name)] = None
+        functions[str(owner.name)] = None
         return
-    if not depth or not callable(held):
+    if not depth or not callable(value):
         return
-    inner = [getattr(held, "__wrapped__", None)]
-    inner += [_contents(cell) for cell in getattr(held, "__closure__", None) or ()]
-    for one in inner:
-        for below in one if isinstance(one, (list, tuple)) else [one]:
+    inner = [getattr(value, "__wrapped__", None)]
+    inner += [_contents(cell) for cell in getattr(value, "__closure__", None) or ()]
+    for inner_value in inner:
+        for below in inner_value if isinstance(inner_value, (list, tuple)) else [inner_value]:
             if callable(below):
-                _look_into(below, found, depth - 1)
+                _look_into(below, functions, depth - 1)
 
 
 def _contents(cell: Any) -> Any:

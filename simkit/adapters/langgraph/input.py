@@ -28,22 +28,22 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     `app.input` says it. Else a user's message that is a mapping is it, and any other joins
     `messages`, or is the one text that the graph takes.
     """
-    said, wanted = turn.text if turn.value is None else turn.value, app.options.input
-    if wanted is None and isinstance(said, Mapping):
-        return dict(said)
-    if isinstance(wanted, str):
-        return found_as(wanted)(said)
-    if wanted is not None:
-        _check_keys(wanted, graph, app)
-        return compile_references(wanted).resolve({"user": said})
+    text, template = turn.text if turn.value is None else turn.value, app.options.input
+    if template is None and isinstance(text, Mapping):
+        return dict(text)
+    if isinstance(template, str):
+        return found_as(template)(text)
+    if template is not None:
+        _check_keys(template, graph, app)
+        return compile_references(template).resolve({"user": text})
     keys = _keys(graph)
     if keys is None:
-        return said
+        return text
     if MESSAGES in keys:
         return {MESSAGES: [HumanMessage(turn.text)]}
     texts = [name for name, kind in keys.items() if kind in (str, str | None)]
     if len(texts) == 1 or len(keys) == 1:
-        return {(texts or list(keys))[0]: said}
+        return {(texts or list(keys))[0]: text}
     names = ", ".join(f"`{name}`" for name in keys) or "nothing"
     raise ScriptBroken(
         f"`{app.pipeline}` takes {names}, and no `messages`: which is the user's message?\n"
@@ -53,10 +53,10 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     )
 
 
-def _check_keys(wanted: Mapping[str, Any], graph: Pregel, app: App) -> None:
+def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
     """Raises ScriptBroken for a key that the graph would pass over in silence."""
     keys = _keys(graph)
-    for key in wanted:
+    for key in template:
         if keys is not None and key not in keys:
             nearest = near(key, keys)
             hint = f" Did you mean `{nearest}`?" if nearest else ""
@@ -85,12 +85,12 @@ def answer_to(waiting: list[Mapping[str, Any]], value: Any) -> Command[Any] | No
 
     Several questions at once are answered by a mapping of who asked to the answer.
     """
-    if all(not one["id"] for one in waiting):
+    if all(not question["id"] for question in waiting):
         return None
     if len(waiting) > 1 and isinstance(value, Mapping):
-        by_agent = {one["agent"]: one["id"] for one in waiting}
+        by_agent = {question["agent"]: question["id"] for question in waiting}
         if set(value) == set(by_agent):
-            return Command(resume={by_agent[agent]: said for agent, said in value.items()})
+            return Command(resume={by_agent[agent]: answer for agent, answer in value.items()})
     return Command(resume=value)
 
 
@@ -109,8 +109,8 @@ def reply_of(state: Any, key: str | None) -> Any:
     if MESSAGES not in state and len(state) == 1:
         return reply_of(state, next(iter(state)))
     latest_first = reversed(state.get(MESSAGES) or ())
-    said = next((one for one in latest_first if _is_said_by_an_agent(one)), None)
-    return text_of(said) if said is not None else None
+    reply = next((message for message in latest_first if _is_said_by_an_agent(message)), None)
+    return text_of(reply) if reply is not None else None
 
 
 def _is_said_by_an_agent(message: Any) -> bool:

@@ -25,17 +25,19 @@ _NOTHING: Final[list[Any]] = []
 """What messages are said to have held that held no parts, or called nothing."""
 
 
-def as_message(said: BaseMessage) -> Message:
+def as_message(message: BaseMessage) -> Message:
     """Returns a message in our words; its text is what a provider would be sent."""
-    if said.type == "tool":
-        return Message("tool", text_of(said), call_id=said.tool_call_id or "", tool=said.name or "")
+    if message.type == "tool":
+        return Message(
+            "tool", text_of(message), call_id=message.tool_call_id or "", tool=message.name or ""
+        )
     # Asked for what it has not, a message of LangChain's takes long to say so.
-    fields = said.__dict__
-    role = ROLE_ALIASES.get(said.type) or ROLE_ALIASES.get(fields.get("role", ""), "user")
-    asked = fields.get("tool_calls")
-    calls = tuple(map(_as_call, asked)) if asked else ()
-    agent = said.name if role == "assistant" else None
-    return Message(role, text_of(said), calls=calls, agent=agent)
+    fields = message.__dict__
+    role = ROLE_ALIASES.get(message.type) or ROLE_ALIASES.get(fields.get("role", ""), "user")
+    tool_calls = fields.get("tool_calls")
+    calls = tuple(map(_as_call, tool_calls)) if tool_calls else ()
+    agent = message.name if role == "assistant" else None
+    return Message(role, text_of(message), calls=calls, agent=agent)
 
 
 def _as_call(call: Mapping[str, Any]) -> ToolCall:
@@ -45,20 +47,22 @@ def _as_call(call: Mapping[str, Any]) -> ToolCall:
 class _Live(dict[str, Any]):
     """What a message holds that holds something new whenever it is changed."""
 
-    def __init__(self, said: BaseMessage) -> None:
-        super().__init__(said.__dict__)
-        self._said = said
+    def __init__(self, message: BaseMessage) -> None:
+        super().__init__(message.__dict__)
+        self._message = message
 
     def __getitem__(self, name: str) -> Any:
-        return self._said.__dict__[name]
+        return self._message.__dict__[name]
 
 
-def _held_by(said: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+def _held_by(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Returns what each message holds, now and later."""
-    renewing = {kind for kind in set(map(type, said)) if _checks_what_it_is_given(kind)}
+    renewing = {kind for kind in set(map(type, messages)) if _checks_what_it_is_given(kind)}
     if not renewing:
-        return [one.__dict__ for one in said]
-    return [_Live(one) if type(one) in renewing else one.__dict__ for one in said]
+        return [message.__dict__ for message in messages]
+    return [
+        _Live(message) if type(message) in renewing else message.__dict__ for message in messages
+    ]
 
 
 def _checks_what_it_is_given(kind: type[BaseMessage]) -> bool:
@@ -68,59 +72,71 @@ def _checks_what_it_is_given(kind: type[BaseMessage]) -> bool:
 class _Batch:
     """Messages that were converted, and what they said then."""
 
-    __slots__ = ("_asking", "_calls", "_contents", "_held", "_names", "_places", "_said", "ours")
+    __slots__ = (
+        "_calling_fields",
+        "_calls",
+        "_contents",
+        "_fields",
+        "_messages",
+        "_names",
+        "_places",
+        "ours",
+    )
 
     def __init__(self) -> None:
-        self._said: list[BaseMessage] = []
-        self._held: list[dict[str, Any]] = []
+        self._messages: list[BaseMessage] = []
+        self._fields: list[dict[str, Any]] = []
         """What each holds, which lives as long as it: so a look at all runs at C's speed."""
         self._contents: list[Any] = []
         self._names: list[Any] = []
         self._places: list[int] = []
         """Where those stand that can call tools,"""
-        self._asking: list[dict[str, Any]] = []
+        self._calling_fields: list[dict[str, Any]] = []
         """what these hold,"""
         self._calls: list[Any] = []
         """and their tool calls. These and the contents are copies."""
         self.ours: list[Message] = []
 
-    def same(self, said: list[BaseMessage]) -> int:
+    def same(self, messages: list[BaseMessage]) -> int:
         """Returns how many of the first messages are those that were converted."""
-        return leading_same(self._said, said)
+        return leading_same(self._messages, messages)
 
     def unchanged(self, size: int) -> int:
         """Returns how many of the first ``size`` messages say what they said."""
-        held = self._held[:size]
-        size = leading_equal(self._contents[:size], [*map(_CONTENT, held)])
-        size = leading_equal(self._names[:size], [*map(_NAME, held[:size])])
-        asking = bisect_left(self._places, size)
-        found = leading_equal(self._calls[:asking], [*map(_CALLS, self._asking[:asking])])
-        return size if found == asking else self._places[found]
+        fields = self._fields[:size]
+        size = leading_equal(self._contents[:size], [*map(_CONTENT, fields)])
+        size = leading_equal(self._names[:size], [*map(_NAME, fields[:size])])
+        calling = bisect_left(self._places, size)
+        equal = leading_equal(self._calls[:calling], [*map(_CALLS, self._calling_fields[:calling])])
+        return size if equal == calling else self._places[equal]
 
-    def go_on(self, said: list[BaseMessage], size: int) -> None:
+    def go_on(self, messages: list[BaseMessage], size: int) -> None:
         """Takes the list as it is now, of which the first ``size`` are the same."""
-        new = said[size:]
-        held = _held_by(new)
-        asking = [place for place, one in enumerate(held) if "tool_calls" in one]
-        self._said[size:], self._held[size:] = new, held
-        self._contents[size:] = [_kept(one["content"]) for one in held]
-        self._names[size:] = [one["name"] for one in held]
+        new = messages[size:]
+        fields = _held_by(new)
+        calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
+        self._messages[size:], self._fields[size:] = new, fields
+        self._contents[size:] = [_frozen(field_map["content"]) for field_map in fields]
+        self._names[size:] = [field_map["name"] for field_map in fields]
         known = bisect_left(self._places, size)
-        self._places[known:] = [size + place for place in asking]
-        self._asking[known:] = [held[place] for place in asking]
-        self._calls[known:] = [_kept(held[place]["tool_calls"]) for place in asking]
+        self._places[known:] = [size + place for place in calling]
+        self._calling_fields[known:] = [fields[place] for place in calling]
+        self._calls[known:] = [_frozen(fields[place]["tool_calls"]) for place in calling]
         self.ours[size:] = map(as_message, new)
 
     def take(self, other: _Batch, size: int) -> None:
         """Holds what another does of its first messages."""
-        asking = bisect_left(other._places, size)
-        self._said, self._held = other._said[:size], other._held[:size]
+        calling = bisect_left(other._places, size)
+        self._messages, self._fields = other._messages[:size], other._fields[:size]
         self._contents, self._names = other._contents[:size], other._names[:size]
-        self._places, self._asking = other._places[:asking], other._asking[:asking]
-        self._calls, self.ours = other._calls[:asking], other.ours[:size]
+        self._places, self._calling_fields = (
+            other._places[:calling],
+            other._calling_fields[:calling],
+        )
+        self._calls, self.ours = other._calls[:calling], other.ours[:size]
 
 
-def _kept(value: Any) -> Any:
+def _frozen(value: Any) -> Any:
     return value if type(value) is str else copied(value) if value else _NOTHING
 
 
@@ -135,11 +151,16 @@ class Conversions:
         self._newest = _Batch()
         """The one that went on last: agents mostly share what is at the front of their lists."""
 
-    def of(self, whose: tuple[str, str], said: Sequence[BaseMessage]) -> list[Message]:
+    def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
         """Returns messages in our words; ``whose`` tells lists apart of which each grows."""
         # Instructions are mostly made anew for each call.
-        front = next((n for n, one in enumerate(said) if one.type != "system"), len(said))
-        batch, rest = self._last.setdefault(whose, _Batch()), [*(said[front:] if front else said)]
+        front = next(
+            (n for n, message in enumerate(messages) if message.type != "system"), len(messages)
+        )
+        batch, rest = (
+            self._last.setdefault(owner, _Batch()),
+            [*(messages[front:] if front else messages)],
+        )
         size = batch.same(rest)
         if is_worth_it(len(rest) - size, len(rest)):
             theirs = self._newest.same(rest)
@@ -147,12 +168,12 @@ class Conversions:
                 batch.take(self._newest, size := theirs)
         batch.go_on(rest, batch.unchanged(size))
         self._newest = batch
-        return [*map(as_message, said[:front]), *batch.ours] if front else [*batch.ours]
+        return [*map(as_message, messages[:front]), *batch.ours] if front else [*batch.ours]
 
 
-def text_of(said: BaseMessage) -> str:
+def text_of(message: BaseMessage) -> str:
     """Returns a message's text, of several parts those that are text."""
-    content = said.content
+    content = message.content
     if isinstance(content, str):
         return content
     parts = (part if isinstance(part, str) else part.get("text", "") for part in content)
@@ -163,7 +184,7 @@ def messages_in(value: Any) -> list[BaseMessage]:
     """Returns the messages of a channel; empty for one that holds none."""
     if not isinstance(value, list):
         return []
-    return [one for one in value if isinstance(one, BaseMessage)]
+    return [message for message in value if isinstance(message, BaseMessage)]
 
 
 def plain(

@@ -60,9 +60,9 @@ def is_part(node: str, graph: Pregel | None, is_held: bool) -> bool:
 
 def graph_below(graph: Pregel | None, holder: str, node: str) -> Pregel | None:
     """Returns the graph with a node that the node ``holder`` of another is, or calls."""
-    held = graph.nodes.get(holder) if graph is not None else None
-    inner = graphs_of(held) if held is not None else iter(())
-    return next((one for one in inner if node in one.nodes), None)
+    node_below = graph.nodes.get(holder) if graph is not None else None
+    inner = graphs_of(node_below) if node_below is not None else iter(())
+    return next((inner_graph for inner_graph in inner if node in inner_graph.nodes), None)
 
 
 def is_workflow(graph: Pregel | None) -> bool:
@@ -79,14 +79,14 @@ def reads_of(graph: Pregel | None, node: str) -> tuple[str, ...]:
 
 def has_tools(graph: Pregel | None, node: str) -> bool:
     """Whether a node carries out the tools that models call."""
-    held = graph.nodes.get(node) if graph is not None else None
-    return hasattr(getattr(held, "bound", None), "tools_by_name")
+    node_value = graph.nodes.get(node) if graph is not None else None
+    return hasattr(getattr(node_value, "bound", None), "tools_by_name")
 
 
 def name_of(graph: Pregel) -> str:
     """Returns the name of a graph that is an agent."""
-    given = ((graph.config or {}).get("metadata") or {}).get("lc_agent_name")
-    return str(given or (graph.name if graph.name != NAMELESS else "agent"))
+    name = ((graph.config or {}).get("metadata") or {}).get("lc_agent_name")
+    return str(name or (graph.name if graph.name != NAMELESS else "agent"))
 
 
 def subgraph_of(node: Any) -> Pregel | None:
@@ -96,16 +96,16 @@ def subgraph_of(node: Any) -> Pregel | None:
 
 def agents_in(graph: Pregel) -> Mapping[str, str]:
     """Returns the nodes of a graph, and of the graphs inside it, with the agents that they are."""
-    found: dict[str, str] = {}
+    agents: dict[str, str] = {}
     for name, node in graph.nodes.items():
         if name.startswith("__") or is_inner(name):
             continue
         inner = subgraph_of(node)
-        found[name] = name_of(inner) if inner is not None and _is_named(inner) else name
+        agents[name] = name_of(inner) if inner is not None and _is_named(inner) else name
         if inner is not None and not is_agent(inner):
             for below, agent in agents_in(inner).items():
-                found.setdefault(below, agent)
-    return found
+                agents.setdefault(below, agent)
+    return agents
 
 
 def _is_named(graph: Pregel) -> bool:
@@ -115,12 +115,12 @@ def _is_named(graph: Pregel) -> bool:
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:
     """Returns the tools that pass control, with the agents to which they do."""
     agents = agents_in(graph)
-    found = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
+    tools = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
     for tool in tools_in(graph):
         target = (getattr(tool, "metadata", None) or {}).get(DESTINATION)
         if target is not None:
-            found[tool.name] = agents.get(target, target)
-    return {tool: agent for tool, agent in found.items() if tool != HANDOFF_PREFIX + agent}
+            tools[tool.name] = agents.get(target, target)
+    return {tool: agent for tool, agent in tools.items() if tool != HANDOFF_PREFIX + agent}
 
 
 def _in_a_tool(agent: str) -> str:

@@ -14,23 +14,23 @@ _MARK: Final = "__overwrite__"
 """What an `Overwrite` is as plain data: its only key, or its type."""
 
 
-def told_write(given: Any) -> Any:
+def told_write(input: Any) -> Any:
     """Returns what a node wrote to a channel, an `Overwrite` in our words."""
-    if given is None or type(given) is list or type(given) is str:
-        return given
-    if isinstance(given, Overwrite):
-        return {DECLARED_RESET: given.value}
-    if isinstance(given, Mapping):
-        if list(given) == [_MARK]:
-            return {DECLARED_RESET: given[_MARK]}
-        if given.get("type") == _MARK and "value" in given:
-            return {DECLARED_RESET: given["value"]}
-    return given
+    if input is None or type(input) is list or type(input) is str:
+        return input
+    if isinstance(input, Overwrite):
+        return {DECLARED_RESET: input.value}
+    if isinstance(input, Mapping):
+        if list(input) == [_MARK]:
+            return {DECLARED_RESET: input[_MARK]}
+        if input.get("type") == _MARK and "value" in input:
+            return {DECLARED_RESET: input["value"]}
+    return input
 
 
-def is_reset(given: Any) -> bool:
+def is_reset(input: Any) -> bool:
     """Whether a write takes the place of what was there."""
-    return isinstance(given, Mapping) and list(given) == [DECLARED_RESET]
+    return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
 
 
 def keeps_the_newer(reducer: Callable[[Any, Any], Any]) -> bool:

@@ -25,8 +25,8 @@ def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
     Of a branch that does not say where it may lead nothing is known.
     """
     order = {name: place for place, name in enumerate(graph.nodes)}
-    found = dict.fromkeys(edge for edge in _edges(graph) if not set(edge) & set(_ENDS))
-    return tuple(sorted(found, key=lambda edge: tuple(order.get(node, -1) for node in edge)))
+    edges = dict.fromkeys(edge for edge in _edges(graph) if not set(edge) & set(_ENDS))
+    return tuple(sorted(edges, key=lambda edge: tuple(order.get(node, -1) for node in edge)))
 
 
 def starts_of(graph: Pregel) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
 def routed(listening: Callable[[], Any]) -> Callable[[Made], Made]:
     """Returns how LangGraph's end of a branch is replaced: who listens is told what it chose."""
 
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def finish(self: Any, writer: Any, input: Any, result: Any, config: Any) -> Any:
             listener = listening()
             if listener is not None:
@@ -70,12 +70,14 @@ def routed(listening: Callable[[], Any]) -> Callable[[Made], Made]:
 
         return finish
 
-    return made
+    return wrapper
 
 
 def _ways(chosen: Sequence[Any], ends: Mapping[Any, str]) -> tuple[list[str], list[str]]:
-    labels = [str(one) for one in chosen if not isinstance(one, Send) and one in ends]
-    nodes = [one.node if isinstance(one, Send) else ends.get(one, one) for one in chosen]
+    labels = [str(target) for target in chosen if not isinstance(target, Send) and target in ends]
+    nodes = [
+        target.node if isinstance(target, Send) else ends.get(target, target) for target in chosen
+    ]
     return labels, [str(node) for node in nodes]
 
 

@@ -40,9 +40,9 @@ class Moves:
 
     def returned(self, namespace: str, value: Any) -> None:
         """A node's code is done: what it returns may say where control goes."""
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(one, Command) and one.graph is None:
-                self.moved(namespace, one)
+        for command in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(command, Command) and command.graph is None:
+                self.moved(namespace, command)
 
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
         """A conditional edge has named who is next."""
@@ -62,35 +62,42 @@ class Moves:
         """
         with self._writing():
             run = self.run_at(namespace)
-            seen = (_is_same(namespace, command, *other) for other in self._moved)
-            if run is None or any(seen):
+            matches = (_is_same(namespace, command, *other) for other in self._moved)
+            if run is None or any(matches):
                 return
             self._moved.append((namespace, command))
             path = path_of(namespace)
             task, root = self._tasks.get(path[-1]), self._root_at(path)
             is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
             if is_tools:  # Whoever called the tool passes control, not the node that runs it.
-                run = next((one for one in reversed(self._recorder.runs) if one.said), run)
+                run = next(
+                    (
+                        handoff_run
+                        for handoff_run in reversed(self._recorder.runs)
+                        if handoff_run.has_replied
+                    ),
+                    run,
+                )
             requested = [r for r in self._recorder.requested if is_tools or r.run == run.id]
-            asked = {r.to_agent for r in requested}
+            targets = {r.to_agent for r in requested}
             graph = _graph_with(task, command, root)
             chosen: list[str] = []
-            for node, given in targets_of(command):
+            for node, input in targets_of(command):
                 agent = self._agent_of(node, root)
                 if task is not None and node != END:
                     task.targets.add(agent)
-                if node == END or agent == run.agent or agent in asked:
+                if node == END or agent == run.agent or agent in targets:
                     continue
-                payload = given if given is not command.update else self._beside(given, root)
+                payload = input if input is not command.update else self._parallel_root(input, root)
                 is_route = run.agent in self.routers or not is_handoff(
                     command, node, payload, graph, is_tools=is_tools
                 )
                 if is_route:
                     chosen.append(agent)
                     continue
-                if given is command.update:
-                    asked.add(agent)
-                payload = self._plain(self._beside(given, root)) or None
+                if input is command.update:
+                    targets.add(agent)
+                payload = self._plain(self._parallel_root(input, root)) or None
                 self._recorder.hand_over(run.agent, agent, payload, run=run)
             if chosen:
                 self._routes.chose(path[-1], (), chosen)
@@ -104,8 +111,8 @@ class Moves:
         return None
 
     def _root_at(self, path: tuple[str, ...]) -> Root | None:
-        found = (self._tasks[one].root for one in reversed(path) if one in self._tasks)
-        return next(found, None)
+        roots = (self._tasks[task].root for task in reversed(path) if task in self._tasks)
+        return next(roots, None)
 
     def _agent_of(self, node: str, root: Root | None) -> str:
         if node in self.named:
@@ -120,31 +127,31 @@ class Moves:
     def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
         """Returns where the edges of a graph lead that are always gone, by their nodes."""
         if id(graph) not in self._plain_targets:
-            found = self._plain_targets[id(graph)] = {}
+            targets = self._plain_targets[id(graph)] = {}
             for node, to in plain_edges_of(graph):
-                found.setdefault(node, []).append(to)
+                targets.setdefault(node, []).append(to)
         return self._plain_targets[id(graph)]
 
-    def _beside(self, given: Any, root: Root | None) -> Any:
+    def _parallel_root(self, input: Any, root: Root | None) -> Any:
         """Returns what is passed on beside the conversation."""
-        if not isinstance(given, Mapping):
-            return given
+        if not isinstance(input, Mapping):
+            return input
         conversation = root.state.conversation if root is not None else ()
-        return {key: value for key, value in given.items() if key not in conversation}
+        return {key: value for key, value in input.items() if key not in conversation}
 
     def _plain(self, value: Any) -> Any:
-        return plain(value, lambda said: self._recorder.logged([*map(as_message, said)]))
+        return plain(value, lambda messages: self._recorder.logged([*map(as_message, messages)]))
 
 
-def _is_same(where: str, one: Command[Any], there: str, other: Command[Any]) -> bool:
+def _is_same(where: str, command: Command[Any], other_where: str, other: Command[Any]) -> bool:
     """Whether a command is another, seen before: a graph passes on a copy to the one around it.
 
     Nodes of one graph that go to the same node and write nothing are one way to go, too.
     """
-    if one.goto is not other.goto or one.update is not other.update:
+    if command.goto is not other.goto or command.update is not other.update:
         return False
-    is_beside = where.rpartition("|")[0] == there.rpartition("|")[0] and not one.update
-    return there.startswith(where) or is_beside
+    is_beside = where.rpartition("|")[0] == other_where.rpartition("|")[0] and not command.update
+    return other_where.startswith(where) or is_beside
 
 
 def _graph_with(task: Task | None, command: Command[Any], root: Root | None) -> Pregel | None:

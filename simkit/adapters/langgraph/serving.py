@@ -23,11 +23,14 @@ class Server:
     """Stands beside one application's graph for as long as a run lasts, restarts too."""
 
     def __init__(self) -> None:
-        self._given: Mapping[str, Any] = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
+        self._defaults: Mapping[str, Any] = {
+            "checkpointer": InMemorySaver(),
+            "store": InMemoryStore(),
+        }
 
     def serving(self, graph: Pregel) -> Pregel:
         """Returns the graph with what it has not of its own."""
-        lacks = {n: given for n, given in self._given.items() if getattr(graph, n) is None}
+        lacks = {n: default for n, default in self._defaults.items() if getattr(graph, n) is None}
         return graph.copy(lacks)
 
 
@@ -53,13 +56,13 @@ def server_for(subject: Any, entry: str) -> Server | None:
     if named is None:
         return None
     known = (subject, found_as(entry))
-    return Server() if any(one in known for one in _served_by(named)) else None
+    return Server() if any(name in known for name in _served_by(named)) else None
 
 
 def _served_by(file: Path) -> Iterator[Any]:
     """Yields what a `langgraph.json` names, as far as it is imported."""
-    for one in graphs_of(file).values():
-        place, _, name = one.rpartition(":")
+    for graph in graphs_of(file).values():
+        place, _, name = graph.rpartition(":")
         where = (file.parent / place).resolve()
         for module in list(sys.modules.values()):
             if getattr(module, "__file__", None) and Path(str(module.__file__)).resolve() == where:

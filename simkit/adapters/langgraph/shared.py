@@ -42,15 +42,15 @@ class _InStep:
         """Hands over work; waits for it where threads do not take turns."""
         before, is_timed = self._before, takes_turns()
         work = partial(_after, before, work) if before is not None and is_timed else work
-        found = self._before = self._executor.submit(work, *args, **kwargs)
+        future = self._before = self._executor.submit(work, *args, **kwargs)
         if not is_timed:
-            wait([found], PATIENCE_S)
-        return found
+            wait([future], PATIENCE_S)
+        return future
 
-    def map(self, work: Any, *given: Any, **options: Any) -> Iterator[Any]:
+    def map(self, work: Any, *items: Any, **options: Any) -> Iterator[Any]:
         """Hands over work for each of what is given."""
-        found = [self.submit(work, *each) for each in zip(*given, strict=False)]
-        return (one.result() for one in found)
+        futures = [self.submit(work, *each) for each in zip(*items, strict=False)]
+        return (future.result() for future in futures)
 
 
 def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _at_once(hears: Callable[[], object]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         async def run_in_executor(pool: Any, work: Any, *args: Any, **kwargs: Any) -> Any:
             if hears() is None:
                 return await before(pool, work, *args, **kwargs)
@@ -67,11 +67,11 @@ def _at_once(hears: Callable[[], object]) -> Callable[[Made], Made]:
 
         return run_in_executor
 
-    return made
+    return wrapper
 
 
 def _in_step(hears: Callable[[], object]) -> Callable[[Made], Made]:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         @contextmanager
         def get_executor_for_config(config: Any) -> Iterator[Any]:
             with before(config) as executor:
@@ -79,4 +79,4 @@ def _in_step(hears: Callable[[], object]) -> Callable[[Made], Made]:
 
         return get_executor_for_config
 
-    return made
+    return wrapper

@@ -44,7 +44,7 @@ class States:
         self._recorder = recorder
         self.declared: Mapping[str, ChannelFacts] = {}
         """The channels that judges know."""
-        self.told: dict[str, dict[str, Any]] = {}
+        self.reported: dict[str, dict[str, Any]] = {}
         """Session to channel to the value that judges hold."""
         self.waiting: dict[str, dict[str, Any]] = {}
         """Session to what its graph's channels held before a step that waits for an answer."""
@@ -57,10 +57,10 @@ class States:
     def forget(self) -> None:
         """A turn begins: channels that last a turn are empty."""
         self._busy.clear()
-        for told in self.told.values():
+        for values in self.reported.values():
             for name, facts in self.declared.items():
                 if facts.scope == "turn":
-                    told.pop(name, None)
+                    values.pop(name, None)
 
     def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
         """Returns the state of a call of a graph that no other runs.
@@ -99,18 +99,18 @@ class State:
     ) -> None:
         self._recorder, self._states, self._session = recorder, states, recorder.session
         self._facts = channels_of(channels, are_kept=are_kept)
-        found = (n for n, c in channels.items() if holds_messages(c))
-        self.conversation = frozenset(("messages", *found))
+        message_channels = (n for n, c in channels.items() if holds_messages(c))
+        self.conversation = frozenset(("messages", *message_channels))
         """The channels that hold messages."""
         self._is_sessions, self._around = is_sessions, around
         self.id = ""
         """Its name in the trace; empty for the session's, and before it is told."""
         self._is_told = is_sessions
-        self._told: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
         """Channel to the value that judges hold."""
         if is_sessions:
-            self._told = states.told.setdefault(self._session, dict(recorder.given))
-        self._held: Mapping[str, Any] = {}
+            self._reported = states.reported.setdefault(self._session, dict(recorder.initial_state))
+        self._values: Mapping[str, Any] = {}
         """What the channels hold, before that is told."""
         self._writes: list[_Write] = []
         self._pauses = self.is_at_work = False
@@ -140,13 +140,13 @@ class State:
         self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
     ) -> None:
         """A node has returned something; it holds when its step is over."""
-        found = {name: told_write(value) for name, value in update.items() if is_state(name)}
-        if found and self._is_told:
-            self._writes.append(_Write(found, agent, run, group, branch))
+        writes = {name: told_write(value) for name, value in update.items() if is_state(name)}
+        if writes and self._is_told:
+            self._writes.append(_Write(writes, agent, run, group, branch))
 
-    def began(self, values: Mapping[str, Any]) -> None:
+    def begin(self, values: Mapping[str, Any]) -> None:
         """The call begins: the channels hold what they held before it, and what it is given."""
-        self._held = values
+        self._values = values
         if self._is_told:
             self._go_on(values)
             self._take(values)
@@ -154,9 +154,9 @@ class State:
     def became(self, values: Mapping[str, Any]) -> None:
         """The step is over, and the channels hold this: before a node works, what was given."""
         if not self.is_at_work:
-            self.began(values)
+            self.begin(values)
             return
-        self._held = values
+        self._values = values
         if self._is_told:
             self._settle(values)
 
@@ -169,29 +169,29 @@ class State:
         if around is not None:
             around.open()
             shares = {
-                name: around._told[name]
-                for name, value in self._held.items()
-                if name in around._told
+                name: around._reported[name]
+                for name, value in self._values.items()
+                if name in around._reported
                 and name in self._facts
-                and _begins_with(value, around._told[name])
+                and _begins_with(value, around._reported[name])
             }
         self.id = self._recorder.state_opened(
             self._facts, around.id if around is not None else "", tuple(shares)
         )
-        self._told = shares
-        self._take(self._held)
+        self._reported = shares
+        self._take(self._values)
 
-    def received(self, given: Any, reads: Collection[str]) -> tuple[tuple[str, ...], Any]:
+    def received(self, input: Any, reads: Collection[str]) -> tuple[tuple[str, ...], Any]:
         """Returns of what a node is given the channels that hold it, and all that none does.
 
         LangGraph leaves out channels that hold nothing, of those that the node ``reads``.
         """
-        names = [*given] if isinstance(given, Mapping) else names_of(given)
-        if names is None or isinstance(given, BaseMessage):
-            return (), self._plain(given, None)
+        names = [*input] if isinstance(input, Mapping) else names_of(input)
+        if names is None or isinstance(input, BaseMessage):
+            return (), self._plain(input, None)
         channels, more = [], {}
         for name in names:
-            value = given[name] if isinstance(given, Mapping) else getattr(given, name, None)
+            value = input[name] if isinstance(input, Mapping) else getattr(input, name, None)
             if name in self._facts and _is_held(value, self._now(name)):
                 channels.append(name)
             else:
@@ -203,32 +203,34 @@ class State:
     def _now(self, name: str) -> Any:
         """Returns what judges hold of a channel."""
         facts = self._facts[name]
-        if name in self._told:
-            return self._told[name]
+        if name in self._reported:
+            return self._reported[name]
         is_declared = bool(self.id) or name in self._states.declared
         return empty_value(facts.reducer, facts.default) if is_declared else _UNKNOWN
 
     def _take(self, values: Mapping[str, Any]) -> None:
         """Tells what a graph is given, or finds in its channels."""
-        told = self._told
-        for name in told.keys() & self._recorder.given.keys() if self._is_sessions else ():
-            if told[name] is self._recorder.given[name]:
-                told[name] = _as_held(told[name], values.get(name))
+        reported = self._reported
+        for name in (
+            reported.keys() & self._recorder.initial_state.keys() if self._is_sessions else ()
+        ):
+            if reported[name] is self._recorder.initial_state[name]:
+                reported[name] = _as_held(reported[name], values.get(name))
         update: dict[str, Any] = {}
         now: dict[str, Any] = {}
         for name, value in values.items():
             facts = self._facts.get(name)
             is_told = name in self._resumed
-            if facts is None or is_told or _is_same(value, told.get(name, facts.default)):
+            if facts is None or is_told or _is_same(value, reported.get(name, facts.default)):
                 continue
             if facts.reducer == "append":
-                added, _ = _appended(told.get(name), None, value)
+                added, _ = _appended(reported.get(name), None, value)
                 update.update({name: added} if added else {})
             elif facts.reducer == "replace":
                 update[name] = value
             else:
                 update[name] = {DECLARED_RESET: value}
-            told[name] = value
+            reported[name] = value
             if not self._is_ours(name, facts):
                 now[name] = value
         update |= self._expired(values)
@@ -242,24 +244,24 @@ class State:
 
     def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns resets of the channels that hold nothing any more."""
-        gone = [
+        expired = [
             name
-            for name, held in self._told.items()
-            if name in self._facts and name not in values and held is not None
+            for name, value in self._reported.items()
+            if name in self._facts and name not in values and value is not None
         ]
-        found = {}
-        for name in gone:
+        channels = {}
+        for name in expired:
             facts = self._facts[name]
-            del self._told[name]
-            found[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
-        return found
+            del self._reported[name]
+            channels[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
+        return channels
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
         """Takes up a step that has waited, if the channels hold what they held before it."""
         if not self._is_sessions:
             return
         before = self._states.waiting.get(self._session, {})
-        if all(_is_unchanged(values.get(name), held) for name, held in before.items()):
+        if all(_is_unchanged(values.get(name), value) for name, value in before.items()):
             self._resumed = frozenset(self._states.waiting.pop(self._session, ()))
 
     def settle(self) -> None:
@@ -270,33 +272,33 @@ class State:
         """Tells each write, the last one of a channel with what it holds now."""
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
-        told = self._told
+        reported = self._reported
         last = {name: place for place, write in enumerate(writes) for name in write.update}
         if self._pauses:
-            self._before.update({name: told.get(name) for name in last if name in self._facts})
+            self._before.update({name: reported.get(name) for name in last if name in self._facts})
         for place, write in enumerate(writes):
             update: dict[str, Any] = {}
             now: dict[str, Any] = {}
-            for name, given in write.update.items():
+            for name, value in write.update.items():
                 facts = self._facts.get(name)
                 if facts is None:
                     continue
                 is_last = last[name] == place
                 after = values.get(name, _UNKNOWN) if is_last else _UNKNOWN
-                if is_reset(given):
-                    update[name], told[name] = given, given[DECLARED_RESET]
+                if is_reset(value):
+                    update[name], reported[name] = value, value[DECLARED_RESET]
                 elif facts.reducer == "append":
                     known = _UNKNOWN if name in resumed else after
-                    update[name], told[name] = _appended(told.get(name), given, known)
-                elif _is_several(given):
-                    update[name] = _together(facts.reducer, given["$writes"], after)
-                elif _is_override(given, after):
+                    update[name], reported[name] = _appended(reported.get(name), value, known)
+                elif _is_several(value):
+                    update[name] = _together(facts.reducer, value["$writes"], after)
+                elif _is_override(value, after):
                     update[name] = {DECLARED_RESET: after}
                 else:
-                    update[name] = given
+                    update[name] = value
                 if after is not _UNKNOWN:
                     is_else = facts.reducer == "replace" and update[name] is not after
-                    told[name] = after
+                    reported[name] = after
                     if name in resumed or is_else or not self._is_ours(name, facts):
                         now[name] = after
             if update:
@@ -328,20 +330,20 @@ class State:
             for name, value in values.items()
         }
 
-    def _logged(self, run: Run | None, said: Sequence[BaseMessage]) -> list[Any]:
-        return self._recorder.logged([*map(as_message, said)], run)
+    def _logged(self, run: Run | None, messages: Sequence[BaseMessage]) -> list[Any]:
+        return self._recorder.logged([*map(as_message, messages)], run)
 
-    def _whole(self, channel: str, run: Run | None, said: Sequence[BaseMessage]) -> list[Any]:
-        ours = self._states.conversions.of(("list", channel), said)
-        return self._recorder.told(ours, channel, run)
+    def _whole(self, channel: str, run: Run | None, messages: Sequence[BaseMessage]) -> list[Any]:
+        ours = self._states.conversions.of(("list", channel), messages)
+        return self._recorder.references_of(ours, channel, run)
 
 
 _UNKNOWN: Final = object()
 
 
-def _as_held(given: Any, held: Any) -> Any:
+def _as_held(update: Any, current: Any) -> Any:
     """Returns what a scenario gives as the channel holds it: messages are the graph's."""
-    return held[: len(given)] if isinstance(given, list) and messages_in(held) else given
+    return current[: len(update)] if isinstance(update, list) and messages_in(current) else update
 
 
 def _begins_with(value: Any, before: Any) -> bool:
@@ -353,20 +355,20 @@ def _begins_with(value: Any, before: Any) -> bool:
     return False
 
 
-def _is_held(value: Any, held: Any) -> bool:
+def _is_held(value: Any, current: Any) -> bool:
     """Whether a value that a node is given is what judges hold."""
-    if value is held:
+    if value is current:
         return True
-    if isinstance(value, list) and isinstance(held, Sequence) and not isinstance(held, str):
-        return len(value) == len(held) and (
-            leading_same([*held], value) == len(value) or is_equal([*held], value)
+    if isinstance(value, list) and isinstance(current, Sequence) and not isinstance(current, str):
+        return len(value) == len(current) and (
+            leading_same([*current], value) == len(value) or is_equal([*current], value)
         )
-    return type(value) is type(held) and is_equal(value, held)
+    return type(value) is type(current) and is_equal(value, current)
 
 
-def _is_several(given: Any) -> bool:
+def _is_several(update: Any) -> bool:
     """Whether a node wrote a channel several times in one step."""
-    return isinstance(given, Mapping) and list(given) == ["$writes"]
+    return isinstance(update, Mapping) and list(update) == ["$writes"]
 
 
 def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
@@ -376,10 +378,10 @@ def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
     return {DECLARED_RESET: writes[-1] if after is _UNKNOWN else after}
 
 
-def _is_override(given: Any, after: Any) -> bool:
+def _is_override(update: Any, after: Any) -> bool:
     """Whether a write says, in the words of a reducer of the user's, to take its ``value``."""
-    is_said = isinstance(given, Mapping) and "value" in given and isinstance(after, list)
-    return is_said and is_equal(given["value"], after)
+    is_said = isinstance(update, Mapping) and "value" in update and isinstance(after, list)
+    return is_said and is_equal(update["value"], after)
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:
@@ -396,34 +398,34 @@ def _is_same(value: Any, before: Any) -> bool:
     return value is before or (not messages_in(value) and is_equal(value, before))
 
 
-def _appended(before: Any, given: Any, after: Any) -> tuple[Any, Any]:
+def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
     """Returns what to tell of a write to a list, and what the list then is.
 
     Where what was there has changed too (a message replaced by its id, or removed), the whole list
     is told as a reset. ``after`` is unknown where another node writes the list later in the step.
     """
-    held = [*before] if type(before) is list or isinstance(before, Sequence) else []
+    items = [*before] if type(before) is list or isinstance(before, Sequence) else []
     if after is _UNKNOWN:
-        added = [item for one in _writes_in(given) for item in _items_of(one)]
-        return added, [*held, *added]
+        added = [item for write in _writes_in(update) for item in _items_of(write)]
+        return added, [*items, *added]
     if type(after) is not list and not isinstance(after, Sequence):
         return {DECLARED_RESET: after}, after
-    start = leading_same(held, after)
-    same = len(after) >= len(held) and all(
+    start = leading_same(items, after)
+    same = len(after) >= len(items) and all(
         is_equal(_identity(old), _identity(new))
-        for old, new in zip(held[start:], after[start:], strict=False)
+        for old, new in zip(items[start:], after[start:], strict=False)
     )
-    return (list(after[len(held) :]) if same else {DECLARED_RESET: list(after)}), after
+    return (list(after[len(items) :]) if same else {DECLARED_RESET: list(after)}), after
 
 
-def _writes_in(given: Any) -> list[Any]:
-    return list(given["$writes"]) if _is_several(given) else [given]
+def _writes_in(update: Any) -> list[Any]:
+    return list(update["$writes"]) if _is_several(update) else [update]
 
 
-def _items_of(given: Any) -> list[Any]:
-    if given is None:
+def _items_of(update: Any) -> list[Any]:
+    if update is None:
         return []
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    return list(update) if isinstance(update, (list, tuple)) else [update]
 
 
 def _identity(item: Any) -> Any:

@@ -35,10 +35,10 @@ Namespace = tuple[str, ...]
 
 def rows_for(store: Any) -> list[Row]:
     """Returns what to replace so that a store is listened to: all it does is a batch."""
-    return [(type(store), "batch", _heard), (type(store), "abatch", _heard_async)]
+    return [(type(store), "batch", _wrap_batch), (type(store), "abatch", _heard_async)]
 
 
-def _heard(before: Made) -> Made:
+def _wrap_batch(before: Made) -> Made:
     def batch(self: Any, ops: Any) -> Any:
         listed, listener = list(ops), current_listener()
         results = before(self, listed)
@@ -65,14 +65,14 @@ class _Place(msgspec.Struct, frozen=True):
 
     channel: str
     namespace: Namespace
-    said: StoreChannel
+    options: StoreChannel
 
     def holds(self, operation: Any) -> bool:
         """Whether an operation is on it."""
         if isinstance(operation, SearchOp):
-            return self.said.key is None and operation.namespace_prefix == self.namespace
+            return self.options.key is None and operation.namespace_prefix == self.namespace
         is_its = operation.namespace == self.namespace
-        return is_its and self.said.key in (None, operation.key)
+        return is_its and self.options.key in (None, operation.key)
 
 
 class Stored:
@@ -80,10 +80,10 @@ class Stored:
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder = recorder
-        self.said: Mapping[str, StoreChannel] = {}
+        self.channels: Mapping[str, StoreChannel] = {}
         self.is_deaf = False
         """Whoever uses a store now is no part of the pipeline's work."""
-        self._held: dict[tuple[str, Namespace], dict[str, Any]] = {}
+        self._items: dict[tuple[str, Namespace], dict[str, Any]] = {}
         """Channel and namespace to what judges know of them, by key."""
         self._looked: set[str] = set()
         """The sessions that have begun since the graph was built."""
@@ -91,8 +91,8 @@ class Stored:
     def facts(self) -> dict[str, ChannelFacts]:
         """Returns the channels as judges know them."""
         return {
-            name: ChannelFacts("append" if one.key is None else "replace", one.scope)
-            for name, one in self.said.items()
+            name: ChannelFacts("append" if channel.key is None else "replace", channel.scope)
+            for name, channel in self.channels.items()
         }
 
     @contextmanager
@@ -109,18 +109,24 @@ class Stored:
 
         From then on, what becomes of a store is heard.
         """
-        stores = [one.store for one in graphs_in(graph) if one.store is not None]
-        if not stores or not self.said or self._recorder.session in self._looked:
+        stores = [
+            known_graph.store for known_graph in graphs_in(graph) if known_graph.store is not None
+        ]
+        if not stores or not self.channels or self._recorder.session in self._looked:
             return
         self._looked.add(self._recorder.session)
         for place in self._places():
-            held = self._held.get((place.channel, place.namespace))
-            known = self._told(place, held) if held is not None else self._given(place)
+            stored = self._items.get((place.channel, place.namespace))
+            known = (
+                self._reported_value(place, stored)
+                if stored is not None
+                else self._initial_value(place)
+            )
             with self.deaf():
-                items = _items_in(stores[0], place.namespace, caller, held or {})
-            found = {key: value for key, value in items if place.said.key in (None, key)}
-            self._held[place.channel, place.namespace] = found
-            now = self._told(place, found)
+                items = _items_in(stores[0], place.namespace, caller, stored or {})
+            values = {key: value for key, value in items if place.options.key in (None, key)}
+            self._items[place.channel, place.namespace] = values
+            now = self._reported_value(place, values)
             if not is_equal(now, known):
                 self._recorder.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
 
@@ -133,10 +139,12 @@ class Stored:
         recorder, agent = self._recorder, run.agent if run is not None else ""
         if self.is_deaf or not isinstance(operation, (PutOp, GetOp, SearchOp)):
             return
-        place = next((one for one in self._places() if one.holds(operation)), None)
+        place = next(
+            (candidate for candidate in self._places() if candidate.holds(operation)), None
+        )
         name, scope = _named(operation), SCOPE
         if place is not None:
-            name, scope = place.channel, place.said.scope
+            name, scope = place.channel, place.options.scope
         if not isinstance(operation, PutOp):
             recorder.read(name, scope, agent, run)
             return
@@ -147,32 +155,32 @@ class Stored:
 
     def _put(self, place: _Place, key: str, value: Any) -> Any:
         """Returns the update that a write of one item is."""
-        held = self._held.setdefault((place.channel, place.namespace), {})
-        is_new = key not in held
+        items = self._items.setdefault((place.channel, place.namespace), {})
+        is_new = key not in items
         if value is None:
-            held.pop(key, None)
+            items.pop(key, None)
         else:
-            held[key] = value
-        if place.said.key is None and is_new and value is not None:
+            items[key] = value
+        if place.options.key is None and is_new and value is not None:
             return [_value(place, value)]
-        now = self._told(place, held)
-        return now if place.said.key is not None and now is not None else {DECLARED_RESET: now}
+        now = self._reported_value(place, items)
+        return now if place.options.key is not None and now is not None else {DECLARED_RESET: now}
 
-    def _told(self, place: _Place, held: Mapping[str, Any]) -> Any:
-        values = [_value(place, value) for value in held.values()]
-        if place.said.key is None:
+    def _reported_value(self, place: _Place, items: Mapping[str, Any]) -> Any:
+        values = [_value(place, value) for value in items.values()]
+        if place.options.key is None:
             return values
         return values[0] if values else None
 
-    def _given(self, place: _Place) -> Any:
-        otherwise: Any = [] if place.said.key is None else None
-        return self._recorder.given.get(place.channel, otherwise)
+    def _initial_value(self, place: _Place) -> Any:
+        otherwise: Any = [] if place.options.key is None else None
+        return self._recorder.initial_state.get(place.channel, otherwise)
 
     def _places(self) -> Iterator[_Place]:
         root = {"session": self._recorder.session, "project": self._recorder.project}
-        for name, one in self.said.items():
-            named = (str(compile_references(part).resolve(root)) for part in one.namespace)
-            yield _Place(name, tuple(named), one)
+        for name, channel in self.channels.items():
+            named = (str(compile_references(part).resolve(root)) for part in channel.namespace)
+            yield _Place(name, tuple(named), channel)
 
 
 def _named(operation: Any) -> str:
@@ -182,10 +190,10 @@ def _named(operation: Any) -> str:
 
 
 def _value(place: _Place, value: Any) -> Any:
-    if place.said.value is None:
+    if place.options.value is None:
         return value
-    found = lookup(value, place.said.value)
-    return None if found is ABSENT else found
+    value_at = lookup(value, place.options.value)
+    return None if value_at is ABSENT else value_at
 
 
 def _items_in(
@@ -193,12 +201,12 @@ def _items_in(
 ) -> list[tuple[str, Any]]:
     """Returns keys and values of exactly one namespace: first those that are known already, in
     their order, then the oldest."""
-    found: Sequence[Any] = (
+    items: Sequence[Any] = (
         caller.call(partial(store.asearch, namespace, limit=ITEMS_MAX))
         if type(store).__name__.startswith("Async")
         else store.search(namespace, limit=ITEMS_MAX)
     )
     order = {key: place for place, key in enumerate(known)}
-    own = [one for one in found if tuple(one.namespace) == namespace]
-    own.sort(key=lambda one: (order.get(one.key, len(order)), one.created_at, one.key))
-    return [(one.key, one.value) for one in own]
+    own = [item for item in items if tuple(item.namespace) == namespace]
+    own.sort(key=lambda item: (order.get(item.key, len(order)), item.created_at, item.key))
+    return [(item.key, item.value) for item in own]

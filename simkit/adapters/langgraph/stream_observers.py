@@ -54,7 +54,7 @@ class Listener(Spared, Stopped, Protocol):
 
     callbacks: BaseCallbackHandler
 
-    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
+    def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """A graph that no other runs was called; returns what hears its stream, and of its end.
 
         ``within`` is the namespace of the code that calls it, if that is a node's.
@@ -92,8 +92,8 @@ def namespace_now() -> str:
     config = var_child_runnable_config.get()
     if not config:
         return ""
-    found = (config.get("metadata") or {}).get("langgraph_checkpoint_ns")
-    return str(found or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
+    namespace = (config.get("metadata") or {}).get("langgraph_checkpoint_ns")
+    return str(namespace or config.get(CONF, {}).get(CONFIG_KEY_CHECKPOINT_NS) or "")
 
 
 def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any, End | None]:
@@ -111,7 +111,7 @@ def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any,
         return merge_configs(config, {CONF: {CONFIG_KEY_STREAM: DuplexStream(stream, ears)}}), None
     now = namespace_now()
     within = tuple(now.split("|")) if now else ()
-    hear, end = listener.began(graph, within)
+    hear, end = listener.run_began(graph, within)
     ears = StreamProtocol(hear, set(MODES))
     more = {
         # Whoever finds a stream there expects the runtime beside it, with the store in it.
@@ -125,7 +125,7 @@ def _with_ears(graph: Any, config: Any, listener: Listener | None) -> tuple[Any,
     return merge_configs(config, more), end
 
 
-def _heard(before: Made) -> Made:
+def _wrap(before: Made) -> Made:
     def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
         config, end = _with_ears(self, config, current_listener())
         if end is None:
@@ -162,19 +162,19 @@ def _first(before: Made) -> Made:
 
     def panic_or_proceed(futs: Any, **options: Any) -> None:
         listener = current_listener()
-        ended = [one for one in futs if one.done() and not one.cancelled()]
+        ended = [future for future in futs if future.done() and not future.cancelled()]
         known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
         failed = [
-            one
-            for one in ended
-            if one.exception() is not None
-            and not isinstance(one.exception(), GraphInterrupt)
-            and id(one.exception()) not in known[0]
-            and one not in known[1]
+            future
+            for future in ended
+            if future.exception() is not None
+            and not isinstance(future.exception(), GraphInterrupt)
+            and id(future.exception()) not in known[0]
+            and future not in known[1]
         ]
         if listener is not None and len(failed) > 1:
-            first = min(failed, key=lambda one: listener.place_of(one.exception()))
-            before({first, *(one for one in futs if not one.done())}, **options)
+            first = min(failed, key=lambda future: listener.place_of(future.exception()))
+            before({first, *(future for future in futs if not future.done())}, **options)
         before(futs, **options)
 
     return panic_or_proceed
@@ -187,7 +187,7 @@ def _narrowed() -> Callable[[Any, Any, str], None] | None:
 
 installation: Final = Installation(
     lambda: [
-        (Pregel, "stream", _heard),
+        (Pregel, "stream", _wrap),
         (Pregel, "astream", _heard_async),
         (_runner, "_panic_or_proceed", _first),
         (BranchSpec, "_finish", routed(current_listener)),

@@ -42,8 +42,25 @@ class Task:
     """One execution of a node."""
 
     __slots__ = (
-        "agent", "before", "branch", "given", "graph", "group", "id", "is_own", "is_saved",
-        "is_sent", "node", "over", "parent", "path", "root", "run", "sent", "state", "targets",
+        "agent",
+        "before",
+        "branch",
+        "graph",
+        "group",
+        "id",
+        "input",
+        "is_own",
+        "is_saved",
+        "is_sent",
+        "node",
+        "over",
+        "parent",
+        "path",
+        "root",
+        "run",
+        "sent_input",
+        "state",
+        "targets",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +71,7 @@ class Task:
         root: Root,
         state: State,
     ) -> None:
-        self.id, self.node, self.given = payload["id"], payload["name"], payload["input"]
+        self.id, self.node, self.input = payload["id"], payload["name"], payload["input"]
         self.path, self.graph, self.root = path, graph, root
         self.state = state
         """Of the graph whose node it is."""
@@ -65,7 +82,7 @@ class Task:
         """It was done before the graph stopped, and does not work again."""
         self.is_sent = "__pregel_push" in payload["triggers"]
         """A `Send`, or code, started it."""
-        self.sent = payload["input"] if self.is_sent or path else None
+        self.sent_input = payload["input"] if self.is_sent or path else None
         """What it was given, where that is not the pipeline's state."""
         self.run: Run | None = None
         self.group = self.branch = self.parent = ""
@@ -79,17 +96,17 @@ class Task:
 def led_to(task: Task) -> tuple[str, ...]:
     """Returns the activations whose end led to a task that begins; each leads there once."""
     done = task.root.done.get(task.path, [])
-    found = [one for one in done if task.agent in one.targets]
-    for one in found:
-        one.targets.remove(task.agent)
-    done[:] = [one for one in done if one.targets]
-    return tuple(one.run.id for one in found if one.run is not None)
+    tasks = [other_task for other_task in done if task.agent in other_task.targets]
+    for other_task in tasks:
+        other_task.targets.remove(task.agent)
+    done[:] = [other_task for other_task in done if other_task.targets]
+    return tuple(other_task.run.id for other_task in tasks if other_task.run is not None)
 
 
 def input_of(task: Task) -> tuple[tuple[str, ...], Any]:
     """Returns the channels that a task was given, and what it was given beside them."""
     reads = () if task.is_sent else reads_of(task.graph, task.node)
-    return task.state.received(task.given, reads)
+    return task.state.received(task.input, reads)
 
 
 def output_of(task: Task | None, result: Any, run: Run) -> Any:
@@ -105,9 +122,9 @@ def output_of(task: Task | None, result: Any, run: Run) -> Any:
         value = result.get(RETURNED, result.get(END))
         is_said = run.final is not None and is_equal(value, run.final.content)
         return None if is_said else value
-    given = task.given if isinstance(task.given, Mapping) else {}
+    input = task.input if isinstance(task.input, Mapping) else {}
     says_more = any(
-        name not in task.state.conversation and not _is_unchanged(value, given.get(name))
+        name not in task.state.conversation and not _is_unchanged(value, input.get(name))
         for name, value in result.items()
     )
     return result if says_more or run.final is None else None
@@ -115,8 +132,8 @@ def output_of(task: Task | None, result: Any, run: Run) -> Any:
 
 def held_at(path: str, **root: Any) -> Any:
     """Returns what a rule's path leads to in what a node receives or returns; None for nothing."""
-    found = lookup(root, path)
-    return None if found is ABSENT else found
+    value = lookup(root, path)
+    return None if value is ABSENT else value
 
 
 def _is_unchanged(value: Any, before: Any) -> bool:

@@ -32,10 +32,10 @@ def rows_for(tools: Iterable[BaseTool]) -> list[Row]:
     LangChain looks at the signatures of what is replaced to see what it is to be given.
     """
     kinds = dict.fromkeys((StructuredTool, Tool, *(type(tool) for tool in tools)))
-    found: list[Row] = []
+    rows: list[Row] = []
     for kind in kinds:
-        found += [(kind, "_run", _stood_in_for), (kind, "_arun", _stood_in_for_async)]
-    return found
+        rows += [(kind, "_run", _stood_in_for), (kind, "_arun", _stood_in_for_async)]
+    return rows
 
 
 class _Suspended(BaseException):
@@ -84,26 +84,26 @@ def _is_own(tool: Any, before: Made) -> bool:
     return has_coroutine if is_made_of_functions else before is not BaseTool._arun
 
 
-def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, real: Any) -> Any:
+def used(use: UseTool, tool: Any, args: Mapping[str, Any], request: Asked | None, real: Any) -> Any:
     """Has a tool's call carried out; returns what LangChain makes its answer of."""
-    made: list[Any] = []
+    results: list[Any] = []
 
-    def shown() -> Any:
+    def call_tool() -> Any:
         with _no_failure():
             value = real()
         if inspect.isawaitable(value):
             return _awaited(value)
-        made.append(value)
-        return _shown(value, tool)
+        results.append(value)
+        return _result_text(value, tool)
 
     async def _awaited(value: Any) -> Any:
         with _no_failure():
-            made.append(await value)
-        return _shown(made[0], tool)
+            results.append(await value)
+        return _result_text(results[0], tool)
 
     def answer(value: Any) -> Any:
-        if made:
-            return made[0]
+        if results:
+            return results[0]
         return (value, None) if tool.response_format == "content_and_artifact" else value
 
     async def _later(value: Any) -> Any:
@@ -114,10 +114,10 @@ def used(use: UseTool, tool: Any, args: Mapping[str, Any], asked: Asked | None, 
 
     plain = {key: value for key, value in args.items() if key not in _INNER}
     try:
-        found = use(tool.name, plain, shown, asked, _returns(tool))
+        result = use(tool.name, plain, call_tool, request, _returns(tool))
     except _Suspended as suspended:
         raise suspended.by from None
-    return _later(found) if inspect.isawaitable(found) else answer(found)
+    return _later(result) if inspect.isawaitable(result) else answer(result)
 
 
 def _returns(tool: Any) -> Any:
@@ -132,12 +132,14 @@ def _returns(tool: Any) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is tuple else None
 
 
-def _shown(value: Any, tool: Any) -> Any:
+def _result_text(value: Any, tool: Any) -> Any:
     """Returns what a tool's result says, without what is the framework's."""
     if isinstance(value, Command):
         update = value.update if isinstance(value.update, Mapping) else {}
-        said = [one for one in update.get("messages") or () if isinstance(one, BaseMessage)]
-        return text_of(said[-1]) if said else None
+        messages = [
+            message for message in update.get("messages") or () if isinstance(message, BaseMessage)
+        ]
+        return text_of(messages[-1]) if messages else None
     if isinstance(value, BaseMessage):
         return text_of(value)
     if tool.response_format == "content_and_artifact" and isinstance(value, tuple):

@@ -44,10 +44,10 @@ class Watch(Moves):
     def __init__(self, adapter_context: AdapterContext) -> None:
         super().__init__(adapter_context)
         recorder = adapter_context.recorder
-        self.met: dict[str, None] = {}
+        self.agents_met: dict[str, None] = {}
         """The nodes that have worked."""
         self.states = States(recorder)
-        self.kept = Stored(recorder)
+        self.stored = Stored(recorder)
         """The channels that are kept in stores."""
         self._starting: list[Task] = []
         """Tasks of one step whose start is not told yet."""
@@ -81,7 +81,7 @@ class Watch(Moves):
 
     # A graph that is called
 
-    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
+    def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Returns what hears the stream of a graph that is called, and what hears of its end."""
         with self._writing():
             path = path_of("|".join(within))
@@ -97,7 +97,7 @@ class Watch(Moves):
                 self.states.last = None
                 if not graph.checkpointer:
                     self.filters.restart()
-        hear = partial(self._heard, root, graph, within, object())
+        hear = partial(self._wrap, root, graph, within, object())
         return hear, partial(self._ended, root, is_first)
 
     def _ended(self, root: Root, is_first: bool, problem: BaseException | None) -> None:
@@ -137,8 +137,8 @@ class Watch(Moves):
                 is_inner = is_part(nodes[0], root.graph, False)
                 agent = name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
             self.asks.setdefault(self._recorder.session, []).append({"id": "", "agent": agent})
-            asked = e.TurnInterrupted(*self._recorder.at(agent, runs[-1]), {where: [*nodes]})
-            self._recorder.sink.emit(asked)
+            question = e.TurnInterrupted(*self._recorder.at(agent, runs[-1]), {where: [*nodes]})
+            self._recorder.sink.emit(question)
             self._recorder.waits_for = runs[-1].id
             self._is_stopped = True
 
@@ -150,10 +150,10 @@ class Watch(Moves):
 
     def place_of(self, problem: BaseException) -> int:
         """Returns the how manieth of the problems of nodes it is."""
-        places = (place for place, one in enumerate(self._problems) if one is problem)
+        places = (place for place, known in enumerate(self._problems) if known is problem)
         return next(places, len(self._problems))
 
-    def _heard(
+    def _wrap(
         self, root: Root, graph: Pregel, within: tuple[str, ...], hearer: object, chunk: Any
     ) -> None:
         namespace, mode, payload = chunk
@@ -177,19 +177,19 @@ class Watch(Moves):
                 root.steps.clear()
 
     def _holds(
-        self, root: Root, path: tuple[str, ...], place: tuple[object, tuple[str, ...]], held: Held
+        self, root: Root, path: tuple[str, ...], place: tuple[object, tuple[str, ...]], values: Held
     ) -> None:
         """A call of a graph begins, or a step of one is over."""
         outer = self._tasks.get(path[-1]) if path else None
-        if held.is_first:
+        if values.is_first:
             around = root.state if outer is None else outer.state
             is_roots = not path
             root.states[place] = (
-                root.state if is_roots else self.states.inside(around, held.channels)
+                root.state if is_roots else self.states.inside(around, values.channels)
             )
-            root.states[place].began(held.values)
+            root.states[place].begin(values.values)
         else:
-            root.states[place].became(held.values)
+            root.states[place].became(values.values)
 
     # Tasks
 
@@ -203,18 +203,18 @@ class Watch(Moves):
         is_direct: bool,
     ) -> None:
         """A task begins, of a node of the graph itself (``is_direct``) or of one below."""
-        beside = [one for one in self._starting if one.root is root]
+        siblings = [other_task for other_task in self._starting if other_task.root is root]
         outer = self._tasks.get(path[-1]) if path else None
         node, state.is_at_work = payload["name"], True
-        self.met[node] = None
+        self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = Task(payload, path, holds, root, state)
-        given = (payload.get("metadata") or {}).get("lc_agent_name")
+        agent_name = (payload.get("metadata") or {}).get("lc_agent_name")
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
-            is_inner, given = True, None  # A node that is a function, which is a node itself.
+            is_inner, agent_name = True, None  # A node that is a function, which is a node itself.
         if is_inner:
-            task.agent = str(given or (name_of(graph) if not path else node))
+            task.agent = str(agent_name or (name_of(graph) if not path else node))
         else:
             task.agent = self.named.get(node) or self._nodes_of(graph).get(node, node)
         if task.id in self._saved:
@@ -227,7 +227,9 @@ class Watch(Moves):
         if is_inner:
             task.is_own = False
             is_outers = (
-                outer is not None and outer.run is not None and given in (None, outer.run.agent)
+                outer is not None
+                and outer.run is not None
+                and agent_name in (None, outer.run.agent)
             )
             task.run = outer.run if outer is not None and is_outers else self._part(path, task)
         caller = path_of(namespace_now())
@@ -235,8 +237,8 @@ class Watch(Moves):
             self._start_all()
             task.before = self._pushed.get(caller)
             self._pushed[caller] = task
-        elif beside and beside[-1].path == path:
-            task.before = beside[-1]
+        elif siblings and siblings[-1].path == path:
+            task.before = siblings[-1]
         self._tasks[task.id] = task
         self._starting.append(task)
 
@@ -279,15 +281,15 @@ class Watch(Moves):
                 received=received,
             )
             self._works_in[run.id] = task.state
-            self.filters.began(run, path)
+            self.filters.run_began(run, path)
         return run
 
     def _carried_out(self) -> str:
         """Returns our id of the tool call that this code carries out; empty for none."""
-        asked = self._recorder.asked(calling.get())
-        if asked is None or asked.is_answered or asked.call.is_handoff:
+        request = self._recorder.call_request(calling.get())
+        if request is None or request.is_answered or request.call.is_handoff:
             return ""
-        return asked.call.id
+        return request.call.id
 
     def _start_all(self) -> None:
         """Tells the start of the tasks that a step begins: several are a parallel group."""
@@ -296,19 +298,19 @@ class Watch(Moves):
         group = self._recorder.begin_group() if len(own) > 1 else ""
         for task in own:
             outer = task.branch
-            sent = self._plain(task.sent)
+            input = self._plain(task.sent_input)
             if task.agent in self.inputs:
-                sent = held_at(self.inputs[task.agent], received=self._plain(task.given))
+                input = held_at(self.inputs[task.agent], received=self._plain(task.input))
             task.state.open()
             channels, received = input_of(task)
             task.run = self._recorder.begin_run(
-                task.agent, sent, group=group, branch=outer, outer=outer if group else "",
+                task.agent, input, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent, call_id=self._carried_out() if task.parent else "",
-                is_node=True, state=task.state.id, channels=(*channels, *self.kept.said),
+                is_node=True, state=task.state.id, channels=(*channels, *self.stored.channels),
                 received=received, after=led_to(task),
             )  # fmt: skip
             self._works_in[task.run.id] = task.state
-            self.filters.began(task.run, task.path)
+            self.filters.run_began(task.run, task.path)
             task.group = group
             if group:
                 task.branch = task.run.id
@@ -344,12 +346,14 @@ class Watch(Moves):
     ) -> None:
         if has_failed:
             self._recorder.end_run(run, "failed")
-        elif run.final is None and any(one.run == run.id for one in self._recorder.requested):
+        elif run.final is None and any(
+            handoff.run == run.id for handoff in self._recorder.requested
+        ):
             self._recorder.end_run(run, "handed_off")
         elif run.agent in self.outputs and task is not None:
-            said = held_at(self.outputs[run.agent], update=self._plain(output))
+            value = held_at(self.outputs[run.agent], update=self._plain(output))
             # A path that leads nowhere is no reason to take the model's words for the output.
-            self._recorder.end_run(run, output=said, is_null=said is None)
+            self._recorder.end_run(run, output=value, is_null=value is None)
         else:
             self._recorder.end_run(run, output=self._plain(output_of(task, output, run)))
 
@@ -365,9 +369,9 @@ class Watch(Moves):
             self._recorder.end_run(run, "interrupted")
             return
         waiting = self.asks.setdefault(self._recorder.session, [])
-        for one in interrupts:
-            waiting.append({"id": one["id"], "agent": task.agent})
-            self._recorder.interrupted(run, self._plain(one["value"]))
+        for interrupt in interrupts:
+            waiting.append({"id": interrupt["id"], "agent": task.agent})
+            self._recorder.interrupted(run, self._plain(interrupt["value"]))
 
     # What callbacks tell
 
@@ -398,12 +402,12 @@ class Watch(Moves):
                     self._over(task.run, False)
                 task.over.set()
 
-    def wrote(self, namespace: str, node: str, given: Any, result: Any) -> None:
+    def wrote(self, namespace: str, node: str, input: Any, result: Any) -> None:
         """A node's code is done: what it returns may take messages away."""
         with self._writing():
             run = self.run_at(namespace)
             if run is not None:
-                self.filters.wrote(run, path_of(namespace)[:-1], node, given, result)
+                self.filters.wrote(run, path_of(namespace)[:-1], node, input, result)
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
         """A filter has made less out of messages; nameless, it is middleware."""

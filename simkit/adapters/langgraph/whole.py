@@ -27,11 +27,11 @@ class Held(msgspec.Struct, frozen=True):
     """The call begins."""
 
 
-def _began(before: Made) -> Made:
+def _wrap_loop(before: Made) -> Made:
     def _first(self: Any, **options: Any) -> Any:
-        found = before(self, **options)
+        result = before(self, **options)
         _tell(self, True)
-        return found
+        return result
 
     return _first
 
@@ -51,12 +51,12 @@ def _stepped(before: Made) -> Made:
 def _tell(loop: Any, is_first: bool) -> None:
     if loop.stream is not None and WHOLE in loop.stream.modes:
         names = [name for name in loop.channels if is_state(name)]
-        held = Held(loop.specs, read_channels(loop.channels, names), is_first)
-        loop.stream((loop.checkpoint_ns, WHOLE, held))
+        state = Held(loop.specs, read_channels(loop.channels, names), is_first)
+        loop.stream((loop.checkpoint_ns, WHOLE, state))
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    (PregelLoop, "_first", _began),
+    (PregelLoop, "_first", _wrap_loop),
     (PregelLoop, "after_tick", _stepped),
 )
 """What to replace so that streams tell what channels hold."""

@@ -38,21 +38,23 @@ class Work:
         self._models: dict[Any, tuple[Run, int]] = {}
         """A question to a model, with how many had gone over the wire before it."""
         self._looked_at: list[Pregel] = []
-        self.held: Callable[[], Iterable[Pregel]] = tuple
+        self.graphs: Callable[[], Iterable[Pregel]] = tuple
         """Returns the graphs of the pipeline's module, where it is a function."""
 
-    def began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
+    def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """A graph is called; listens to its tools and stores too."""
         with self._writing():
             self.look_at(graph)
             installation.replace(rows_for_tools(tools_in(graph)))
-            for one in graphs_in(graph):
-                installation.replace(rows_for_store(one.store) if one.store is not None else ())
-        return self.watch.began(graph, within)
+            for inner_graph in graphs_in(graph):
+                installation.replace(
+                    rows_for_store(inner_graph.store) if inner_graph.store is not None else ()
+                )
+        return self.watch.run_began(graph, within)
 
     def look_at(self, graph: Pregel) -> None:
         """Learns which of a graph's tools pass control."""
-        if not any(one is graph for one in self._looked_at):
+        if not any(known is graph for known in self._looked_at):
             self._looked_at.append(graph)
             tools = self._recorder.handoff_tools
             tools.know(agents_in(graph).values())
@@ -68,9 +70,11 @@ class Work:
 
     def nodes(self) -> Collection[str]:
         """Returns the names of the nodes of graphs that were seen, and of those that worked."""
-        known = (inner for one in (*self.held(), *self._looked_at) for inner in graphs_in(one))
-        named = (node for one in known for node in one.nodes if not node.startswith("__"))
-        return dict.fromkeys((*named, *self.watch.met))
+        known = (
+            inner for graph in (*self.graphs(), *self._looked_at) for inner in graphs_in(graph)
+        )
+        named = (node for graph in known for node in graph.nodes if not node.startswith("__"))
+        return dict.fromkeys((*named, *self.watch.agents_met))
 
     def run_now(self) -> Run | None:
         """Returns the activation in which this code runs."""
@@ -84,10 +88,10 @@ class Work:
         if self._recorder.handoff_tools.target_of(tool.name) is not None:
             return real()
         foreign = args.get("tool_call_id") or calling.get()
-        asked = self._recorder.asked(foreign) if isinstance(foreign, str) else None
-        if asked is not None and asked.call.name != tool.name:
-            asked = None
-        return used(self._use, tool, args, asked, real)
+        request = self._recorder.call_request(foreign) if isinstance(foreign, str) else None
+        if request is not None and request.call.name != tool.name:
+            request = None
+        return used(self._use, tool, args, request, real)
 
     def tool_began(self, call_id: str) -> None:
         """A tool that a model called is about to be carried out."""
@@ -98,25 +102,25 @@ class Work:
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
         with self._writing():
-            asked = self._recorder.asked(call_id)
-            if problem and asked is not None and not asked.call.is_handoff:
-                self._recorder.tool_answered(asked, None, problem)
+            request = self._recorder.call_request(call_id)
+            if problem and request is not None and not request.call.is_handoff:
+                self._recorder.tool_answered(request, None, problem)
 
     def stored(self, store: Any, operations: list[Any]) -> None:
         """Operations on a long-term store were carried out."""
         with self._writing():
             run = self.run_now()
-            for one in operations:
-                self.watch.kept.tell(one, run)
+            for operation in operations:
+                self.watch.stored.tell(operation, run)
 
     # Models
 
-    def model_began(self, identity: Any, namespace: str, sent: Sequence[BaseMessage]) -> None:
+    def model_began(self, identity: Any, namespace: str, messages: Sequence[BaseMessage]) -> None:
         """A model is asked; how is seen on the wire, or when it has answered."""
         with self._writing():
             run = self.watch.run_at(namespace)
             if run is not None:
-                self.watch.filters.asks(run, sent)
+                self.watch.filters.asks(run, messages)
                 self._models[identity] = run, run.model_calls
 
     def model_failed(self, identity: Any) -> None:
@@ -125,16 +129,20 @@ class Work:
             self._models.pop(identity, None)
 
     def model_answered(
-        self, identity: Any, sent: Sequence[BaseMessage], said: BaseMessage, tools: Sequence[str]
+        self,
+        identity: Any,
+        messages: Sequence[BaseMessage],
+        reply: BaseMessage,
+        tools: Sequence[str],
     ) -> None:
         """Tells a question and its answer that did not go over the wire."""
         with self._writing():
             run, before = self._models.pop(identity, (None, 0))
             if run is None or run.model_calls != before:
                 return
-            ours = self.watch.states.conversions.of(("agent", run.agent), sent)
-            call = self._recorder.sent(run, ours, [*map(Offer, tools)], {})
-            counted = getattr(said, "usage_metadata", None)
+            ours = self.watch.states.conversions.of(("agent", run.agent), messages)
+            call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
+            counted = getattr(reply, "usage_metadata", None)
             usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
-            message = as_message(said)
+            message = as_message(reply)
             self._recorder.replied(run, call, message, "calls" if message.calls else "text", usage)

@@ -42,10 +42,10 @@ Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
 class AgentRun:
     """One call of ``Runner.run``; whoever of its agents is at work is its ``run``."""
 
-    __slots__ = ("context", "filters", "open_tools", "parent", "run", "said")
+    __slots__ = ("context", "filters", "input", "open_tools", "parent", "run")
 
-    def __init__(self, parent: AgentRun | None, said: JsonValue, context: Any) -> None:
-        self.parent, self.said, self.context = parent, said, context
+    def __init__(self, parent: AgentRun | None, input: JsonValue, context: Any) -> None:
+        self.parent, self.input, self.context = parent, input, context
         self.run: Run | None = None
         self.open_tools: dict[int, Asked] = {}
         """Tools at work that are no functions, by identity."""
@@ -68,27 +68,30 @@ class AgentRunLog:
             adapter_context.writing,
         )
         self.names, self.loops = Names(self.recorder.handoff_tools.ruled), Loops()
-        self._state, self._beside = HeldState(self.recorder), Beside[AgentRun](self.recorder)
+        self._state, self._parallel_groups = (
+            HeldState(self.recorder),
+            Beside[AgentRun](self.recorder),
+        )
         self.next_number = itertools.count(1).__next__
         """Returns what stands for something that is drawn anew each time."""
-        self._told: BaseException | None = None
+        self._reported_problem: BaseException | None = None
         """The exception that was written down last: it passes through outer agent_runs too."""
 
     def clear(self) -> None:
         """Forgets agent_runs that the last turn left open, and what it raised."""
-        self._beside.clear()
-        self._told = None
+        self._parallel_groups.clear()
+        self._reported_problem = None
 
     # Flights
 
-    def began(self, parent: AgentRun | None, agent: Any, said: Any, context: Any) -> AgentRun:
+    def begin(self, parent: AgentRun | None, agent: Any, input: Any, context: Any) -> AgentRun:
         """``Runner.run`` is called, by the code of another agent_run or by the pipeline's own."""
         if isinstance(context, agents.RunContextWrapper):
             context = context.context
-        agent_run = AgentRun(parent, _words_of(said), context)
+        agent_run = AgentRun(parent, _words_of(input), context)
         with self.writing():
             self.names.meet(agent)
-            self._beside.began(agent_run, parent)
+            self._parallel_groups.begin(agent_run, parent)
             self.look(agent_run)
         return agent_run
 
@@ -97,9 +100,15 @@ class AgentRunLog:
         with self.writing():
             self.look(agent_run)
             self._tell_refusals(agent_run, result)
-            waits = [one for one in result.interruptions or () if agent_run.run is not None]
+            waits = [
+                interruption
+                for interruption in result.interruptions or ()
+                if agent_run.run is not None
+            ]
             if waits and agent_run.parent is None and agent_run.run is not None:
-                self.recorder.interrupted(agent_run.run, [_approval(one) for one in waits])
+                self.recorder.interrupted(
+                    agent_run.run, [_approval(interruption) for interruption in waits]
+                )
             otherwise = "cancelled" if result.final_output is None else "done"
             self._close(agent_run, "interrupted" if waits else otherwise)
 
@@ -107,24 +116,27 @@ class AgentRunLog:
         """It has raised."""
         with self.writing():
             self.look(agent_run)
-            if problem is not self._told:
-                self._told = problem
+            if problem is not self._reported_problem:
+                self._reported_problem = problem
                 name, reason = _tripwire(problem)
                 if name:
                     self._trip(name, reason, agent_run.run)
             self._close(agent_run, ending(problem, InputGuardrailTripwireTriggered))
 
     def _close(self, agent_run: AgentRun, status: str) -> None:
-        self._beside.ended(agent_run)
+        self._parallel_groups.ended(agent_run)
         if agent_run.run is not None:
             self.recorder.end_run(agent_run.run, status)
 
     def _tell_refusals(self, agent_run: AgentRun, result: Any) -> None:
         """Guardrails of tools may refuse a call, or its result, and let the run go on."""
-        for found in (*result.tool_input_guardrail_results, *result.tool_output_guardrail_results):
-            behavior = found.output.behavior
+        for result_ in (
+            *result.tool_input_guardrail_results,
+            *result.tool_output_guardrail_results,
+        ):
+            behavior = result_.output.behavior
             if behavior["type"] == "reject_content":
-                self._trip(found.guardrail.get_name(), behavior["message"], agent_run.run)
+                self._trip(result_.guardrail.get_name(), behavior["message"], agent_run.run)
 
     # Agents
 
@@ -140,8 +152,8 @@ class AgentRunLog:
         is_first, outer = agent_run.run is None, agent_run.outer
         agent_run.run = self.recorder.begin_run(
             self.names.of(agent),
-            agent_run.said if is_first else None,
-            group=self._beside.starts(agent_run),
+            agent_run.input if is_first else None,
+            group=self._parallel_groups.starts(agent_run),
             parent=outer.id if outer is not None else "",
             channels=_channels_of(agent_run),
         )
@@ -173,12 +185,12 @@ class AgentRunLog:
             if run is None:
                 return
             to = self.names.of(target)
-            mine = asked_for_by(run, self.recorder.requested)
-            made = next((one for one in mine if one.to_agent == to), None)
-            for one in mine:
-                if one is not made:
-                    self.recorder.refused(one, IGNORED)
-            if made is None:
+            requests = asked_for_by(run, self.recorder.requested)
+            handoff = next((request for request in requests if request.to_agent == to), None)
+            for request in requests:
+                if request is not handoff:
+                    self.recorder.refused(request, IGNORED)
+            if handoff is None:
                 self.recorder.hand_over(run.agent, to, run=run)
             self.recorder.end_run(run, "handed_off")
 
@@ -188,7 +200,7 @@ class AgentRunLog:
         """A filter made the history of whoever takes over, who is not at work yet."""
         agent_run.filters.append((before, after, by))
 
-    def shown(
+    def model_input(
         self,
         agent_run: AgentRun,
         agent: Any,
@@ -236,12 +248,12 @@ def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
     return tuple(name for name, _ in fields_of(agent_run.context, CONTEXT))
 
 
-def _words_of(said: Any) -> JsonValue:
+def _words_of(input: Any) -> JsonValue:
     """Returns what a agent_run was asked: of a list of items the latest user message."""
-    if isinstance(said, str):
-        return said
-    if isinstance(said, list):
-        for item in reversed(said):
+    if isinstance(input, str):
+        return input
+    if isinstance(input, list):
+        for item in reversed(input):
             if isinstance(item, dict) and item.get("role") == "user":
                 content = item.get("content")
                 return content if isinstance(content, str) else plain_or_text(content)
@@ -251,9 +263,9 @@ def _words_of(said: Any) -> JsonValue:
 def _tripwire(problem: BaseException) -> tuple[str, str]:
     """Returns name and reason of the guardrail that raised an exception; empty for none."""
     if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
-        found = problem.guardrail_result
-        info = found.output.output_info
-        return found.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
+        guardrail = problem.guardrail_result
+        info = guardrail.output.output_info
+        return guardrail.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
     if isinstance(
         problem, (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
     ):

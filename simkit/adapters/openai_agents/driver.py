@@ -19,7 +19,7 @@ from simkit.adapters.framework_driver import MADE, AdapterContext, FrameworkDriv
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.openai_agents.agent_runs import AgentRunLog
 from simkit.adapters.openai_agents.names import Names, reachable
-from simkit.adapters.openai_agents.runner import heard, silence
+from simkit.adapters.openai_agents.runner import listening, silence
 from simkit.adapters.openai_agents.where import flight_now
 from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.run_options import options_of, way_of
@@ -55,7 +55,7 @@ class AgentsInstrument(Instrumentation):
     def at_work(self) -> AbstractContextManager[None]:
         """Listens to the SDK."""
         self._log.clear()
-        return heard(self._log)
+        return listening(self._log)
 
     def run_now(self) -> Run | None:
         """Returns the activation of the agent that is at work here."""
@@ -82,10 +82,10 @@ class AgentsInstrument(Instrumentation):
 class _Talk:
     """One session's conversation."""
 
-    __slots__ = ("agent", "given", "items", "waiting")
+    __slots__ = ("agent", "items", "options", "waiting")
 
-    def __init__(self, agent: Any, given: dict[str, Any]) -> None:
-        self.agent, self.given = agent, given
+    def __init__(self, agent: Any, options: dict[str, Any]) -> None:
+        self.agent, self.options = agent, options
         self.items: list[Any] = []
         self.waiting: Any = None
         """The result whose tool calls wait for an approval."""
@@ -113,9 +113,9 @@ class AgentPilot(FrameworkDriver):
         """Adds the agents that can be handed to, and that their context is seen."""
         names = Names(self._adapter_context.recorder.handoff_tools.ruled)
         names.meet(self._agent)
-        found = {names.of(one): _facts_of(one, names) for one in reachable(self._agent)}
+        agents = {names.of(agent): _facts_of(agent, names) for agent in reachable(self._agent)}
         return msgspec.structs.replace(
-            facts, agents={**found, **facts.agents}, observes=(*facts.observes, "state")
+            facts, agents={**agents, **facts.agents}, observes=(*facts.observes, "state")
         )
 
     def run_turn(self, turn: UserTurn) -> Any:
@@ -125,29 +125,29 @@ class AgentPilot(FrameworkDriver):
             talk = self._talks[turn.session] = _Talk(
                 self._agent, options_of(self._app, turn.session)
             )
-        result = self._adapter_context.caller.call(self._run, talk, self._said(talk, turn))
+        result = self._adapter_context.caller.call(self._run, talk, self._input_of(talk, turn))
         talk.agent, talk.items = result.last_agent, result.to_input_list(mode="normalized")
         talk.waiting = result if result.interruptions else None
         return plain_or_text(result.final_output)
 
-    def _said(self, talk: _Talk, turn: UserTurn) -> Any:
+    def _input_of(self, talk: _Talk, turn: UserTurn) -> Any:
         """Returns what the agent is given: a message, with what was said, or a decision."""
         if turn.resumes:
             if talk.waiting is None:
                 raise self._adapter_context.asks_nothing("and no tool call waits for approval.")
             return talk.decided(bool(turn.value))
-        if "session" in talk.given:
+        if "session" in talk.options:
             return turn.text
         return [*talk.items, {"role": "user", "content": turn.text}]
 
-    def _run(self, talk: _Talk, said: Any) -> Any:
+    def _run(self, talk: _Talk, input: Any) -> Any:
         if self._way == "run_streamed":
-            return _streamed(talk, said)
-        return getattr(agents.Runner, self._way)(talk.agent, said, **talk.given)
+            return _streamed(talk, input)
+        return getattr(agents.Runner, self._way)(talk.agent, input, **talk.options)
 
 
-async def _streamed(talk: _Talk, said: Any) -> Any:
-    result = agents.Runner.run_streamed(talk.agent, said, **talk.given)
+async def _streamed(talk: _Talk, input: Any) -> Any:
+    result = agents.Runner.run_streamed(talk.agent, input, **talk.options)
     async for _ in result.stream_events():
         pass
     return result

@@ -11,7 +11,7 @@ from agents import Handoff, HandoffInputData, RunConfig
 
 from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.adapters.openai_agents.where import current_log, flight_now, installation
-from simkit.adapters.user_functions import heard, name_of
+from simkit.adapters.user_functions import name_of, observed
 from simkit.capture.http.installing import Made, Row
 from simkit.core.messages import Message
 from simkit.providers.openai.items import messages_of
@@ -35,9 +35,9 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
     """Listens to the filters of handoffs."""
     installation.replace(
         [
-            (one, "input_filter", _of_a_handoff)
-            for one in handoffs
-            if isinstance(one, Handoff) and one.input_filter is not None
+            (handoff, "input_filter", _of_a_handoff)
+            for handoff in handoffs
+            if isinstance(handoff, Handoff) and handoff.input_filter is not None
         ]
     )
 
@@ -53,18 +53,18 @@ Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
 """Writes down what a filter was given, and what it returned."""
 
 
-def _told(before: Made, tell: Tell) -> Made:
+def _with_input(before: Made, tell: Tell) -> Made:
     """Returns the filter, telling: a coroutine function where it was one."""
 
     @functools.wraps(before)
-    def made(given: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(data: Any, *args: Any, **kwargs: Any) -> Any:
         log, agent_run = current_log(), flight_now()
         if log is None or agent_run is None:
-            return before(given, *args, **kwargs)
-        told = functools.partial(tell, log, agent_run, given)
-        return heard(before(given, *args, **kwargs), told)
+            return before(data, *args, **kwargs)
+        report = functools.partial(tell, log, agent_run, data)
+        return observed(before(data, *args, **kwargs), report)
 
-    return made
+    return wrapper
 
 
 def _of_a_handoff(before: Made) -> Made:
@@ -72,41 +72,43 @@ def _of_a_handoff(before: Made) -> Made:
         if isinstance(filtered, HandoffInputData):
             log.passed_on(agent_run, history_in(data), history_in(filtered), name_of(before))
 
-    return _told(before, tell)
+    return _with_input(before, tell)
 
 
 def _of_nesting(before: Made) -> Made:
     def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, nested: Any) -> None:
         log.passed_on(agent_run, history_in(data), history_in(nested[0]), NESTED)
 
-    return _told(before, tell)
+    return _with_input(before, tell)
 
 
 def _of_a_call(before: Made) -> Made:
     @functools.wraps(before)
-    def made(payload: Any) -> Any:
+    def wrapper(payload: Any) -> Any:
         log, agent_run = current_log(), flight_now()
         if log is None or agent_run is None:
             return before(payload)
         # The filter may change the list that it is given.
-        sent = messages_in(payload.model_data.input)
+        sent_messages = messages_in(payload.model_data.input)
 
-        def told(updated: Any) -> None:
-            shown = messages_in(getattr(updated, "input", ()))
-            log.shown(agent_run, payload.agent, sent, shown, name_of(before))
+        def report(updated: Any) -> None:
+            after = messages_in(getattr(updated, "input", ()))
+            log.model_input(agent_run, payload.agent, sent_messages, after, name_of(before))
 
-        return heard(before(payload), told)
+        return observed(before(payload), report)
 
-    return made
+    return wrapper
 
 
 def history_in(data: HandoffInputData) -> list[Message]:
     """Returns what an agent that takes over is sent of what was said before."""
-    said = data.input_history
+    history = data.input_history
     new = data.new_items if data.input_items is None else data.input_items
-    items: list[Any] = [{"role": "user", "content": said}] if isinstance(said, str) else [*said]
-    made = (one.to_input_item() for one in (*data.pre_handoff_items, *new) if _is_said(one))
-    return messages_in([*items, *made])
+    items: list[Any] = (
+        [{"role": "user", "content": history}] if isinstance(history, str) else [*history]
+    )
+    inputs = (item.to_input_item() for item in (*data.pre_handoff_items, *new) if _is_said(item))
+    return messages_in([*items, *inputs])
 
 
 def _is_said(item: Any) -> bool:
@@ -116,4 +118,4 @@ def _is_said(item: Any) -> bool:
 
 def messages_in(items: Sequence[Any]) -> list[Message]:
     """Returns items as messages, as the wire would show them."""
-    return messages_of([(one, f"input[{place}]") for place, one in enumerate(items)])
+    return messages_of([(item, f"input[{place}]") for place, item in enumerate(items)])

@@ -25,9 +25,9 @@ class Names:
         """Gives a name to an agent, and to all that it can hand off to."""
         if id(first) in self._names:
             return
-        taken: dict[str, int] = {}
+        names: dict[str, int] = {}
         for agent in reachable(first):
-            number = taken[agent.name] = taken.get(agent.name, 0) + 1
+            number = names[agent.name] = names.get(agent.name, 0) + 1
             name = agent.name if number == 1 else f"{agent.name} ({number})"
             self._names.setdefault(id(agent), (agent, name))
             for tool, target in _handoffs_of(agent):
@@ -42,8 +42,8 @@ class Names:
     def handoffs_of(self, agent: Any) -> dict[str, str]:
         """Returns the tools by which an agent passes control, with the agents that get it."""
         return {
-            tool: self.of(target) if target is not None else one.agent_name
-            for one, (tool, target) in zip(agent.handoffs, _handoffs_of(agent), strict=True)
+            tool: self.of(target) if target is not None else handoff.agent_name
+            for handoff, (tool, target) in zip(agent.handoffs, _handoffs_of(agent), strict=True)
         }
 
 
@@ -52,19 +52,21 @@ def _handoffs_of(agent: Any) -> list[tuple[str, Any]]:
     is known."""
     return [
         (
-            one.tool_name if isinstance(one, Handoff) else Handoff.default_tool_name(one),
-            target_of(one),
+            handoff.tool_name
+            if isinstance(handoff, Handoff)
+            else Handoff.default_tool_name(handoff),
+            target_of(handoff),
         )
-        for one in agent.handoffs
+        for handoff in agent.handoffs
     ]
 
 
 def taken_by(agent: Any) -> list[str]:
     """Returns the tools whose arguments go to a function: ``on_handoff``, or the caller's own."""
     return [
-        one.tool_name
-        for one in agent.handoffs
-        if isinstance(one, Handoff) and one.input_json_schema.get("properties")
+        handoff.tool_name
+        for handoff in agent.handoffs
+        if isinstance(handoff, Handoff) and handoff.input_json_schema.get("properties")
     ]
 
 
@@ -78,10 +80,10 @@ def target_of(handoff: Any) -> Any:
 
 def reachable(agent: Any) -> Iterator[Any]:
     """Yields an agent and those that it can hand off to, each once, the nearest first."""
-    found, seen = [agent], {id(agent)}
-    for one in found:
-        yield one
-        for target in map(target_of, one.handoffs):
-            if target is not None and id(target) not in seen:
-                seen.add(id(target))
-                found.append(target)
+    agents, visited = [agent], {id(agent)}
+    for reached in agents:
+        yield reached
+        for target in map(target_of, reached.handoffs):
+            if target is not None and id(target) not in visited:
+                visited.add(id(target))
+                agents.append(target)

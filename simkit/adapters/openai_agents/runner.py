@@ -32,7 +32,7 @@ from simkit.capture.http.request_router import is_gated
 
 
 @contextmanager
-def heard(log: AgentRunLog) -> Iterator[None]:
+def listening(log: AgentRunLog) -> Iterator[None]:
     """Tells a log what the SDK does in this context, and in what that starts."""
     with installation, told_to(log):
         installation.replace(_rows())
@@ -80,9 +80,9 @@ class _Runner(agents.run.AgentRunner):
 
 
 @contextmanager
-def _flying(log: AgentRunLog, agent: Any, said: Any, kwargs: dict[str, Any]) -> Iterator[AgentRun]:
+def _flying(log: AgentRunLog, agent: Any, input: Any, kwargs: dict[str, Any]) -> Iterator[AgentRun]:
     """Makes what is done inside belong to a agent_run, and lets ``kwargs`` bring our hooks."""
-    agent_run = log.began(flight_now(), agent, said, kwargs.get("context"))
+    agent_run = log.begin(flight_now(), agent, input, kwargs.get("context"))
     _hear_session(kwargs.get("session"))
     hear_filters(kwargs.get("run_config"))
     hooks = kwargs.get("hooks")
@@ -124,7 +124,7 @@ def _hear_session(session: Any) -> None:
 
 
 def _read_of(session: Any) -> Any:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         @functools.wraps(before)
         async def get_items(*args: Any, **kwargs: Any) -> Any:
             items = await before(*args, **kwargs)
@@ -135,11 +135,11 @@ def _read_of(session: Any) -> Any:
 
         return get_items
 
-    return made
+    return wrapper
 
 
 def _write_of(session: Any) -> Any:
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         @functools.wraps(before)
         async def add_items(*args: Any, **kwargs: Any) -> Any:
             added = await before(*args, **kwargs)
@@ -150,16 +150,16 @@ def _write_of(session: Any) -> Any:
 
         return add_items
 
-    return made
+    return wrapper
 
 
 def _kept_here(before: Made) -> Made:
     """What a scenario does is no business of whoever collects traces."""
 
     @functools.wraps(before)
-    def tell(self: Any, one: Any) -> None:
+    def tell(self: Any, item: Any) -> None:
         if not is_gated():
-            before(self, one)
+            before(self, item)
 
     return tell
 
@@ -187,12 +187,12 @@ _DRAWN_IN: Final = ("run_grouping", "prompt_cache_key")
 """Modules of the SDK that draw keys; which of them does depends on its version."""
 
 
-def _seen(before: Any) -> Any:
+def _wrap_run(before: Any) -> Any:
     return _Runner(before)
 
 
 def _rows() -> Iterator[Row]:
-    yield agents.run, "DEFAULT_AGENT_RUNNER", _seen
+    yield agents.run, "DEFAULT_AGENT_RUNNER", _wrap_run
     for name in _DRAWN_IN:
         module = sys.modules.get(f"agents.run_internal.{name}")
         if hasattr(module, "uuid4"):

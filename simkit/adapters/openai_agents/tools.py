@@ -65,15 +65,15 @@ async def _carried_out(
 def tool_began(log: AgentRunLog, agent_run: AgentRun, tool: Any) -> None:
     """A tool goes to work that is no function: a shell, a computer."""
     with log.writing():
-        agent_run.open_tools[id(tool)] = asked = log.recorder.called_by_code(
+        agent_run.open_tools[id(tool)] = request = log.recorder.called_by_code(
             tool.name, None, agent_run.run
         )
-        log.recorder.tool_called(asked)
+        log.recorder.tool_called(request)
 
 
 def tool_ended(log: AgentRunLog, agent_run: AgentRun, tool: Any, result: Any) -> None:
     """It came back."""
-    asked = agent_run.open_tools.pop(id(tool), None)
-    if asked is not None:
+    request = agent_run.open_tools.pop(id(tool), None)
+    if request is not None:
         with log.writing():
-            log.recorder.tool_answered(asked, plain_or_text(result))
+            log.recorder.tool_answered(request, plain_or_text(result))

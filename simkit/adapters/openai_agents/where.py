@@ -9,8 +9,8 @@ from simkit.adapters.context_scope import Here
 from simkit.adapters.openai_agents.agent_runs import AgentRun, AgentRunLog
 from simkit.capture.http.installing import Installation
 
-_here: Final = Here[AgentRun]("simkit_agent_run")
-flight_now, inside = _here.now, _here.inside
+_current_run: Final = Here[AgentRun]("simkit_agent_run")
+flight_now, inside = _current_run.now, _current_run.inside
 _ears: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
 current_log, told_to = _ears.current, _ears.activate
 

@@ -55,8 +55,8 @@ def _text(span: Span, key: str) -> str:
     attributes = getattr(span, "attributes", None)
     if not isinstance(attributes, Mapping):
         return ""
-    found: Any = next((value for name, value in attributes.items() if name == key), "")
-    return str.__str__(found) if isinstance(found, str) else ""
+    attribute: Any = next((value for name, value in attributes.items() if name == key), "")
+    return str.__str__(attribute) if isinstance(attribute, str) else ""
 
 
 def naming(sight: Sight | None) -> Sight | None:
@@ -64,8 +64,8 @@ def naming(sight: Sight | None) -> Sight | None:
 
     Code may still have a span as its current one that ended long ago: that of whoever started it.
     """
-    named = [one for one in sight.outwards() if one.agent] if sight is not None else []
-    return next((one for one in named if not one.is_over), named[0] if named else None)
+    named = [outward for outward in sight.outwards() if outward.agent] if sight is not None else []
+    return next((outward for outward in named if not outward.is_over), named[0] if named else None)
 
 
 def activation(named: Sight) -> Sight | None:
@@ -74,10 +74,12 @@ def activation(named: Sight) -> Sight | None:
     Frameworks wrap one activation in several spans of the same name: it is the outermost. A tool's
     span between two of them parts an agent from itself, called by its own tool.
     """
-    found = None
-    for one in named.outwards():
-        if one.agent not in ("", named.agent) or (found is not None and one.operation == TOOL):
+    activation_ = None
+    for outward in named.outwards():
+        if outward.agent not in ("", named.agent) or (
+            activation_ is not None and outward.operation == TOOL
+        ):
             break
-        if one.agent and one.operation in INVOKES and not one.is_over:
-            found = one
-    return found
+        if outward.agent and outward.operation in INVOKES and not outward.is_over:
+            activation_ = outward
+    return activation_

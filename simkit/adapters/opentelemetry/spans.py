@@ -140,10 +140,10 @@ def sdk() -> ModuleType | None:
 
 def _rows() -> Iterator[Row]:
     yield trace.NoOpTracer, "start_span", _started
-    found = sdk()
-    if found is not None:
-        yield found.Tracer, "start_span", _started
-        yield found.Span, "end", _ended
+    rows = sdk()
+    if rows is not None:
+        yield rows.Tracer, "start_span", _started
+        yield rows.Span, "end", _ended
 
 
 _installation: Final = Installation(_rows)

@@ -53,8 +53,10 @@ class SpanInstrument:
     def _forget(self) -> None:
         """Forgets the spans of earlier turns, but for those that are still open."""
         with self._recorder.lock:
-            self._sights = {span: one for span, one in self._sights.items() if not one.is_over}
-            self._ids = {number: one for number, one in self._ids.items() if not one.is_over}
+            self._sights = {
+                span: sight for span, sight in self._sights.items() if not sight.is_over
+            }
+            self._ids = {number: sight for number, sight in self._ids.items() if not sight.is_over}
             self._loose.clear()
 
     # Spans
@@ -71,10 +73,10 @@ class SpanInstrument:
 
     def _sight_of(self, span: trace.Span) -> Sight:
         """Returns a span as it was seen; one that was not seen to start is in no other."""
-        found = self._sights.get(span) or self._ids.get(span.get_span_context().span_id)
-        if found is None:
-            found = self._sights[span] = Sight(span, None)
-        return found
+        sight = self._sights.get(span) or self._ids.get(span.get_span_context().span_id)
+        if sight is None:
+            sight = self._sights[span] = Sight(span, None)
+        return sight
 
     def ended(self, span: trace.Span) -> None:
         """A span is over, and with it the activation that it is."""
@@ -83,7 +85,7 @@ class SpanInstrument:
             run = sight.run if sight is not None else None
             if run is None or run.is_over:
                 return
-            passes_control = any(one.run == run.id for one in self._recorder.requested)
+            passes_control = any(handoff.run == run.id for handoff in self._recorder.requested)
             if self._loose.get(run.agent) is not run or run.final is not None or passes_control:
                 self._recorder.end_run(run, _status(span, passes_control))
 
@@ -97,8 +99,8 @@ class SpanInstrument:
             named = naming(self._sight_of(trace.get_current_span()))
             if named is None:
                 return None
-            found = activation(named)
-            return self._loose_run(named) if found is None else self._run_of(found)
+            agent = activation(named)
+            return self._loose_run(named) if agent is None else self._run_of(agent)
 
     def _run_of(self, sight: Sight) -> Run:
         """Returns the activation that a span is, begun inside those around it."""

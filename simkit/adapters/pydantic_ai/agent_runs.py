@@ -35,18 +35,18 @@ Held: TypeAlias = tuple[tuple[Any, str], ...]
 class AgentRun:
     """One run of an agent, or one step of a graph."""
 
-    __slots__ = ("held", "is_over", "leaves", "name", "parent", "run", "said", "unheard")
+    __slots__ = ("holder", "input", "is_over", "leaves", "name", "parent", "run", "unheard")
 
     def __init__(
         self,
         parent: AgentRun | None,
         name: str,
-        said: JsonValue,
-        held: Held,
+        input: JsonValue,
+        holder: Held,
         leaves: Leaving | None,
     ) -> None:
         """``leaves`` is the output of another agent's that this agent_run takes over from."""
-        self.parent, self.name, self.said, self.held = parent, name, said, held
+        self.parent, self.name, self.input, self.holder = parent, name, input, holder
         self.leaves = leaves
         self.run: Run | None = None
         self.is_over = False
@@ -78,13 +78,16 @@ class AgentRunLog:
         self.names, self.loops = Names(), Loops()
         self.threads = InStep(thread_name_prefix="pydantic-ai")
         """Where functions that are not asynchronous run, one after another."""
-        self._state, self._beside = HeldState(self.recorder), Beside[AgentRun](self.recorder)
+        self._state, self._parallel_groups = (
+            HeldState(self.recorder),
+            Beside[AgentRun](self.recorder),
+        )
         self.has_flown = False
         """Whether the framework was at work in this turn."""
 
     def clear(self) -> None:
         """Forgets the last turn, and what it left open."""
-        self._beside.clear()
+        self._parallel_groups.clear()
         self.has_flown = False
 
     def close(self) -> None:
@@ -94,22 +97,22 @@ class AgentRunLog:
 
     # Flights
 
-    def began(
+    def begin(
         self,
         parent: AgentRun | None,
         name: str,
-        said: JsonValue,
-        held: Held,
+        input: JsonValue,
+        holder: Held,
         leaving: Leaving | None = None,
     ) -> AgentRun:
         """An agent is run, or a step is taken, by the code of another one or the pipeline's own."""
         leaves = None
         if leaving is not None and leaving.agent_run is parent and not leaving.is_used:
             leaving.is_used, leaves = True, leaving
-        agent_run = AgentRun(parent, name, said, held, leaves)
+        agent_run = AgentRun(parent, name, input, holder, leaves)
         with self.writing():
             if leaves is None:
-                self._beside.began(agent_run, parent)
+                self._parallel_groups.begin(agent_run, parent)
             self.has_flown = True
             self.look(agent_run)
         return agent_run
@@ -127,14 +130,14 @@ class AgentRunLog:
         if agent_run.leaves is not None and agent_run.run is None:
             self._begin(agent_run, self._pass_control(agent_run, agent_run.leaves))
             return
-        for one in self._beside.those_with(agent_run) or [agent_run]:
-            self._begin(one, one.outer)
+        for agent_run_ in self._parallel_groups.those_with(agent_run) or [agent_run]:
+            self._begin(agent_run_, agent_run_.outer)
 
     def _begin(self, agent_run: AgentRun, outer: Run | None) -> None:
         agent_run.run = self.recorder.begin_run(
             agent_run.name,
-            agent_run.said if agent_run.run is None else None,
-            group=self._beside.starts(agent_run),
+            agent_run.input if agent_run.run is None else None,
+            group=self._parallel_groups.starts(agent_run),
             parent=outer.id if outer is not None else "",
         )
 
@@ -143,7 +146,7 @@ class AgentRunLog:
         source = leaves.agent_run
         if source.run is not None:
             if not asked_for_by(source.run, self.recorder.requested):
-                query = agent_run.said if isinstance(agent_run.said, str) else None
+                query = agent_run.input if isinstance(agent_run.input, str) else None
                 self.recorder.hand_over(
                     source.name,
                     agent_run.name,
@@ -159,12 +162,14 @@ class AgentRunLog:
         """It is done."""
         with self.writing():
             self.look(agent_run)
-            asked = _requests_in(output)
-            if asked and agent_run.parent is None and agent_run.run is not None:
+            requests = _requests_in(output)
+            if requests and agent_run.parent is None and agent_run.run is not None:
                 self.recorder.interrupted(
-                    agent_run.run, [_question(one, agent_run) for one in asked]
+                    agent_run.run, [_question(request, agent_run) for request in requests]
                 )
-            self._close(agent_run, "interrupted" if asked else "done", None if asked else output)
+            self._close(
+                agent_run, "interrupted" if requests else "done", None if requests else output
+            )
 
     def failed(self, agent_run: AgentRun, problem: BaseException) -> None:
         """It has raised."""
@@ -174,7 +179,7 @@ class AgentRunLog:
 
     def _close(self, agent_run: AgentRun, status: str, output: Any = None) -> None:
         agent_run.is_over = True
-        self._beside.ended(agent_run)
+        self._parallel_groups.ended(agent_run)
         if agent_run.run is not None and not agent_run.run.is_over:
             self.recorder.end_run(agent_run.run, status, plain_or_text(output))
 
@@ -214,9 +219,9 @@ class AgentRunLog:
     def _refuse_call(self, call_id: str, problem: str) -> None:
         """A call is refused before its tool is carried out."""
         with self.writing():
-            asked = self.recorder.asked(call_id)
-            if asked is not None and not asked.call.is_handoff:
-                self.recorder.tool_answered(asked, error=problem)
+            request = self.recorder.call_request(call_id)
+            if request is not None and not request.call.is_handoff:
+                self.recorder.tool_answered(request, error=problem)
 
     def filtered(
         self,
@@ -234,7 +239,7 @@ class AgentRunLog:
     def answered(
         self,
         agent_run: AgentRun,
-        sent: Sequence[Message],
+        messages: Sequence[Message],
         tools: Sequence[str],
         model: str,
         response: m.ModelResponse,
@@ -244,12 +249,14 @@ class AgentRunLog:
             run = agent_run.run
             if run is None or run.model_calls != agent_run.unheard:
                 return
-            call = self.recorder.sent(run, sent, [*map(Offer, tools)], {"model": model})
-            said = as_message(response)
+            call = self.recorder.record_request(
+                run, messages, [*map(Offer, tools)], {"model": model}
+            )
+            reply = as_message(response)
             usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
-            self.recorder.replied(run, call, said, "calls" if said.calls else "text", usage)
+            self.recorder.replied(run, call, reply, "calls" if reply.calls else "text", usage)
 
-    def heard(self, agent_run: AgentRun, response: m.ModelResponse) -> None:
+    def response_received(self, agent_run: AgentRun, response: m.ModelResponse) -> None:
         """A model has answered: calls that give its output are no tools at work."""
         tools = agent_run.run.output_tools if agent_run.run is not None else ()
         with self.writing():
@@ -259,10 +266,10 @@ class AgentRunLog:
 
     def _not_carried_out(self, call_id: str) -> bool:
         """Lets the answer to a call be no tool's; returns whether the call is known."""
-        asked = self.recorder.asked(call_id)
-        if asked is not None and not asked.is_told:
-            asked.is_told = asked.is_answered = True
-        return asked is not None
+        request = self.recorder.call_request(call_id)
+        if request is not None and not request.is_told:
+            request.is_told = request.is_answered = True
+        return request is not None
 
     def settled(self, agent_run: AgentRun, messages: Sequence[Any]) -> None:
         """A run has ended with ``messages``: what its model gave as output is answered."""
@@ -282,26 +289,26 @@ class AgentRunLog:
     ) -> Any:
         """Carries out a call, by the scenario or for real; returns the result or an awaitable."""
         with self.recorder.lock:
-            asked = self.recorder.asked(call_id)
-        if asked is not None and isinstance(asked.call.args, dict):
-            args = asked.call.args
+            request = self.recorder.call_request(call_id)
+        if request is not None and isinstance(request.call.args, dict):
+            args = request.call.args
         return self._adapter_context.use_tool(
-            tool.name, args, real, asked, tool.return_schema or None
+            tool.name, args, real, request, tool.return_schema or None
         )
 
     def look(self, agent_run: AgentRun) -> None:
         """Writes down what deps and a graph's state hold that they did not at the last look."""
-        for thing, otherwise in agent_run.held:
+        for thing, otherwise in agent_run.holder:
             self._state.look(thing, otherwise, agent_run.run or agent_run.outer)
 
     def halted(self, problem: BaseException) -> BaseException:
         """Returns why the run cannot go on, if that is behind an exception; else the exception."""
-        found: BaseException | None = problem
+        cause: BaseException | None = problem
         if isinstance(problem, BaseExceptionGroup):
-            found = problem.subgroup(RunHalted)
-            while isinstance(found, BaseExceptionGroup):
-                found = found.exceptions[0]
-        return found or problem
+            cause = problem.subgroup(RunHalted)
+            while isinstance(cause, BaseExceptionGroup):
+                cause = cause.exceptions[0]
+        return cause or problem
 
 
 def _requests_in(output: Any) -> list[m.ToolCallPart]:

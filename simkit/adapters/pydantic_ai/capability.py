@@ -56,10 +56,10 @@ class Seen(AbstractCapability[Any]):
         """Its model has answered: if not over the wire, it is told here."""
         if _is_off_the_wire(request_context.model):
             parameters = request_context.model_request_parameters
-            tools = [one.name for one in (*parameters.function_tools, *parameters.output_tools)]
+            tools = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
             name = request_context.model.model_name
             self._log.answered(self._agent_run, sent_by(request_context), tools, name, response)
-        self._log.heard(self._agent_run, response)
+        self._log.response_received(self._agent_run, response)
         return response
 
     async def wrap_output_process(

@@ -31,7 +31,7 @@ from simkit.adapters.plain_texts import plain_or_text
 from simkit.adapters.plain_values import NotPlain, plain
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog
 from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
-from simkit.adapters.pydantic_ai.runner import heard
+from simkit.adapters.pydantic_ai.runner import listening
 from simkit.adapters.pydantic_ai.where import flight_now
 from simkit.adapters.run_options import options_of, way_of
 from simkit.core.errors import FrameworkFailed, PipelineError
@@ -67,7 +67,7 @@ class AgentsInstrument(Instrumentation):
     def at_work(self) -> AbstractContextManager[None]:
         """Listens to the framework."""
         self._log.clear()
-        return heard(self._log)
+        return listening(self._log)
 
     def run_now(self) -> Run | None:
         """Returns the activation of the agent that is at work here."""
@@ -99,11 +99,11 @@ class AgentsInstrument(Instrumentation):
 class _Talk:
     """One session's conversation."""
 
-    __slots__ = ("given", "messages", "waiting")
+    __slots__ = ("messages", "options", "waiting")
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.given = given
-        self.messages: Any = given.pop("message_history", None)
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.messages: Any = options.pop("message_history", None)
         self.waiting: DeferredToolRequests | None = None
         """Tool calls that wait for an approval, or for a result from elsewhere."""
 
@@ -124,9 +124,9 @@ class AgentPilot(FrameworkDriver):
 
     def facts(self, facts: e.PipelineFacts) -> e.PipelineFacts:
         """Adds the agent, and that its dependencies are seen."""
-        found = {Names().of(self._agent): _facts_of(self._agent)}
+        agents = {Names().of(self._agent): _facts_of(self._agent)}
         return msgspec.structs.replace(
-            facts, agents={**found, **facts.agents}, observes=(*facts.observes, "state")
+            facts, agents={**agents, **facts.agents}, observes=(*facts.observes, "state")
         )
 
     def run_turn(self, turn: UserTurn) -> Any:
@@ -134,11 +134,11 @@ class AgentPilot(FrameworkDriver):
         talk = self._talks.get(turn.session)
         if talk is None:
             talk = self._talks[turn.session] = _Talk(options_of(self._app, turn.session))
-        given = dict(talk.given, message_history=talk.messages)
-        said: str | None = turn.text
+        options = dict(talk.options, message_history=talk.messages)
+        text: str | None = turn.text
         if turn.resumes:
-            said, given["deferred_tool_results"] = None, self._decided(talk, turn.value)
-        result = self._adapter_context.caller.call(self._run, said, given)
+            text, options["deferred_tool_results"] = None, self._decided(talk, turn.value)
+        result = self._adapter_context.caller.call(self._run, text, options)
         talk.messages = result.all_messages()
         is_waiting = isinstance(result.output, DeferredToolRequests)
         talk.waiting = result.output if is_waiting else None
@@ -153,19 +153,23 @@ class AgentPilot(FrameworkDriver):
         each = value if isinstance(value, dict) and value.keys() <= tools else {}
         return DeferredToolResults(
             approvals={
-                one.tool_call_id: bool(each.get(one.tool_name, value)) for one in waiting.approvals
+                approval.tool_call_id: bool(each.get(approval.tool_name, value))
+                for approval in waiting.approvals
             },
-            calls={one.tool_call_id: each.get(one.tool_name, value) for one in waiting.calls},
+            calls={
+                approval.tool_call_id: each.get(approval.tool_name, value)
+                for approval in waiting.calls
+            },
         )
 
-    def _run(self, said: str | None, given: dict[str, Any]) -> Any:
+    def _run(self, text: str | None, options: dict[str, Any]) -> Any:
         if self._way in ("run", "run_sync"):
-            return getattr(self._agent, self._way)(said, **given)
-        return _RUNS[self._way](self._agent, said, given)
+            return getattr(self._agent, self._way)(text, **options)
+        return _RUNS[self._way](self._agent, text, options)
 
 
-async def _streamed(agent: Any, said: str | None, given: dict[str, Any]) -> Any:
-    async with agent.run_stream(said, **given) as stream:
+async def _streamed(agent: Any, text: str | None, options: dict[str, Any]) -> Any:
+    async with agent.run_stream(text, **options) as stream:
         await stream.get_output()
     return _Streamed(stream)
 
@@ -177,16 +181,16 @@ class _Streamed:
         self.output, self.all_messages = stream.result.output, stream.all_messages
 
 
-async def _events(agent: Any, said: str | None, given: dict[str, Any]) -> Any:
-    async with agent.run_stream_events(said, **given) as stream:
+async def _events(agent: Any, text: str | None, options: dict[str, Any]) -> Any:
+    async with agent.run_stream_events(text, **options) as stream:
         async for event in stream:
             if isinstance(event, AgentRunResultEvent):
                 return event.result
     raise AssertionError("run_stream_events ended without a result")
 
 
-async def _iterated(agent: Any, said: str | None, given: dict[str, Any]) -> Any:
-    async with agent.iter(said, **given) as run:
+async def _iterated(agent: Any, text: str | None, options: dict[str, Any]) -> Any:
+    async with agent.iter(text, **options) as run:
         async for _ in run:
             pass
     return run.result
@@ -197,5 +201,5 @@ _RUNS: Final = {"run_stream": _streamed, "run_stream_events": _events, "iter": _
 
 def _facts_of(agent: Any) -> e.AgentFacts:
     texts, functions = instructions_of(agent)
-    made = [MADE] if functions else []
-    return e.AgentFacts(instructions="\n\n".join([*texts, *made]), tools=tuple(tools_of(agent)))
+    aspects = [MADE] if functions else []
+    return e.AgentFacts(instructions="\n\n".join([*texts, *aspects]), tools=tuple(tools_of(agent)))

@@ -28,46 +28,46 @@ _OWN: Final = "pydantic_ai.capabilities._"
 
 def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
     """Yields what is to be replaced so that it is seen what these do to a history."""
-    for one in capabilities:
-        if isinstance(one, (CombinedCapability, WrapperCapability)):
+    for capability in capabilities:
+        if isinstance(capability, (CombinedCapability, WrapperCapability)):
             continue
         for way in WAYS:
-            owner = next((kind for kind in type(one).__mro__ if way in vars(kind)), None)
+            owner = next((kind for kind in type(capability).__mro__ if way in vars(kind)), None)
             if owner in (None, AbstractCapability) or owner.__module__.startswith(_OWN):
                 continue
-            yield owner, way, _heard(way)
+            yield owner, way, _wrap(way)
 
 
-def _heard(way: str) -> Any:
-    def made(before: Made) -> Made:
+def _wrap(way: str) -> Any:
+    def wrapper(before: Made) -> Made:
         @functools.wraps(before)
         async def changed(self: Any, ctx: Any, request_context: Any) -> Any:
             log, agent_run = current_log(), flight_now()
             if log is None or agent_run is None:
                 return await before(self, ctx, request_context)
-            kept = list(ctx.messages)
-            shown = _sendable(request_context.messages)
-            found = await before(self, ctx, request_context)
+            before_messages = list(ctx.messages)
+            sent_messages = _sendable(request_context.messages)
+            result = await before(self, ctx, request_context)
             # What is gone from the run's own history stays away from its later calls.
-            is_lasting = [*map(id, kept)] != [*map(id, ctx.messages)]
-            after = _sendable(found.messages)
-            if after != shown:
-                log.filtered(agent_run, shown, after, _name_of(self, way), is_lasting)
-            return found
+            is_lasting = [*map(id, before_messages)] != [*map(id, ctx.messages)]
+            after = _sendable(result.messages)
+            if after != sent_messages:
+                log.filtered(agent_run, sent_messages, after, _name_of(self, way), is_lasting)
+            return result
 
         return changed
 
-    return made
+    return wrapper
 
 
 def _sendable(history: Sequence[Any]) -> list[Message]:
     """Returns a history without results that follow no call: PydanticAI itself takes them out."""
-    found, called = list[Message](), set[str]()
+    messages, called = list[Message](), set[str]()
     for message in as_messages(history):
         called.update(call.id for call in message.calls)
         if message.role != "tool" or message.call_id in called:
-            found.append(message)
-    return found
+            messages.append(message)
+    return messages
 
 
 def _name_of(capability: Any, way: str) -> str:

@@ -17,25 +17,25 @@ DEPS: Final = "deps"
 """The channel of dependencies that have no fields."""
 
 
-def heard(before: Any) -> Any:
+def wrap_run(before: Any) -> Any:
     """Replaces the property by which a graph gets at the function of a step."""
 
     def call(self: Any) -> Any:
         function = before.fget(self)
         log = current_log()
-        return function if log is None else _told(log, self, function)
+        return function if log is None else _with_step(log, self, function)
 
     return property(call)
 
 
-def _told(log: AgentRunLog, step: Any, function: Made) -> Made:
+def _with_step(log: AgentRunLog, step: Any, function: Made) -> Made:
     # A graph that is built meanwhile reads the function's annotations.
     @functools.wraps(function)
     async def run(ctx: Any) -> Any:
         if type(ctx.state).__module__.startswith("pydantic_ai."):
             return await function(ctx)
-        held = ((ctx.state, STATE), (ctx.deps, DEPS))
-        agent_run = log.began(flight_now(), _name_of(step), _input_of(ctx), held)
+        holders = ((ctx.state, STATE), (ctx.deps, DEPS))
+        agent_run = log.begin(flight_now(), _name_of(step), _input_of(ctx), holders)
         with inside(agent_run):
             try:
                 await asyncio.sleep(0)

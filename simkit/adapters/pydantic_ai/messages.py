@@ -13,30 +13,30 @@ from simkit.providers.attachments import inline, linked, placeholder
 from simkit.providers.openai.parts import arguments_of
 
 
-def as_messages(said: Iterable[m.ModelMessage]) -> list[Message]:
+def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
     """Returns the messages that a history is, system prompts among them."""
-    found: list[Message] = []
-    for one in said:
-        if isinstance(one, m.ModelRequest):
-            found.extend(_asked(one.parts))
-        elif one.parts:
-            found.append(as_message(one))
-    return found
+    messages: list[Message] = []
+    for model_message in model_messages:
+        if isinstance(model_message, m.ModelRequest):
+            messages.extend(_request_messages(model_message.parts))
+        elif model_message.parts:
+            messages.append(as_message(model_message))
+    return messages
 
 
 def sent_by(request: Any) -> list[Message]:
     """Returns what a model is sent, instructions first."""
     parts = request.model_request_parameters.instruction_parts
-    made = [Message("system", m.InstructionPart.join(parts) or "")] if parts else []
-    return [*made, *as_messages(request.messages)]
+    messages = [Message("system", m.InstructionPart.join(parts) or "")] if parts else []
+    return [*messages, *as_messages(request.messages)]
 
 
-def as_message(said: m.ModelResponse) -> Message:
+def as_message(response: m.ModelResponse) -> Message:
     """Returns what a model has answered."""
-    text = "".join(part.content for part in said.parts if isinstance(part, m.TextPart))
+    text = "".join(part.content for part in response.parts if isinstance(part, m.TextPart))
     calls = tuple(
         ToolCall(part.tool_call_id, part.tool_name, args_of(part.args))
-        for part in said.parts
+        for part in response.parts
         if isinstance(part, m.ToolCallPart)
     )
     return Message("assistant", text, calls=calls)
@@ -49,7 +49,7 @@ def args_of(args: Any) -> Any:
     return {} if args is None else args
 
 
-def _asked(parts: Iterable[Any]) -> Iterator[Message]:
+def _request_messages(parts: Iterable[Any]) -> Iterator[Message]:
     for part in parts:
         if isinstance(part, m.SystemPromptPart):
             yield Message("system", part.content)
@@ -72,26 +72,30 @@ def text_of(content: str | Sequence[Any] | None) -> str:
     """Returns what a user says as text, with a placeholder for all that is none."""
     if content is None or isinstance(content, str):
         return content or ""
-    return "\n".join(_shown(one) for one in content if not isinstance(one, m.CachePoint))
+    return "\n".join(
+        _content_text(content_item)
+        for content_item in content
+        if not isinstance(content_item, m.CachePoint)
+    )
 
 
-def _shown(one: Any) -> str:
-    if isinstance(one, str):
-        return one
-    if isinstance(one, m.TextContent):
-        return one.content
-    kind = str(getattr(one, "kind", "file")).removesuffix("-url")
-    if isinstance(one, m.BinaryContent):
-        kind = one.media_type.partition("/")[0]
-        return placeholder(inline(kind, b64encode(one.data).decode(), one.media_type))
-    return placeholder(linked(kind, str(getattr(one, "url", getattr(one, "file_id", "")))))
+def _content_text(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, m.TextContent):
+        return item.content
+    kind = str(getattr(item, "kind", "file")).removesuffix("-url")
+    if isinstance(item, m.BinaryContent):
+        kind = item.media_type.partition("/")[0]
+        return placeholder(inline(kind, b64encode(item.data).decode(), item.media_type))
+    return placeholder(linked(kind, str(getattr(item, "url", getattr(item, "file_id", "")))))
 
 
 def reason_of(feedback: Any) -> str:
     """Returns why output is refused: what a validator says, or each error behind its place."""
     if not isinstance(feedback, list):
         return str(feedback)
-    return "; ".join(_located(one) for one in feedback)
+    return "; ".join(_located(item) for item in feedback)
 
 
 def _located(problem: Any) -> str:

@@ -27,7 +27,7 @@ class Names:
 
     def __init__(self) -> None:
         self._known: dict[str, list[Kind]] = {}
-        self._held: dict[int, tuple[Any, str]] = {}
+        self._agents: dict[int, tuple[Any, str]] = {}
         """Agents without names, by identity; the agent is kept, so that its identity stays."""
 
     def hold(self, agent: Any) -> None:
@@ -35,13 +35,13 @@ class Names:
 
         The run itself may begin in a task, where that is not known.
         """
-        if agent.name is None and id(agent) not in self._held:
-            self._held[id(agent)] = agent, held_as(agent)
+        if agent.name is None and id(agent) not in self._agents:
+            self._agents[id(agent)] = agent, held_as(agent)
 
     def of(self, agent: Any) -> str:
         """Returns an agent's name, for code that runs it now."""
         self.hold(agent)
-        name = agent.name or self._held[id(agent)][1] or NAMELESS
+        name = agent.name or self._agents[id(agent)][1] or NAMELESS
         kinds, kind = self._known.setdefault(name, []), _kind_of(agent)
         if kind not in kinds:
             kinds.append(kind)
@@ -60,30 +60,30 @@ def held_as(agent: Any) -> str:
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _LIBRARIES:
             near, far = frame.f_locals, frame.f_globals
-            for look, held in ((_name_in, far), (_name_inside, near), (_name_inside, far)):
-                found = look(held, agent)
-                if found:
-                    return found
-            found = _name_in(near, agent)
-            if found:
-                return found
+            for look, scope in ((_name_in, far), (_name_inside, near), (_name_inside, far)):
+                name = look(scope, agent)
+                if name:
+                    return name
+            name = _name_in(near, agent)
+            if name:
+                return name
         frame = frame.f_back
     return ""
 
 
-def _name_in(held: Mapping[Any, Any], agent: Any) -> str:
+def _name_in(scope: Mapping[Any, Any], agent: Any) -> str:
     """Returns the key of a mapping under which it holds an agent."""
-    return next((str(name) for name, value in [*held.items()] if value is agent), "")
+    return next((str(name) for name, value in [*scope.items()] if value is agent), "")
 
 
-def _name_inside(held: Mapping[str, Any], agent: Any) -> str:
+def _name_inside(scope: Mapping[str, Any], agent: Any) -> str:
     """Returns the name under which one of the objects here holds an agent."""
-    for value in [*held.values()]:
+    for value in [*scope.values()]:
         inner = value if type(value) is dict else getattr(value, "__dict__", None)
         if type(inner) is dict and not isinstance(value, ModuleType):
-            found = _name_in(inner, agent)
-            if found:
-                return found
+            name = _name_in(inner, agent)
+            if name:
+                return name
     return ""
 
 
@@ -95,25 +95,27 @@ def _kind_of(agent: Any) -> Kind:
 
 def instructions_of(agent: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns an agent's own instructions: the texts, and the names of functions that make some."""
-    held = [*getattr(agent, "_system_prompts", ()), *getattr(agent, "_instructions", ())]
-    held += getattr(agent, "_system_prompt_functions", ())
+    instructions = [*getattr(agent, "_system_prompts", ()), *getattr(agent, "_instructions", ())]
+    instructions += getattr(agent, "_system_prompt_functions", ())
     texts, functions = [], []
-    for one in held:
-        made = getattr(one, "instruction", getattr(one, "function", one))
-        if isinstance(made, str):
-            texts.append(made)
+    for instruction in instructions:
+        function = getattr(
+            instruction, "instruction", getattr(instruction, "function", instruction)
+        )
+        if isinstance(function, str):
+            texts.append(function)
         else:
-            functions.append(getattr(made, "__qualname__", type(made).__name__))
+            functions.append(getattr(function, "__qualname__", type(function).__name__))
     return tuple(texts), tuple(functions)
 
 
 def tools_of(agent: Any) -> list[str]:
     """Returns the names of an agent's function tools, as far as they are known without a run."""
-    found: list[str] = []
+    tools: list[str] = []
 
     def look(toolset: Any) -> None:
-        found.extend(getattr(toolset, "tools", None) or ())
+        tools.extend(getattr(toolset, "tools", None) or ())
 
     for toolset in agent.toolsets:
         toolset.apply(look)
-    return found
+    return tools

@@ -31,14 +31,14 @@ from simkit.capture.http.installing import Made, Row
 
 
 @contextmanager
-def heard(log: AgentRunLog) -> Iterator[None]:
+def listening(log: AgentRunLog) -> Iterator[None]:
     """Tells a log what agents and graphs do in this context, and in what that starts."""
     with installation, told_to(log), Agent.using_thread_executor(log.threads):
         installation.replace(_rows())
         yield
 
 
-def _seen(before: Made) -> Made:
+def _wrap_run(before: Made) -> Made:
     """Runs, streams and iterations all go through ``Agent.iter``."""
 
     @functools.wraps(before)
@@ -49,7 +49,7 @@ def _seen(before: Made) -> Made:
             async with before(self, user_prompt, **kwargs) as run:
                 yield run
             return
-        agent_run = _begun(log, self, user_prompt, kwargs)
+        agent_run = _begin_run(log, self, user_prompt, kwargs)
         kwargs["capabilities"] = [*(kwargs.get("capabilities") or ()), Seen(log, agent_run)]
         with inside(agent_run):
             try:
@@ -79,10 +79,10 @@ def _named(before: Made) -> Made:
     return run
 
 
-def _begun(log: AgentRunLog, agent: Any, prompt: Any, kwargs: dict[str, Any]) -> AgentRun:
-    held = ((kwargs.get("deps"), graphs.DEPS),)
-    said = _words_of(prompt)
-    return log.began(flight_now(), log.names.of(agent), said, held, leaving_now())
+def _begin_run(log: AgentRunLog, agent: Any, prompt: Any, kwargs: dict[str, Any]) -> AgentRun:
+    holders = ((kwargs.get("deps"), graphs.DEPS),)
+    text = _words_of(prompt)
+    return log.begin(flight_now(), log.names.of(agent), text, holders, leaving_now())
 
 
 def _words_of(prompt: str | Sequence[Any] | None) -> str | None:
@@ -117,9 +117,9 @@ def _allowed(before: Any) -> Any:
 
 
 def _rows() -> Iterator[Row]:
-    yield Agent, "iter", _seen
+    yield Agent, "iter", _wrap_run
     yield Agent, "run", _named
-    yield Step, "call", graphs.heard
+    yield Step, "call", graphs.wrap_run
     yield pydantic_ai.models, "ALLOW_MODEL_REQUESTS", _allowed
     for name in ("pydantic_ai._utils", "pydantic_graph._utils"):
         module = sys.modules.get(name)

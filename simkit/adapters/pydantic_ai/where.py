@@ -26,7 +26,7 @@ def flight_now() -> AgentRun | None:
 
     One that was left open, by a stream that nobody closed, may be over by then.
     """
-    found = _agent_run.now()
-    while found is not None and found.is_over:
-        found = found.parent
-    return found
+    agent_run = _agent_run.now()
+    while agent_run is not None and agent_run.is_over:
+        agent_run = agent_run.parent
+    return agent_run

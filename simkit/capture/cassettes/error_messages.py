@@ -97,8 +97,8 @@ def _message_lines(edit: MessageEdit) -> Iterator[str]:
     if isinstance(edit, Same):
         yield f"  = {counted(edit.count, 'message')}"
     elif isinstance(edit, Changed):
-        yield f"~ messages[{edit.at}] {edit.other.role}"
-        yield from _indented(_changed_lines(_spoken(edit.one), _spoken(edit.other)))
+        yield f"~ messages[{edit.at}] {edit.right.role}"
+        yield from _indented(_changed_lines(_spoken(edit.left), _spoken(edit.right)))
     else:
         is_gone = isinstance(edit, Went)
         sign, when = ("-", "recorded, not asked now") if is_gone else ("+", "not recorded")
@@ -155,7 +155,7 @@ def _cut(line: str, start: int) -> str:
 
 
 def _edit_lines(edit: Edit) -> Iterator[str]:
-    one, other = (None if value is ABSENT else as_text(value) for value in (edit.one, edit.other))
+    one, other = (None if value is ABSENT else as_text(value) for value in (edit.left, edit.right))
     if one is None or other is None:
         sign, text = ("+", other) if one is None else ("-", one)
         yield f"{sign} {edit.at}: {_cut(text or '', 0)}"

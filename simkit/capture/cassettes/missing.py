@@ -18,7 +18,7 @@ from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import Asked
 from simkit.trace.diff import Came, Changed, Edit, MessageEdit, Same, Went, aligned
-from simkit.trace.diff.values import edits, key_of, said
+from simkit.trace.diff.values import edits, key_of, message_fields
 
 
 class Miss(msgspec.Struct, frozen=True, gc=False):
@@ -147,5 +147,5 @@ def _message_edits(one: Sequence[Message], other: Sequence[Message]) -> Iterator
 
 
 def _print(message: Message) -> bytes:
-    found = said(message)
+    found = message_fields(message)
     return key_of([found, message.data] if message.data is not None else [found])

@@ -99,7 +99,7 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
 def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator[tuple[str, str]]:
     """Yields where a secret would stand, and the rule that knows it; never the secret."""
     text = content.decode()
-    for offset, rule in redactor.found(text, by_name=False):
+    for offset, rule in redactor.spans_in(text, by_name=False):
         yield f"line {text.count(chr(10), 0, offset) + 1}", rule
     for number, item in enumerate(cassette.interactions):
         if redacted(item, redactor) != item:

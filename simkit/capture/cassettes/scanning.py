@@ -87,7 +87,7 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
 
 
 def _seen(text: str, redactor: Redactor) -> list[tuple[int, str]]:
-    return [(text.count("\n", 0, offset) + 1, rule) for offset, rule in redactor.found(text)]
+    return [(text.count("\n", 0, offset) + 1, rule) for offset, rule in redactor.spans_in(text)]
 
 
 def _says_cassette(text: str) -> bool:

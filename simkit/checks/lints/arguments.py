@@ -29,7 +29,7 @@ class ArgumentLost:
 
     def look(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
         """Compares what a tool was called with to what its model said."""
-        asked = view.asked.get(event.call_id)
+        asked = view.requests.get(event.call_id)
         if asked == event.args or not isinstance(asked, Mapping):
             return ()
         args = event.args if isinstance(event.args, Mapping) else {}

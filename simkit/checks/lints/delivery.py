@@ -265,7 +265,7 @@ class ContextIgnored:
         if handed is None or not handed.missing:
             return
         context = view.calls[event.call].context
-        said = (text for message in context.said for text in _texts_of(message))
+        said = (text for message in context.own_messages for text in _texts_of(message))
         for text in chain(_texts(context.parts, SETTLED_MAX), said):
             handed.missing.difference_update(
                 [key for key in handed.missing if any(leaf in text for leaf in handed.wanted[key])]

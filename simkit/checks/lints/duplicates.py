@@ -117,7 +117,7 @@ class DuplicateMessage:
             if several:
                 self._cross(shown, pairs)
         else:
-            for message in context.said:
+            for message in context.own_messages:
                 _join(here, message, "run", pairs)
         for part in shown:
             seen = self._streams.get(part.stream.id)

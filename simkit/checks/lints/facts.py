@@ -182,7 +182,7 @@ class PrivateFactLeaked:
         call = view.calls[event.call]
         agent = event.agent
         found: dict[tuple[str, str], None] = {}
-        for section, secret in self._found(event, call.context.parts, call.context.said):
+        for section, secret in self._found(event, call.context.parts, call.context.own_messages):
             if agent in self._owners[secret.channel] or (agent, secret.number) in self._reported:
                 continue
             self._reported.add((agent, secret.number))

@@ -130,7 +130,7 @@ class Pairing:
                     walk.take_one(part.rendered, part.section)
                 else:
                     walk.take_shown(part, self._settled(part.stream))
-        for message in context.said:
+        for message in context.own_messages:
             walk.take_one(message, "run")
         return walk.end()
 
@@ -157,7 +157,7 @@ class Pairing:
                     is_plain = False
             else:
                 spoken = True
-        return is_plain and _are_plain(context.said)
+        return is_plain and _are_plain(context.own_messages)
 
     def _settled(self, stream: StreamView) -> SettledWalk:
         settled = self._streams.get(stream.id)

@@ -45,8 +45,8 @@ class WallClock:
 
         def time_ns() -> int:
             world = world_of_time(sys._getframe(1))
-            found: int = real_ns() if world is None else world.wall_ns()
-            return found
+            now_ns: int = real_ns() if world is None else world.wall_ns()
+            return now_ns
 
         traveller.time_ns = time_ns
 
@@ -59,8 +59,8 @@ class WallClock:
 
 def later(by: timedelta) -> AbstractContextManager[Any]:
     """Returns a context manager that puts the real wall clock of this process forward."""
-    found: AbstractContextManager[Any] = _time_machine().travel(by, tick=True)
-    return found
+    travel: AbstractContextManager[Any] = _time_machine().travel(by, tick=True)
+    return travel
 
 
 def _time_machine() -> Any:
@@ -85,16 +85,18 @@ def monotonic_clocks() -> Iterator[Redirected]:
             yield _redirected(f"{name}_ns", lambda ns: ns)
 
 
-def _redirected(name: str, shown: Callable[[int], Any]) -> Redirected:
+def _redirected(name: str, convert: Callable[[int], Any]) -> Redirected:
     def read(*_: Any) -> Any:
         world = world_of_time(sys._getframe(1))
-        return found.original() if world is None else shown(BASE_NS + world.elapsed_ns())
+        return redirect.original() if world is None else convert(BASE_NS + world.elapsed_ns())
 
-    found = Redirected(time, name, 0, read)
-    return found
+    redirect = Redirected(time, name, 0, read)
+    return redirect
 
 
-def clock_gettime(before: Callable[[int], Any], shown: Callable[[int], Any]) -> Callable[..., Any]:
+def clock_gettime(
+    before: Callable[[int], Any], convert: Callable[[int], Any]
+) -> Callable[..., Any]:
     """Returns ``time.clock_gettime``, of which time-machine knows the wall clock alone."""
 
     def read(clock: int, /) -> Any:
@@ -103,7 +105,7 @@ def clock_gettime(before: Callable[[int], Any], shown: Callable[[int], Any]) -> 
         if world is None:
             return real
         is_wall = clock == time.CLOCK_REALTIME
-        return shown(world.wall_ns() if is_wall else BASE_NS + world.elapsed_ns())
+        return convert(world.wall_ns() if is_wall else BASE_NS + world.elapsed_ns())
 
     return read
 
@@ -111,12 +113,12 @@ def clock_gettime(before: Callable[[int], Any], shown: Callable[[int], Any]) -> 
 def ctime(before: Callable[..., Any]) -> Callable[..., Any]:
     """Returns ``time.ctime`` and ``time.asctime``, which look at the clock themselves."""
 
-    def text(*given: Any) -> Any:
-        if given and given[0] is not None:
-            return before(*given)
+    def text(*arguments: Any) -> Any:
+        if arguments and arguments[0] is not None:
+            return before(*arguments)
         world = world_of_time(sys._getframe(1))
         if world is None:
-            return before(*given)
+            return before(*arguments)
         return time.asctime(time.localtime(world.wall_ns() // 1_000_000_000))
 
     return text

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from simkit.core.determinism.generators import meant
+from simkit.core.determinism.generators import intended_generator
 from simkit.core.determinism.redirecting import Redirected
 from simkit.core.determinism.worlds import World, world_of_chance
 
@@ -24,10 +24,10 @@ def random_bytes() -> Redirected:
 
     def urandom(size: Any) -> Any:
         # The nearest frame is the redirection's.
-        found = world_of_chance(sys._getframe(2 if redirected.is_in_c else 1))
-        if found is None or operator.index(size) < 0:
+        outer_world = world_of_chance(sys._getframe(2 if redirected.is_in_c else 1))
+        if outer_world is None or operator.index(size) < 0:
             return redirected.original(size)
-        world, place = found
+        world, place = outer_world
         return world.stream(place).random.randbytes(operator.index(size))
 
     redirected = Redirected(os, "urandom", 1, urandom)
@@ -38,10 +38,10 @@ def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
     """Returns ``os.getrandom``."""
 
     def get(size: Any, flags: int = 0) -> Any:
-        found = world_of_chance(sys._getframe(1))
-        if found is None:
+        outer_world = world_of_chance(sys._getframe(1))
+        if outer_world is None:
             return before(size, flags)
-        world, place = found
+        world, place = outer_world
         return world.stream(place).random.randbytes(operator.index(size))
 
     return get
@@ -52,11 +52,11 @@ def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
     that all share, it is the world's own that is seeded."""
 
     def seed(self: random.Random, a: Any = None, version: int = 2) -> Any:
-        found = world_of_chance(sys._getframe(1)) if a is None else None
-        if found is not None:
-            world, place = found
+        outer_world = world_of_chance(sys._getframe(1)) if a is None else None
+        if outer_world is not None:
+            world, place = outer_world
             a = world.stream(place).random.getrandbits(128)
-        return before(meant(self), a, version)
+        return before(intended_generator(self), a, version)
 
     return seed
 
@@ -93,18 +93,18 @@ Number = Callable[[World, str], int]
 def drawn(number: Number, is_plain: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns what makes a function that gives ids: numbers, or values of the kind of before's."""
 
-    def made(before: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(before: Callable[..., Any]) -> Callable[..., Any]:
         def give(*args: Any, **options: Any) -> Any:
-            is_given = any(one is not None for one in (*args, *options.values()))
-            found = None if is_given else world_of_chance(sys._getframe(1))
-            if found is None:
+            is_given = any(argument is not None for argument in (*args, *options.values()))
+            world = None if is_given else world_of_chance(sys._getframe(1))
+            if world is None:
                 return before(*args, **options)
-            value = number(*found)
+            value = number(*world)
             return value if is_plain else type(before(*args, **options))(int=value)
 
         return give
 
-    return made
+    return decorate
 
 
 _WAYS: Final = (("uuid1", counted_id), ("uuid4", random_id), ("uuid6", counted_id))

@@ -27,13 +27,13 @@ def own_generator() -> Random | None:
     world = current_world()
     if world is None or "chance" in world.real:
         return None
-    found: Random | None = world.kept.get(_KEY)
-    if found is None:
-        found = world.kept[_KEY] = Random(world.seed(_KEY))
-    return found
+    generator: Random | None = world.records.get(_KEY)
+    if generator is None:
+        generator = world.records[_KEY] = Random(world.seed(_KEY))
+    return generator
 
 
-def meant(generator: Any) -> Any:
+def intended_generator(generator: Any) -> Any:
     """Return the generator that is meant by one: the world's for the one that all share."""
     return (own_generator() or generator) if generator is _SHARED else generator
 
@@ -93,27 +93,27 @@ _bits: Final = Redirected(random, "getrandbits", 1, _draw_bits)
 def _getstate(__class__: Any = None) -> Any:
     def getstate(self: Any) -> Any:
         # It runs among the names of `random`, and holds the cell that its class has.
-        from simkit.core.determinism.generators import meant, state_of
+        from simkit.core.determinism.generators import intended_generator, state_of
 
-        return state_of(meant(self), __class__)
+        return state_of(intended_generator(self), __class__)
 
     return getstate
 
 
 def _setstate(__class__: Any = None) -> Any:
     def setstate(self: Any, state: Any) -> Any:
-        from simkit.core.determinism.generators import meant, put_state
+        from simkit.core.determinism.generators import intended_generator, put_state
 
-        return put_state(meant(self), state, __class__)
+        return put_state(intended_generator(self), state, __class__)
 
     return setstate
 
 
 def _seed(__class__: Any = None) -> Any:
     def seed(self: Any, a: Any = None, version: int = 2) -> Any:
-        from simkit.core.determinism.generators import meant, seed_it
+        from simkit.core.determinism.generators import intended_generator, seed_it
 
-        return seed_it(meant(self), a, version, __class__)
+        return seed_it(intended_generator(self), a, version, __class__)
 
     return seed
 

@@ -23,10 +23,10 @@ _LOADERS: Final = (
 def loaders() -> Iterator[type]:
     """Yields the classes whose ``exec_module`` carries out modules."""
     for module, name in _LOADERS:
-        found = machinery if module == "importlib.machinery" else sys.modules.get(module)
-        kind = getattr(found, name, None)
+        loaded = machinery if module == "importlib.machinery" else sys.modules.get(module)
+        kind = getattr(loaded, name, None)
         if kind is not None:
-            yield next(one for one in kind.__mro__ if "exec_module" in vars(one))
+            yield next(base for base in kind.__mro__ if "exec_module" in vars(base))
 
 
 def exec_module(

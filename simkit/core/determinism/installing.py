@@ -34,8 +34,8 @@ class _Installation:
                 return
             self._redirected = self._redirected or _redirected()
             self._wall.begin()
-            for one in self._redirected:
-                one.begin()
+            for redirect in self._redirected:
+                redirect.begin()
             self._replace(_rows())
             for module in draws.IDS:
                 self._replace(_rows_of(module))
@@ -53,8 +53,8 @@ class _Installation:
                     setattr(owner, name, before)
             while self._recoded:
                 self._recoded.pop().end()
-            for one in self._redirected:
-                one.end()
+            for redirect in self._redirected:
+                redirect.end()
             self._wall.end()
 
     def arrived(self, module: str) -> None:
@@ -67,16 +67,16 @@ class _Installation:
                     self._recode(module)
 
     def _recode(self, module: str) -> None:
-        for one in kept.users_of(module):
-            if one not in self._recoded:
-                self._recoded.append(one)
-                one.begin()
+        for user in kept.users_of(module):
+            if user not in self._recoded:
+                self._recoded.append(user)
+                user.begin()
 
     def _replace(self, rows: Iterator[Row]) -> None:
-        for owner, name, made in rows:
+        for owner, name, replacement in rows:
             before = vars(owner).get(name)
-            if before is not None and not any(before is one[3] for one in self._replaced):
-                ours = made(before)
+            if before is not None and not any(before is row[3] for row in self._replaced):
+                ours = replacement(before)
                 setattr(owner, name, ours)
                 self._replaced.append((owner, name, before, ours))
 
@@ -99,9 +99,9 @@ def _rows() -> Iterator[Row]:
 
 
 def _rows_of(module: str) -> Iterator[Row]:
-    found = sys.modules.get(module)
-    for name, made in draws.IDS[module] if found is not None else ():
-        yield found, name, made
+    loaded = sys.modules.get(module)
+    for name, replacement in draws.IDS[module] if loaded is not None else ():
+        yield loaded, name, replacement
 
 
 installed: Final = _Installation()

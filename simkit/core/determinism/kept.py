@@ -178,7 +178,7 @@ def zoned(zone: str) -> Iterator[None]:
         yield
     finally:
         with _lock:
-            place = next(i for i, one in enumerate(_zones) if one is entry)
+            place = next(i for i, candidate in enumerate(_zones) if candidate is entry)
             del _zones[place]
             _ZONE.write(_zones[-1][0])
             if len(_zones) == 1:
@@ -224,9 +224,9 @@ def users_of(module: str) -> Iterator[Recoded]:
         key, function = f"{module}.{name}", getattr(sys.modules.get(module), name, None)
         if isinstance(function, FunctionType) and not function.__closure__:
             if key not in _users:
-                made: dict[str, Any] = {}
-                exec(_STAND_IN.format(name=name, key=key), made)
-                _users[key] = Recoded(function, made[name])
+                users: dict[str, Any] = {}
+                exec(_STAND_IN.format(name=name, key=key), users)
+                _users[key] = Recoded(function, users[name])
             yield _users[key]
 
 
@@ -249,42 +249,42 @@ def call_in_place(key: str, args: Any, options: Any) -> Any:
 def arrived(module: str) -> None:
     """Gives the world in place its own of what a module that was just imported keeps."""
     with _lock:
-        for kept in _ALL if _stack else ():
-            if module == "numpy.random" and isinstance(kept, _NumpyGenerator):
+        for record in _ALL if _stack else ():
+            if module == "numpy.random" and isinstance(record, _NumpyGenerator):
                 for world in _stack:
-                    world.kept.pop(kept, None)
-                _give(kept, _stack[-1])
+                    world.records.pop(record, None)
+                _give(record, _stack[-1])
 
 
 def _swap(placed: World | None, world: World | None) -> None:
     """Puts the variables of one world in place of another's; None stands for the process."""
-    for kept in _ALL:
-        if isinstance(kept, _Remembered):
-            (placed.kept if placed is not None else _outside)[kept] = kept.read()
+    for record in _ALL:
+        if isinstance(record, _Remembered):
+            (placed.records if placed is not None else _outside)[record] = record.read()
             if world is None:
-                kept.write(_outside[kept])
+                record.write(_outside[record])
             else:
-                _give(kept, world)
+                _give(record, world)
 
 
 def _save() -> None:
-    into = _stack[-1].kept if _stack else _outside
-    for kept in _ALL:
-        into[kept] = kept.read()
+    into = _stack[-1].records if _stack else _outside
+    for record in _ALL:
+        into[record] = record.read()
 
 
 def _place(world: World | None) -> None:
     _placed[-1] = world
-    for kept in _ALL:
+    for record in _ALL:
         if world is None:
-            kept.write(_outside[kept])
+            record.write(_outside[record])
         else:
-            _give(kept, world)
+            _give(record, world)
 
 
-def _give(kept: _Kept, world: World) -> None:
-    if kept.kind in world.real:
+def _give(record: _Kept, world: World) -> None:
+    if record.kind in world.real:
         return
-    if world.kept.get(kept) is None:
-        world.kept[kept] = kept.fresh(world)
-    kept.write(world.kept[kept])
+    if world.records.get(record) is None:
+        world.records[record] = record.fresh(world)
+    record.write(world.records[record])

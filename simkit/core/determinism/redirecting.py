@@ -112,9 +112,9 @@ def _copied(function: Any) -> Callable[..., Any]:
 def _bound(answer: Any, arguments: int) -> Any:
     """Returns a method written in C that calls a function of Python."""
     if arguments:
-        asked = _Asked()
-        asked.answer = answer
-        return asked.__getitem__
+        answers = _Asked()
+        answers.answer = answer
+        return answers.__getitem__
     # The one method without arguments that calls something it was given.
-    made: Any = functools._lru_cache_wrapper(lambda: None, 0, False, answer)  # type: ignore[call-arg]
-    return made.cache_info
+    cache: Any = functools._lru_cache_wrapper(lambda: None, 0, False, answer)  # type: ignore[call-arg]
+    return cache.cache_info

@@ -80,8 +80,21 @@ class World:
     """Answers what user code asks of clocks and chance while it is at work."""
 
     __slots__ = (
-        "_anew", "_chance", "_clock", "_moment", "_of_sessions", "_readings", "_seeds",
-        "_start_ns", "_streams", "_turn", "_turns", "counter", "kept", "real", "zone",
+        "_anew",
+        "_chance",
+        "_clock",
+        "_moment",
+        "_of_sessions",
+        "_readings",
+        "_seeds",
+        "_start_ns",
+        "_streams",
+        "_turn",
+        "_turns",
+        "counter",
+        "real",
+        "records",
+        "zone",
     )  # fmt: skip
 
     def __init__(
@@ -111,7 +124,7 @@ class World:
         self.real = frozenset(real)
         self.counter = 0
         """How many ids that count upwards were made."""
-        self.kept: dict[Any, Any] = {}
+        self.records: dict[Any, Any] = {}
         """What this world has of what a process keeps once (`simkit.core.determinism.kept`)."""
         self._of_sessions: dict[str, tuple[Chance, dict[Any, Any]]] = {}
 
@@ -162,10 +175,10 @@ class World:
 
         What is drawn once a process, by whichever scenario is the first, would move all others.
         """
-        found = self._streams.get(place)
-        if found is None:
-            found = self._streams[place] = self._chance.child(f"{self._turn}/{place}")
-        return found
+        generator = self._streams.get(place)
+        if generator is None:
+            generator = self._streams[place] = self._chance.child(f"{self._turn}/{place}")
+        return generator
 
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
@@ -189,12 +202,12 @@ class World:
                 self._of_sessions[of_session] = (
                     (self._chance.child(f"session/{of_session}"), {})
                     if turns_before
-                    else (self._seeds, self.kept)
+                    else (self._seeds, self.records)
                 )
-            self._seeds, self.kept = self._of_sessions[of_session]
+            self._seeds, self.records = self._of_sessions[of_session]
         if seeds_anew:
             self._seeds = self._chance.child(name)
-            self.kept = {}
+            self.records = {}
 
     def seed(self, name: str) -> int:
         """Returns the seed of a generator that is not a place's; the same whenever it is asked."""

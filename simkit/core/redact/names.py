@@ -82,10 +82,10 @@ def secrets_written_in(data: Any) -> Iterator[str]:
                 if name == "env" and isinstance(value, Mapping):
                     yield from secrets_of(_texts(value))
                 elif isinstance(name, str) and _says_so(name):
-                    for one in value if isinstance(value, (list, tuple)) else (value,):
-                        yield from _secret_parts(one)
+                    for element in value if isinstance(value, (list, tuple)) else (value,):
+                        yield from _secret_parts(element)
         elif isinstance(item, (list, tuple)):
-            below += [one for one in item if isinstance(one, (Mapping, list, tuple))]
+            below += [element for element in item if isinstance(element, (Mapping, list, tuple))]
 
 
 def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:

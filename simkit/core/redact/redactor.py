@@ -63,9 +63,9 @@ _MATCHES: Final = [
     for prefixes, pattern in PREFIXED.values()
     for prefix in prefixes
 ]
-_FORWARD: Final = [one for one in _MATCHES if one[0][-1:].islower() or one[0][-1:].isdigit()]
+_FORWARD: Final = [form for form in _MATCHES if form[0][-1:].islower() or form[0][-1:].isdigit()]
 """Prefixes are looked for by their end, which is rarer than their beginning; but for these."""
-_BACKWARD: Final = [one for one in _MATCHES if one not in _FORWARD]
+_BACKWARD: Final = [form for form in _MATCHES if form not in _FORWARD]
 _ANY_PREFIX: Final = re.compile(_trie(prefix.decode() for prefix, _ in _FORWARD).encode()).search
 _ANY_PREFIX_BACK: Final = re.compile(
     _trie(prefix.decode()[::-1] for prefix, _ in _BACKWARD).encode()
@@ -113,7 +113,7 @@ class Redactor:
         environ: Mapping[str, str],
         variables: Iterable[str] = (),
         personal: Iterable[str] = (),
-        written: Iterable[str] = (),
+        literals: Iterable[str] = (),
     ) -> None:
         """``environ`` is read for the values of variables whose names say that they are secret.
 
@@ -122,10 +122,10 @@ class Redactor:
         the user's files hold under such names.
         """
         named = {value for name in variables if (value := environ.get(name, ""))}
-        secrets = named.union(secrets_of(environ), written)
+        secrets = named.union(secrets_of(environ), literals)
         forms = {form for secret in secrets for form in _forms_of(secret)}
         known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
-        asked = {kind: PERSONAL[kind] for kind in personal}
+        patterns = {kind: PERSONAL[kind] for kind in personal}
         rules = [
             f"(?P<placeholder>{_PLACEHOLDER})",
             *([f"(?P<env>{known})"] if known else []),
@@ -134,12 +134,12 @@ class Redactor:
             *(f"(?P<{kind}>{shape})" for kind, shape in FREE.items()),
             EDGE
             + f"(?:{'|'.join(f'(?P<{kind}>{shape})' for kind, (_, shape) in PREFIXED.items())})",
-            *(f"(?P<{kind}>{shape})" for kind, (_, shape) in asked.items()),
+            *(f"(?P<{kind}>{shape})" for kind, (_, shape) in patterns.items()),
         ]
         self._rules = re.compile("|".join(rules), re.ASCII)
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._needles = [form.encode("utf-8", "surrogatepass") for form in sorted(forms)]
-        self._hints = [re.compile(hint.encode()).search for hint, _ in asked.values()]
+        self._hints = [re.compile(hint.encode()).search for hint, _ in patterns.values()]
         if not all(secret.isascii() for secret in secrets):
             self._needles.append(b"\\u")
 
@@ -163,14 +163,14 @@ class Redactor:
         return self._without(pieces, spans)
 
     def _without(self, pieces: Sequence[str], spans_of: Callable[[str], list[Span]]) -> list[str]:
-        found, text = list(pieces), "".join(pieces)
+        kept_pieces, text = list(pieces), "".join(pieces)
         if not self._may_hold_secrets(_bytes_of(text)):
-            return found
+            return kept_pieces
         # What is put in place of one secret may be the edge that shows the next one.
         while spans := spans_of(text):
-            found = cut(found, spans)
-            text = "".join(found)
-        return found
+            kept_pieces = cut(kept_pieces, spans)
+            text = "".join(kept_pieces)
+        return kept_pieces
 
     def _spans(self, text: str) -> list[Span]:
         """Return where secrets stand: as they are, or else where they are percent-encoded."""
@@ -183,9 +183,9 @@ class Redactor:
         places: list[int] | None = None
         decoded = text
         for _ in range(DEPTH_MAX):
-            if spans or (found := percent_decoded(decoded)) is None:
+            if spans or (decoded_again := percent_decoded(decoded)) is None:
                 break
-            decoded, before = found
+            decoded, before = decoded_again
             places = before if places is None else [places[place] for place in before]
             spans = [
                 Span(places[span.start], places[span.end], span.text)
@@ -194,7 +194,7 @@ class Redactor:
             ]
         return spans
 
-    def found(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
+    def spans_in(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
         """Yield where secrets stand in a text, line by line, and which rules find them.
 
         Without ``by_name``, only those that are known by their value or their shape: a text whose
@@ -316,10 +316,10 @@ class Redactor:
         after = self.closed_pieces(before)
         if after == before:
             return items
-        found = list(items)
+        parts = list(items)
         for place, text in zip(places, after, strict=True):
-            found[place] = {**items[place], "text": text}
-        return found
+            parts[place] = {**items[place], "text": text}
+        return parts
 
     def _below(self, key: str, item: Any, kind: str) -> Any:
         if not kind and key == "properties" and isinstance(item, Mapping):
@@ -335,16 +335,16 @@ class Redactor:
 
 def _shows_prefixed(line: bytes) -> bool:
     at = 0
-    while found := _ANY_PREFIX(line, at):
-        at = found.start()
-        if any(match(line, at) for match in _BY_PREFIX[found[0]]):
+    while following := _ANY_PREFIX(line, at):
+        at = following.start()
+        if any(match(line, at) for match in _BY_PREFIX[following[0]]):
             return True
         at += 1
     backwards, at = line[::-1], 0
-    while found := _ANY_PREFIX_BACK(backwards, at):
-        at = found.start()
+    while following := _ANY_PREFIX_BACK(backwards, at):
+        at = following.start()
         end = len(line) - at
-        if any(match(line, end - size) for size, match in _BY_PREFIX_BACK[found[0]]):
+        if any(match(line, end - size) for size, match in _BY_PREFIX_BACK[following[0]]):
             return True
         at += 1
     return False
@@ -361,16 +361,16 @@ def _parameter(pair: str) -> str:
     return f"{name}=[redacted:parameter]"
 
 
-def _span(found: re.Match[str]) -> Span | None:
+def _span(match: re.Match[str]) -> Span | None:
     """Return the place of the secret alone, without the name and the quotes around it."""
-    if found.lastgroup == "placeholder":
+    if match.lastgroup == "placeholder":
         return None
-    start, end = found.span()
-    start += len(found["quoted"] or found["assigned"] or "")
-    if found["quoted"]:
-        mark = len(found["v"] or "'")
+    start, end = match.span()
+    start += len(match["quoted"] or match["assigned"] or "")
+    if match["quoted"]:
+        mark = len(match["v"] or "'")
         start, end = start + mark, end - mark
-    return Span(start, end, f"[redacted:{_rule_of(found)}]")
+    return Span(start, end, f"[redacted:{_rule_of(match)}]")
 
 
 def _is_open(span: Span, text: str) -> bool:
@@ -378,11 +378,11 @@ def _is_open(span: Span, text: str) -> bool:
     return span.text == "[redacted:private_key]" and not text[: span.end].endswith("-----")
 
 
-def _rule_of(found: re.Match[str]) -> str:
+def _rule_of(match: re.Match[str]) -> str:
     """Returns what the text in a secret's place calls it."""
-    start = found["quoted"] or found["assigned"]
+    start = match["quoted"] or match["assigned"]
     if not start:
-        return str(found.lastgroup)
+        return str(match.lastgroup)
     name = re.search(_NAMED, start, re.IGNORECASE)
     assert name is not None
     return kind_of(name.group())

@@ -29,11 +29,11 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
     """Return the text with each span, in ascending order, replaced."""
-    found, at = list[str](), 0
+    pieces, at = list[str](), 0
     for span in spans:
-        found += text[at : span.start], span.text
+        pieces += text[at : span.start], span.text
         at = span.end
-    return "".join((*found, text[at:]))
+    return "".join((*pieces, text[at:]))
 
 
 def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
@@ -42,7 +42,7 @@ def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
     What stands in a span's place is in the piece in which the span begins. There are as many pieces
     as before, and joined they are `replaced` of the joined text.
     """
-    found, begin = list[str](), 0
+    fragments, begin = list[str](), 0
     for piece in pieces:
         end = begin + len(piece)
         inside = [
@@ -54,9 +54,9 @@ def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
             for span in spans
             if span.start < end and span.end > begin
         ]
-        found.append(replaced(piece, inside))
+        fragments.append(replaced(piece, inside))
         begin = end
-    return found
+    return fragments
 
 
 def percent_decoded(text: str) -> tuple[str, list[int]] | None:
@@ -64,17 +64,17 @@ def percent_decoded(text: str) -> tuple[str, list[int]] | None:
 
     None if nothing in it is encoded. Only ASCII is decoded: secrets are made of it.
     """
-    found, places, at = list[str](), list[int](), 0
+    pieces, places, at = list[str](), list[int](), 0
     for match in _ENCODED.finditer(text):
         start = match.start()
-        found += text[at:start], chr(int(match[1], 16))
+        pieces += text[at:start], chr(int(match[1], 16))
         places += range(at, start + 1)
         at = match.end()
     if not at:
         return None
-    found.append(text[at:])
+    pieces.append(text[at:])
     places += range(at, len(text) + 1)
-    return "".join(found), places
+    return "".join(pieces), places
 
 
 def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:

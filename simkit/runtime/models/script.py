@@ -169,7 +169,7 @@ class ScriptedModel:
             self._check_calls(reply, request, where)
         elif isinstance(reply, (Text, Structured)) and request.output is not None:
             self._check_output(reply, request, where)
-        if isinstance(reply, Handoff) or not answer.beside.is_nothing:
+        if isinstance(reply, Handoff) or not answer.extras.is_nothing:
             answer = msgspec.structs.replace(answer, line=line.place)
         return answer
 
@@ -196,7 +196,7 @@ class ScriptedModel:
             made_answer.usage or answer.usage,
             made_answer.latency_ms or answer.latency_ms,
             made_answer.chunks or answer.chunks,
-            beside=made_answer.beside,
+            extras=made_answer.extras,
         )
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:

@@ -93,16 +93,16 @@ class _ProbeAnswerer:
         self, call: Call, recorder: TraceRecorder, told: Callable[[HttpAnswer], None]
     ) -> Decision:
         """Answers a model call, or lets it through."""
-        spoken = Spoken(self.turn, call.run.agent, call.asked)
+        spoken = Spoken(self.turn, call.run.agent, call.model_request)
         self.spoken.append(spoken)
-        for offer in call.asked.offers:
+        for offer in call.model_request.offers:
             self._stand_in(offer.name)
 
         def ended(answer: HttpAnswer) -> None:
             if isinstance(answer, HttpResponse):
                 chunks = decoded(answer.chunks, header(answer.headers, "content-encoding"))
                 plain = msgspec.structs.replace(answer, chunks=chunks)
-                spoken.heard = call.protocol.heard(plain, call.asked)
+                spoken.heard = call.protocol.heard(plain, call.model_request)
             told(answer)
 
         if self._player is None:

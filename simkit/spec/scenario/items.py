@@ -169,7 +169,7 @@ def _labels(rows: Sequence[Any]) -> list[str]:
     """Returns what each row of a table is called: by its values, and its number if they repeat."""
     note_secrets(rows)
     secrets = sorted(set(secrets_written_in(rows)))
-    shown = Redactor({}, written=secrets).texts(rows) if secrets else rows
+    shown = Redactor({}, literals=secrets).texts(rows) if secrets else rows
     labels = [_label(row) for row in shown]
     return [
         label if label and labels.count(label) == 1 else f"{label} #{number}".strip()

@@ -181,7 +181,7 @@ class ReplyLine(BesideLine):
         """The answer with what stands around it."""
         usage = self.usage and self.usage.usage()
         return m.Answer(
-            self.reply(), usage or None, self.latency_ms, self.chunks, beside=self.beside()
+            self.reply(), usage or None, self.latency_ms, self.chunks, extras=self.beside()
         )
 
 

@@ -34,66 +34,66 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     is_equal: bool
 
 
-def aligned(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[Span]:
+def aligned(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[Span]:
     """Returns the spans that make up both lists, in order; equal and unequal ones alternate."""
-    found: list[Span] = []
-    _align(one, other, (0, len(one), 0, len(other)), DEPTH_MAX, found)
-    return found
+    spans: list[Span] = []
+    _align(left, right, (0, len(left), 0, len(right)), DEPTH_MAX, spans)
+    return spans
 
 
 def _align(
-    one: Sequence[Hashable], other: Sequence[Hashable], box: Box, depth: int, found: list[Span]
+    left: Sequence[Hashable], right: Sequence[Hashable], box: Box, depth: int, spans: list[Span]
 ) -> None:
     first, hi, other_first, end = box
     lo, at = first, other_first
-    while lo < hi and at < end and one[lo] == other[at]:
+    while lo < hi and at < end and left[lo] == right[at]:
         lo, at = lo + 1, at + 1
-    _add(found, (first, lo, other_first, at), True)
+    _add(spans, (first, lo, other_first, at), True)
     tail = 0
-    while lo < hi and at < end and one[hi - 1] == other[end - 1]:
+    while lo < hi and at < end and left[hi - 1] == right[end - 1]:
         hi, end, tail = hi - 1, end - 1, tail + 1
-    anchors = _anchors(one, other, (lo, hi, at, end), depth)
+    anchors = _anchors(left, right, (lo, hi, at, end), depth)
     for size, place, other_place in anchors:
         if lo < place or at < other_place:
-            _align(one, other, (lo, place, at, other_place), depth - 1, found)
+            _align(left, right, (lo, place, at, other_place), depth - 1, spans)
         lo, at = place + size, other_place + size
-        _add(found, (place, lo, other_place, at), True)
+        _add(spans, (place, lo, other_place, at), True)
     if anchors:
-        _align(one, other, (lo, hi, at, end), depth - 1, found)
+        _align(left, right, (lo, hi, at, end), depth - 1, spans)
     else:
-        _add(found, (lo, hi, at, end), False)
-    _add(found, (hi, hi + tail, end, end + tail), True)
+        _add(spans, (lo, hi, at, end), False)
+    _add(spans, (hi, hi + tail, end, end + tail), True)
 
 
-def _add(found: list[Span], box: Box, is_equal: bool) -> None:
+def _add(spans: list[Span], box: Box, is_equal: bool) -> None:
     lo, hi, other_lo, other_hi = box
     if lo == hi and other_lo == other_hi:
         return
-    if found and found[-1].is_equal == is_equal:
-        before = found.pop()
+    if spans and spans[-1].is_equal == is_equal:
+        before = spans.pop()
         lo, other_lo = before.lo, before.other_lo
-    found.append(Span(lo, hi, other_lo, other_hi, is_equal))
+    spans.append(Span(lo, hi, other_lo, other_hi, is_equal))
 
 
 def _anchors(
-    one: Sequence[Hashable], other: Sequence[Hashable], box: Box, depth: int
+    left: Sequence[Hashable], right: Sequence[Hashable], box: Box, depth: int
 ) -> list[tuple[int, int, int]]:
     """Returns equal stretches that hold the rest together: size, place, place in the other."""
     lo, hi, at, end = box
     if lo == hi or at == end or not depth:
         return []
-    mine, its = Counter(one[lo:hi]), Counter(other[at:end])
-    place_of = {other[place]: place for place in range(at, end) if its[other[place]] == 1}
+    mine, its = Counter(left[lo:hi]), Counter(right[at:end])
+    place_of = {right[place]: place for place in range(at, end) if its[right[place]] == 1}
     pairs = [
-        (place, place_of[one[place]])
+        (place, place_of[left[place]])
         for place in range(lo, hi)
-        if mine[one[place]] == 1 and one[place] in place_of
+        if mine[left[place]] == 1 and left[place] in place_of
     ]
     if pairs:
         return [(1, place, other_place) for place, other_place in _rising(pairs)]
     if (hi - lo) * (end - at) > SEARCHED_MAX:
         return []
-    blocks = SequenceMatcher(None, one[lo:hi], other[at:end], autojunk=False).get_matching_blocks()
+    blocks = SequenceMatcher(None, left[lo:hi], right[at:end], autojunk=False).get_matching_blocks()
     return [(block.size, lo + block.a, at + block.b) for block in blocks if block.size]
 
 

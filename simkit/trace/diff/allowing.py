@@ -33,34 +33,34 @@ def without(diff: TraceDiff, declared: Iterable[str]) -> tuple[TraceDiff, frozen
     Left out are the first differing event, a consequence, and what the pipelines say of themselves.
     """
     allowed = _Allowed(declared)
-    calls = tuple(_kept(diff.calls, allowed.call))
-    turns = tuple(_kept(diff.turns, allowed.turn))
+    calls = tuple(_remaining(diff.calls, allowed.call))
+    turns = tuple(_remaining(diff.turns, allowed.turn))
     at_end = allowed.edits(diff.at_end, ("state",))
     rest = TraceDiff((), None, calls, diff.more_calls, turns, at_end)
     return rest, frozenset(allowed.used)
 
 
-def _kept(items: Iterable[T], rest: Callable[[T], T | None]) -> Iterable[T]:
-    return (found for item in items if (found := rest(item)) is not None)
+def _remaining(items: Iterable[T], rest: Callable[[T], T | None]) -> Iterable[T]:
+    return (remainder for item in items if (remainder := rest(item)) is not None)
 
 
 class _Allowed:
     """What is declared, and which of it was met."""
 
     def __init__(self, declared: Iterable[str]) -> None:
-        self._steps = {one: tuple(one.split(".")) for one in declared}
+        self._steps = {path: tuple(path.split(".")) for path in declared}
         self.used: set[str] = set()
 
     def covers(self, path: Steps) -> bool:
         """Whether a difference at a path is declared."""
-        found = [
-            one
-            for one, steps in self._steps.items()
+        patterns = [
+            pattern
+            for pattern, steps in self._steps.items()
             if len(steps) <= len(path)
             and all(step in (ANY, at) for step, at in zip(steps, path, strict=False))
         ]
-        self.used.update(found)
-        return bool(found)
+        self.used.update(patterns)
+        return bool(patterns)
 
     def edits(self, edits: Sequence[Edit], at: Steps) -> tuple[Edit, ...]:
         """Returns the edits that are not declared."""
@@ -70,11 +70,16 @@ class _Allowed:
         """Whether a difference is declared, or all that one side alone holds there."""
         if self.covers(path):
             return True
-        held = edit.other if edit.one is ABSENT else edit.one
-        if ABSENT not in (edit.one, edit.other) or not isinstance(held, dict) or not held:
+        current = edit.right if edit.left is ABSENT else edit.left
+        if ABSENT not in (edit.left, edit.right) or not isinstance(current, dict) or not current:
             return False
-        inner = [Edit("", ABSENT, value) for value in held.values()]
-        return all([self._all_of((*path, key), one) for key, one in zip(held, inner, strict=True)])
+        inner = [Edit("", ABSENT, value) for value in current.values()]
+        return all(
+            [
+                self._all_of((*path, key), inner_value)
+                for key, inner_value in zip(current, inner, strict=True)
+            ]
+        )
 
     def call(self, call: CallDiff) -> CallDiff | None:
         """Returns what of a call is not declared; None if all of it is."""
@@ -94,16 +99,16 @@ class _Allowed:
         if turn.turn is None or turn.other_turn is None:
             return turn
         edits = self.edits(turn.edits, ("turn",))
-        handoffs = tuple(_kept(turn.handoffs, self._handoff))
+        handoffs = tuple(_remaining(turn.handoffs, self._handoff))
         state = self.edits(turn.state, ("state",))
         if not (edits or handoffs or state):
             return None
         return replace(turn, edits=edits, handoffs=handoffs, state=state)
 
     def _handoff(self, item: ItemEdit) -> ItemEdit | None:
-        there = item.other or item.one or {}
-        at = ("handoffs", str(there.get("from")), str(there.get("to")))
-        if item.one is None or item.other is None:
+        handoff = item.right or item.left or {}
+        at = ("handoffs", str(handoff.get("from")), str(handoff.get("to")))
+        if item.left is None or item.right is None:
             return None if self.covers(at) else item
         edits = self.edits(item.edits, at)
         return replace(item, edits=edits) if edits else None
@@ -111,7 +116,7 @@ class _Allowed:
 
 def _role(edit: MessageEdit) -> str:
     if isinstance(edit, Changed):
-        return edit.other.role
+        return edit.right.role
     return "" if isinstance(edit, Same) else edit.message.role
 
 

@@ -50,8 +50,8 @@ class Changed(msgspec.Struct, frozen=True, gc=False, tag="changed", tag_field="w
     """A message that says something else at the same place; ``at`` is its place in the second."""
 
     at: int
-    one: Message
-    other: Message
+    left: Message
+    right: Message
 
 
 MessageEdit: TypeAlias = Same | Came | Went | Changed
@@ -87,29 +87,31 @@ class Calls:
         """``has_handoff_tools`` says that both pipelines pass control by tools that models are
         offered; else the agents that control may be passed to are compared alone."""
         self._has_handoff_tools = has_handoff_tools
-        self._one, self._other = Fingerprints(), Fingerprints()
-        self._told: dict[bytes, int] = {}
+        self._left_prints, self._right_prints = Fingerprints(), Fingerprints()
+        self._diff_places: dict[bytes, int] = {}
         """What changed to the place of the call that told it."""
         self._again: dict[int, list[tuple[int, int]]] = {}
-        self._found: list[CallDiff] = []
+        self._diffs: list[CallDiff] = []
         self._left = COMPARED_MAX
         self.more = 0
         """Calls that differ and were not compared message by message."""
 
-    def found(self) -> tuple[CallDiff, ...]:
+    def call_diffs(self) -> tuple[CallDiff, ...]:
         """Returns the calls that differ, agent by agent in the order of their first difference."""
         calls = [
             msgspec.structs.replace(call, again=tuple(self._again.get(place, ())))
-            for place, call in enumerate(self._found)
+            for place, call in enumerate(self._diffs)
         ]
         order = {agent: place for place, agent in enumerate(dict.fromkeys(c.agent for c in calls))}
         return tuple(sorted(calls, key=lambda call: order[call.agent]))
 
-    def compare(self, one: TurnView, other: TurnView) -> None:
+    def compare(self, left: TurnView, right: TurnView) -> None:
         """Takes in a turn of each run."""
-        for agent in dict.fromkeys([*one.calls_by_agent, *other.calls_by_agent]):
-            mine = [self._printed(c, self._one) for c in one.calls_by_agent.get(agent, ())]
-            its = [self._printed(c, self._other) for c in other.calls_by_agent.get(agent, ())]
+        for agent in dict.fromkeys([*left.calls_by_agent, *right.calls_by_agent]):
+            mine = [self._printed(c, self._left_prints) for c in left.calls_by_agent.get(agent, ())]
+            its = [
+                self._printed(c, self._right_prints) for c in right.calls_by_agent.get(agent, ())
+            ]
             for span in aligned([key for key, _, _ in mine], [key for key, _, _ in its]):
                 if not span.is_equal:
                     self._span(mine[span.lo : span.hi], its[span.other_lo : span.other_hi])
@@ -130,20 +132,20 @@ class Calls:
                 tuple(edits(self._around(old), self._around(new))),
             )
             key = key_of([call.agent, _changed(call)])
-            told = self._told.setdefault(key, len(self._found))
-            if told < len(self._found):
-                self._again.setdefault(told, []).append((call.turn, call.call))
+            place = self._diff_places.setdefault(key, len(self._diffs))
+            if place < len(self._diffs):
+                self._again.setdefault(place, []).append((call.turn, call.call))
                 continue
-            if told < EXPLAINED_MAX:
+            if place < EXPLAINED_MAX:
                 explained = _explained(messages, old.context, new.context)
                 call = msgspec.structs.replace(call, messages=tuple(explained))
-            self._found.append(call)
+            self._diffs.append(call)
         for _, old, old_print in mine[len(its) :]:
             sizes, tokens = (old_print.size, None), (old.context.tokens, None)
-            self._found.append(CallDiff(old.agent, old.turn, old.index, sizes, tokens))
+            self._diffs.append(CallDiff(old.agent, old.turn, old.index, sizes, tokens))
         for _, new, new_print in its[len(mine) :]:
-            sent, cost = (None, new_print.size), (None, new.context.tokens)
-            self._found.append(CallDiff(new.agent, new.turn, new.index, sent, cost))
+            new_tokens, cost = (None, new_print.size), (None, new.context.tokens)
+            self._diffs.append(CallDiff(new.agent, new.turn, new.index, new_tokens, cost))
 
     def _messages(
         self, old: CallView, old_print: ContextPrint, new: CallView, new_print: ContextPrint
@@ -161,24 +163,30 @@ class Calls:
         return tuple(_folded([Same(head), *middle, Same(tail)]))
 
     def _printed(self, call: CallView, prints: Fingerprints) -> _Printed:
-        found = prints.of(call.context)
-        return key_of([str(found.whole), found.size, self._around(call)]), call, found
+        context_print = prints.of(call.context)
+        return (
+            key_of([str(context_print.whole), context_print.size, self._around(call)]),
+            call,
+            context_print,
+        )
 
     def _around(self, call: CallView) -> dict[str, Any]:
         """What a call has beside its messages; what is not there is no key."""
         context = call.context
-        passing = {} if self._has_handoff_tools else context.handoff_tools
-        found: dict[str, Any] = {"tools": [one for one in context.tools if one not in passing]}
+        handoff_tools = {} if self._has_handoff_tools else context.handoff_tools
+        fields: dict[str, Any] = {
+            "tools": [tool for tool in context.tools if tool not in handoff_tools]
+        }
         if context.handoffs != ():
-            found["handoffs"] = None if context.handoffs is None else list(context.handoffs)
+            fields["handoffs"] = None if context.handoffs is None else list(context.handoffs)
         if context.settings:
-            found["settings"] = plain(context.settings)
+            fields["settings"] = plain(context.settings)
         if call.reply is not None:
             answer = plain(call.reply)
-            found["answer"] = answer if "calls" in answer else answer["content"]
+            fields["answer"] = answer if "calls" in answer else answer["content"]
         if call.error is not None:
-            found["failed with"] = {"error": call.error.error, "message": call.error.message}
-        return found
+            fields["failed with"] = {"error": call.error.error, "message": call.error.message}
+        return fields
 
 
 class _Stretch(msgspec.Struct, frozen=True, gc=False):
@@ -193,14 +201,14 @@ class _Stretch(msgspec.Struct, frozen=True, gc=False):
         return list(self.context[self.start + lo : self.start + hi])
 
 
-def _edited(one: _Stretch, other: _Stretch) -> Iterator[MessageEdit]:
+def _edited(left: _Stretch, right: _Stretch) -> Iterator[MessageEdit]:
     """Yields how one range of messages becomes the other."""
-    for span in aligned(one.prints, other.prints):
+    for span in aligned(left.prints, right.prints):
         if span.is_equal:
             yield Same(span.hi - span.lo)
             continue
-        mine, its = one.cut(span.lo, span.hi), other.cut(span.other_lo, span.other_hi)
-        at, other_at = one.start + span.lo, other.start + span.other_lo
+        mine, its = left.cut(span.lo, span.hi), right.cut(span.other_lo, span.other_hi)
+        at, other_at = left.start + span.lo, right.start + span.other_lo
         # Against each other stand messages of one kind: the same speaker in the same section.
         for part in aligned([_kind(message) for message in mine], [_kind(m) for m in its]):
             places = range(part.other_lo, part.other_hi)
@@ -213,12 +221,12 @@ def _edited(one: _Stretch, other: _Stretch) -> Iterator[MessageEdit]:
 
 
 def _explained(
-    found: Sequence[MessageEdit], one: ContextView, other: ContextView
+    edits: Sequence[MessageEdit], left: ContextView, right: ContextView
 ) -> Iterator[MessageEdit]:
     """Yields the same changes; of a message that one context lacks, with what dropped it there."""
-    there = any(isinstance(edit, Came | Went) for edit in found)
-    by_print, by_other_print = (_dropped(view) if there else {} for view in (one, other))
-    for edit in found:
+    has_cause = any(isinstance(edit, Came | Went) for edit in edits)
+    by_print, by_other_print = (_dropped(view) if has_cause else {} for view in (left, right))
+    for edit in edits:
         if isinstance(edit, Came | Went):
             lacking = by_print if isinstance(edit, Came) else by_other_print
             yield msgspec.structs.replace(
@@ -238,10 +246,10 @@ def _kind(message: Message) -> tuple[str, str, str]:
     return message.role, speaker or "", message.section
 
 
-def _folded(found: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
+def _folded(edits: Sequence[MessageEdit]) -> Iterator[MessageEdit]:
     """Yields the same changes with equal messages counted together."""
     same = 0
-    for edit in found:
+    for edit in edits:
         if isinstance(edit, Same):
             same += edit.count
             continue
@@ -258,12 +266,14 @@ def _changed(call: CallDiff) -> list[Any]:
     changes: list[Any] = []
     for edit in call.changes:
         if isinstance(edit, Changed):
-            changes.append([str(fingerprint(edit.one)), str(fingerprint(edit.other))])
+            changes.append([str(fingerprint(edit.left)), str(fingerprint(edit.right))])
         else:
             changes.append([edit.__struct_config__.tag, str(fingerprint(edit.message))])
-    around = [[edit.at, _told(edit.one), _told(edit.other)] for edit in call.edits]
+    around = [
+        [edit.at, _reported_value(edit.left), _reported_value(edit.right)] for edit in call.edits
+    ]
     return [changes, around]
 
 
-def _told(value: Any) -> Any:
+def _reported_value(value: Any) -> Any:
     return None if value is ABSENT else [value]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from simkit.core.messages import Message
-from simkit.trace.diff.values import key_of, said
+from simkit.trace.diff.values import key_of, message_fields
 from simkit.trace.views import ContextView, MadePart, StreamView
 
 _PRIME: Final = (1 << 127) - 1
@@ -22,7 +22,7 @@ _POWERS: Final = [1]
 
 def fingerprint(message: Message) -> int:
     """Returns a number that is equal for messages that say the same."""
-    return int.from_bytes(hashlib.blake2b(key_of(said(message)), digest_size=15).digest())
+    return int.from_bytes(hashlib.blake2b(key_of(message_fields(message)), digest_size=15).digest())
 
 
 def _power(number: int) -> int:
@@ -63,9 +63,9 @@ class ContextPrint:
         """The hash of the first messages."""
         total = 0
         for chain, lo, hi in self._pieces:
-            taken = min(hi - lo, size)
-            total = (total * _power(taken) + chain.range(lo, lo + taken)) % _PRIME
-            size -= taken
+            length = min(hi - lo, size)
+            total = (total * _power(length) + chain.range(lo, lo + length)) % _PRIME
+            size -= length
             if not size:
                 break
         return total
@@ -77,12 +77,12 @@ class ContextPrint:
 
     def prints(self, lo: int, hi: int) -> list[int]:
         """The fingerprints of the messages from ``lo`` up to ``hi``."""
-        found: list[int] = []
+        prints: list[int] = []
         for chain, first, end in self._pieces:
             size = end - first
-            found += chain.prints[first + max(lo, 0) : first + max(min(hi, size), 0)]
+            prints += chain.prints[first + max(lo, 0) : first + max(min(hi, size), 0)]
             lo, hi = lo - size, hi - size
-        return found
+        return prints
 
 
 class Fingerprints:
@@ -105,7 +105,7 @@ class Fingerprints:
                 pieces.append((self._chain(part.stream), part.lo, part.hi))
                 lo = max(part.lo - part.hi, 0)
                 pieces.append((Chain(part.tail), lo, len(part.tail)))
-        pieces.append((Chain(context.said), 0, len(context.said)))
+        pieces.append((Chain(context.own_messages), 0, len(context.own_messages)))
         return ContextPrint(pieces)
 
     def _chain(self, stream: StreamView) -> Chain:
@@ -119,11 +119,11 @@ def _whole(message: Message) -> tuple[Chain, int, int]:
     return Chain((message,)), 0, 1
 
 
-def common_ends(one: ContextPrint, other: ContextPrint) -> tuple[int, int]:
+def common_ends(left: ContextPrint, right: ContextPrint) -> tuple[int, int]:
     """Returns with how many equal messages two contexts begin, and with how many others end."""
-    most = min(one.size, other.size)
-    head = _largest(most, lambda size: one.head(size) == other.head(size))
-    return head, _largest(most - head, lambda size: one.tail(size) == other.tail(size))
+    most = min(left.size, right.size)
+    head = _largest(most, lambda size: left.head(size) == right.head(size))
+    return head, _largest(most - head, lambda size: left.tail(size) == right.tail(size))
 
 
 def _largest(most: int, holds: Callable[[int], bool]) -> int:

@@ -28,9 +28,9 @@ class FirstDifference(msgspec.Struct, frozen=True, gc=False):
     """The event's number, from 1."""
     before: tuple[e.AnyEvent, ...]
     """The events before it, which are the same in both runs."""
-    one: e.AnyEvent | None
+    left: e.AnyEvent | None
     """The first run's event; None if that has ended."""
-    other: e.AnyEvent | None
+    right: e.AnyEvent | None
     edits: tuple[Edit, ...] = ()
     """Where events of one kind differ."""
 
@@ -70,28 +70,28 @@ class TraceDiff(msgspec.Struct, frozen=True, gc=False):
         return not (self.first or self.calls or self.more_calls or self.turns or self.at_end)
 
 
-def trace_diff(one: View, other: View) -> TraceDiff:
+def trace_diff(left: View, right: View) -> TraceDiff:
     """Returns in what two runs differ; near-linear in their sizes."""
-    declared = tuple(edits(_declared(one), _declared(other)))
+    declared = tuple(edits(_declared(left), _declared(right)))
     first = None
-    if _driver(one) == _driver(other):
-        first = _first_difference(one.events, other.events)
+    if _driver(left) == _driver(right):
+        first = _first_difference(left.events, right.events)
         if first is None:
             return TraceDiff(declared, None)
-    calls = Calls(has_handoff_tools=NATIVE not in (_driver(one), _driver(other)))
-    turns = [_start(one, other)]
-    for mine, its in _paired(one, other):
+    calls = Calls(has_handoff_tools=NATIVE not in (_driver(left), _driver(right)))
+    turns = [_start(left, right)]
+    for mine, its in _paired(left, right):
         if mine is not None and its is not None:
             calls.compare(mine, its)
-        turns.append(_turn_diff(one, mine, other, its))
-    told = {edit.at.partition(".")[0].partition("[")[0] for turn in turns for edit in turn.state}
+        turns.append(_turn_diff(left, mine, right, its))
+    edited = {edit.at.partition(".")[0].partition("[")[0] for turn in turns for edit in turn.state}
     return TraceDiff(
         declared,
         first,
-        calls.found(),
+        calls.call_diffs(),
         calls.more,
         tuple(turn for turn in turns if _differs(turn)),
-        tuple(edit for edit in _at_end(one, other) if edit.at not in told),
+        tuple(edit for edit in _at_end(left, right) if edit.at not in edited),
     )
 
 
@@ -101,47 +101,49 @@ def _driver(view: View) -> str:
 
 def _declared(view: View) -> dict[str, Any]:
     started = view.started
-    said: dict[str, Any] = msgspec.to_builtins(started) if started is not None else {}
-    return {name: plain(value) for name, value in said.items() if name not in ("at", "kind")}
+    fields: dict[str, Any] = msgspec.to_builtins(started) if started is not None else {}
+    return {name: plain(value) for name, value in fields.items() if name not in ("at", "kind")}
 
 
 def _first_difference(
-    one: Sequence[e.AnyEvent], other: Sequence[e.AnyEvent]
+    left: Sequence[e.AnyEvent], right: Sequence[e.AnyEvent]
 ) -> FirstDifference | None:
-    for place, (mine, its) in enumerate(zip_longest(one, other)):
+    for place, (mine, its) in enumerate(zip_longest(left, right)):
         if mine == its or (isinstance(mine, e.RunStarted) and isinstance(its, e.RunStarted)):
             continue
-        found: tuple[Edit, ...] = ()
+        differing: tuple[Edit, ...] = ()
         if type(mine) is type(its):
-            found = tuple(edits(*(plain(msgspec.to_builtins(event)) for event in (mine, its))))
-        before = tuple(one[max(place - BEFORE, 0) : place])
-        return FirstDifference(place + 1, before, mine, its, found)
+            differing = tuple(edits(*(plain(msgspec.to_builtins(event)) for event in (mine, its))))
+        before = tuple(left[max(place - BEFORE, 0) : place])
+        return FirstDifference(place + 1, before, mine, its, differing)
     return None
 
 
-def _paired(one: View, other: View) -> Iterator[tuple[TurnView | None, TurnView | None]]:
+def _paired(left: View, right: View) -> Iterator[tuple[TurnView | None, TurnView | None]]:
     """Yields the turns side by side: those in which the same was said, then those in between."""
-    for span in aligned(*([_asked(turn) for turn in view.turns] for view in (one, other))):
-        mine, its = one.turns[span.lo : span.hi], other.turns[span.other_lo : span.other_hi]
+    for span in aligned(*([_question(turn) for turn in view.turns] for view in (left, right))):
+        mine, its = left.turns[span.lo : span.hi], right.turns[span.other_lo : span.other_hi]
         yield from zip_longest(mine, its)
 
 
-def _asked(turn: TurnView) -> tuple[str, str]:
+def _question(turn: TurnView) -> tuple[str, str]:
     return turn.session, "" if turn.message is None else turn.message.content
 
 
-def _turn_diff(one: View, mine: TurnView | None, other: View, its: TurnView | None) -> TurnDiff:
+def _turn_diff(left: View, mine: TurnView | None, right: View, its: TurnView | None) -> TurnDiff:
     if mine is None or its is None:
         number, its_number = (None if turn is None else turn.number for turn in (mine, its))
-        there = its if mine is None else mine
-        return TurnDiff(number, its_number, "" if there is None else _asked(there)[1])
+        either_turn = its if mine is None else mine
+        return TurnDiff(
+            number, its_number, "" if either_turn is None else _question(either_turn)[1]
+        )
     return TurnDiff(
         mine.number,
         its.number,
-        _asked(its)[1],
-        tuple(edits(_told(mine), _told(its))),
+        _question(its)[1],
+        tuple(edits(_outcome_fields(mine), _outcome_fields(its))),
         tuple(item_edits(_handoffs(mine), _handoffs(its), ("from", "to"))),
-        tuple(_written(one, mine, other, its)),
+        tuple(_state_edits(left, mine, right, its)),
     )
 
 
@@ -150,55 +152,55 @@ def _differs(turn: TurnDiff) -> bool:
     return is_in_one or bool(turn.edits or turn.handoffs or turn.state)
 
 
-def _told(turn: TurnView) -> dict[str, Any]:
+def _outcome_fields(turn: TurnView) -> dict[str, Any]:
     """What a turn is for its user, and who worked in it."""
-    told: dict[str, Any] = {
-        "user": _asked(turn)[1],
+    fields: dict[str, Any] = {
+        "user": _question(turn)[1],
         "agents": [run.agent for run in turn.runs],
         "reply": plain(turn.reply),
     }
     if turn.error is not None:
-        told["error"] = f"{turn.error.type}: {turn.error.message}"
+        fields["error"] = f"{turn.error.type}: {turn.error.message}"
     if turn.interrupt is not None:
-        told["question"] = plain(turn.interrupt)
-    return told
+        fields["question"] = plain(turn.interrupt)
+    return fields
 
 
 def _handoffs(turn: TurnView) -> list[dict[str, Any]]:
     return [plain(handoff.fields()) for handoff in turn.handoffs]
 
 
-def _start(one: View, other: View) -> TurnDiff:
+def _start(left: View, right: View) -> TurnDiff:
     """What stands in the state before anybody said anything."""
-    return TurnDiff(0, 0, "", state=tuple(edits(_given(one), _given(other))))
+    return TurnDiff(0, 0, "", state=tuple(edits(_initial_state(left), _initial_state(right))))
 
 
-def _given(view: View) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _initial_state(view: View) -> dict[str, Any]:
+    state: dict[str, Any] = {}
     for event in view.events:
         if isinstance(event, e.StateUpdated) and not event.turn:
             for name, raw in event.update.items():
                 value = plain(view.resolved(raw))
                 is_set = isinstance(value, dict) and value.keys() == {"$set"}
-                found[name] = value["$set"] if is_set else value
-    return found
+                state[name] = value["$set"] if is_set else value
+    return state
 
 
-def _written(one: View, mine: TurnView, other: View, its: TurnView) -> Iterator[Edit]:
+def _state_edits(left: View, mine: TurnView, right: View, its: TurnView) -> Iterator[Edit]:
     """Yields what channels got, where it differs."""
-    deltas, its_deltas = _deltas(one, mine.updates), _deltas(other, its.updates)
-    inner, its_inner = _inner_deltas(one, mine.updates), _inner_deltas(other, its.updates)
+    deltas, its_deltas = _deltas(left, mine.updates), _deltas(right, its.updates)
+    inner, its_inner = _inner_deltas(left, mine.updates), _inner_deltas(right, its.updates)
     for name in dict.fromkeys([*inner, *its_inner]):
         yield from edits(inner.get(name, []), its_inner.get(name, []), name)
     for name in dict.fromkeys([*deltas, *its_deltas]):
         wrote, its_wrote = deltas.get(name, []), its_deltas.get(name, [])
         if key_of(wrote) == key_of(its_wrote):
             continue
-        if _grows(one, name) and _grows(other, name):
+        if _grows(left, name) and _grows(right, name):
             yield from edits(wrote, its_wrote, name)
         else:
-            written = wrote + its_wrote
-            old, new = (_after(turn, name, written) for turn in (mine, its))
+            updates = wrote + its_wrote
+            old, new = (_after(turn, name, updates) for turn in (mine, its))
             yield from edits(old, new, name)
 
 
@@ -209,7 +211,7 @@ def _grows(view: View, channel: str) -> bool:
 
 def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
     """Returns what each channel got, one behind the other; lists that are appended are joined."""
-    found: dict[str, list[Any]] = {}
+    deltas: dict[str, list[Any]] = {}
     for event in updates:
         for name, raw in event.update.items() if not event.state else ():
             delta = plain(view.resolved(raw))
@@ -217,31 +219,31 @@ def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any
             if delta is None and grows:
                 continue  # It is skipped: as if nothing were written.
             is_many = isinstance(delta, list) and grows
-            found.setdefault(name, []).extend(delta if is_many else [delta])
-    return found
+            deltas.setdefault(name, []).extend(delta if is_many else [delta])
+    return deltas
 
 
 def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any]]:
     """Return what each channel of graphs inside others got, one behind the other."""
-    found: dict[str, list[Any]] = {}
+    deltas: dict[str, list[Any]] = {}
     for event in updates:
         for name, raw in event.update.items() if event.state else ():
-            found.setdefault(f"{event.state}.{name}", []).append(plain(view.resolved(raw)))
-    return found
+            deltas.setdefault(f"{event.state}.{name}", []).append(plain(view.resolved(raw)))
+    return deltas
 
 
-def _after(turn: TurnView, channel: str, written: Sequence[Any]) -> Any:
+def _after(turn: TurnView, channel: str, updates: Sequence[Any]) -> Any:
     """A channel's value after a turn; of a mapping only what the turn wrote."""
     value = plain(turn.state.get(channel, ABSENT))
-    if isinstance(value, dict) and all(isinstance(delta, Mapping) for delta in written):
-        touched = {key for delta in written for key in delta}
+    if isinstance(value, dict) and all(isinstance(delta, Mapping) for delta in updates):
+        touched = {key for delta in updates for key in delta}
         return {key: inner for key, inner in value.items() if key in touched}
     return value
 
 
-def _at_end(one: View, other: View) -> Iterator[Edit]:
+def _at_end(left: View, right: View) -> Iterator[Edit]:
     """Yields the channels that differ after the last turn of a session."""
-    ends = [{turn.session: turn.state for turn in view.turns} for view in (one, other)]
+    ends = [{turn.session: turn.state for turn in view.turns} for view in (left, right)]
     for session in ends[0].keys() & ends[1].keys():
         mine, its = (end[session] for end in ends)
         for name in dict.fromkeys([*mine, *its]):

@@ -21,35 +21,35 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
     at: str
     """``payload.km``, ``messages[2]``; of an item that went, its place in the first list."""
-    one: Any
-    other: Any
+    left: Any
+    right: Any
 
 
 class ItemEdit(msgspec.Struct, frozen=True, gc=False):
     """An item of a list that came (``one`` is None), went (``other`` is None) or changed."""
 
-    one: Mapping[str, Any] | None
-    other: Mapping[str, Any] | None
+    left: Mapping[str, Any] | None
+    right: Mapping[str, Any] | None
     edits: tuple[Edit, ...] = ()
 
 
-def said(message: Message) -> dict[str, Any]:
+def message_fields(message: Message) -> dict[str, Any]:
     """Returns what a message says, without its ids, its turn and the section that shows it."""
     text = _SERVED_ID.sub(r"call\1", message.content)
-    shown: dict[str, Any] = {"role": message.role, "content": text}
+    fields: dict[str, Any] = {"role": message.role, "content": text}
     if message.agent and message.role != "system":  # Instructions are nobody's words.
-        shown["agent"] = message.agent
+        fields["agent"] = message.agent
     if message.tool:
-        shown["tool"] = message.tool
+        fields["tool"] = message.tool
     if message.calls:
-        shown["calls"] = [{call.name: plain(call.args)} for call in message.calls]
-    return shown
+        fields["calls"] = [{call.name: plain(call.args)} for call in message.calls]
+    return fields
 
 
 def plain(value: Any) -> Any:
     """Returns a value as JSON; messages are what they say."""
     if isinstance(value, Message):
-        return said(value)
+        return message_fields(value)
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
@@ -62,47 +62,47 @@ def key_of(value: Any) -> bytes:
     return _ENCODE(value)
 
 
-def edits(one: Any, other: Any, at: str = "") -> Iterator[Edit]:
+def edits(left: Any, right: Any, at: str = "") -> Iterator[Edit]:
     """Yields the places at which two plain values differ."""
-    if one is ABSENT or other is ABSENT:
-        if one is not other:
-            yield Edit(at, one, other)
-    elif isinstance(one, dict) and isinstance(other, dict) and (one or other):
-        for key in dict.fromkeys([*one, *other]):
+    if left is ABSENT or right is ABSENT:
+        if left is not right:
+            yield Edit(at, left, right)
+    elif isinstance(left, dict) and isinstance(right, dict) and (left or right):
+        for key in dict.fromkeys([*left, *right]):
             below = f"{at}.{key}" if at else str(key)
-            yield from edits(one.get(key, ABSENT), other.get(key, ABSENT), below)
-    elif isinstance(one, list) and isinstance(other, list):
-        yield from _list_edits(one, other, at)
-    elif key_of(one) != key_of(other):
-        yield Edit(at, one, other)
+            yield from edits(left.get(key, ABSENT), right.get(key, ABSENT), below)
+    elif isinstance(left, list) and isinstance(right, list):
+        yield from _list_edits(left, right, at)
+    elif key_of(left) != key_of(right):
+        yield Edit(at, left, right)
 
 
-def _list_edits(one: list[Any], other: list[Any], at: str) -> Iterator[Edit]:
-    for span in aligned([key_of(item) for item in one], [key_of(item) for item in other]):
+def _list_edits(left: list[Any], right: list[Any], at: str) -> Iterator[Edit]:
+    for span in aligned([key_of(item) for item in left], [key_of(item) for item in right]):
         if span.is_equal:
             continue
         pairs = min(span.hi - span.lo, span.other_hi - span.other_lo)
         for step in range(pairs):
             place = span.other_lo + step
-            yield from edits(one[span.lo + step], other[place], f"{at}[{place}]")
+            yield from edits(left[span.lo + step], right[place], f"{at}[{place}]")
         for place in range(span.lo + pairs, span.hi):
-            yield Edit(f"{at}[{place}]", one[place], ABSENT)
+            yield Edit(f"{at}[{place}]", left[place], ABSENT)
         for place in range(span.other_lo + pairs, span.other_hi):
-            yield Edit(f"{at}[{place}]", ABSENT, other[place])
+            yield Edit(f"{at}[{place}]", ABSENT, right[place])
 
 
 def item_edits(
-    one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], same_by: Sequence[str]
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], same_by: Sequence[str]
 ) -> Iterator[ItemEdit]:
     """Yields the items of two lists that came, went or changed.
 
     Where items stand against each other, those that agree in the keys ``same_by`` are one that
     changed.
     """
-    for span in aligned([key_of(item) for item in one], [key_of(item) for item in other]):
+    for span in aligned([key_of(item) for item in before], [key_of(item) for item in after]):
         if span.is_equal:
             continue
-        mine, its = one[span.lo : span.hi], other[span.other_lo : span.other_hi]
+        mine, its = before[span.lo : span.hi], after[span.other_lo : span.other_hi]
         kind, its_kind = (
             [key_of([item.get(key) for key in same_by]) for item in row] for row in (mine, its)
         )

@@ -31,12 +31,12 @@ class StreamView:
 class MadePart:
     """A message made for one context, as judges see it."""
 
-    __slots__ = ("message", "of", "pieces", "section", "shown", "tokens")
+    __slots__ = ("message", "of", "pieces", "section", "shown_parts", "tokens")
 
-    def __init__(self, part: e.Made, shown: Sequence[ShownPart] = ()) -> None:
+    def __init__(self, part: e.Made, shown_parts: Sequence[ShownPart] = ()) -> None:
         self.section, self.tokens, self.of = part.section, part.tokens, part.of
         self.message, self.pieces = part.message, part.pieces
-        self.shown = shown
+        self.shown_parts = shown_parts
         """The histories that are rendered in its pieces."""
 
     def piece_messages(self) -> Iterator[Message]:
@@ -204,8 +204,18 @@ class ContextView:
     """Exactly what one model call received."""
 
     __slots__ = (
-        "budget", "handoff_tools", "handoffs", "hidden", "named", "parts", "said", "said_tokens",
-        "settings", "tokens", "tools", "unshown",
+        "budget",
+        "handoff_tools",
+        "handoffs",
+        "hidden",
+        "named",
+        "own_messages",
+        "parts",
+        "said_tokens",
+        "settings",
+        "tokens",
+        "tools",
+        "unshown",
     )  # fmt: skip
 
     def __init__(
@@ -218,7 +228,7 @@ class ContextView:
         self.named: Callable[[Sequence[Message]], list[Message]] | None = None
         """Says which message is of which section, where no driver has."""
         self.unshown = UnshownView() if unshown is None else unshown
-        self.said: list[Message] = []
+        self.own_messages: list[Message] = []
         self.said_tokens: list[int] = []
         self.tools, self.settings = event.tools, event.settings
         self.hidden = event.hidden
@@ -231,7 +241,7 @@ class ContextView:
     @property
     def messages(self) -> Messages:
         """All messages in order."""
-        return Messages([*self.parts, [replace(m, section="run") for m in self.said]])
+        return Messages([*self.parts, [replace(m, section="run") for m in self.own_messages]])
 
     def sectioned(self) -> Sequence[Message]:
         """Return all messages in order, each with the section that it is of."""
@@ -251,26 +261,26 @@ class ContextView:
                     names[part.section] = None
             elif len(part):
                 names[part.section] = None
-        if self.said:
+        if self.own_messages:
             names["run"] = None
         return list(names)
 
     def section(self, name: str) -> Messages:
         """The messages that one section made; its own piece of a message that several share."""
-        found: list[MadePart | ShownPart | list[Message]] = []
+        parts: list[MadePart | ShownPart | list[Message]] = []
         if self.named is not None:
             return Messages([[m for m in self.sectioned() if m.section == name]])
         for part in self.parts:
             if isinstance(part, ShownPart):
                 if part.section == name:
-                    found.append(part)
+                    parts.append(part)
             elif part.pieces:
-                found += [[one] for one in part.piece_messages() if one.section == name]
+                parts += [[message] for message in part.piece_messages() if message.section == name]
             elif part.section == name:
-                found.append(part)
-        if name == "run" and self.said:
-            found.append([replace(m, section="run") for m in self.said])
-        return Messages(found)
+                parts.append(part)
+        if name == "run" and self.own_messages:
+            parts.append([replace(m, section="run") for m in self.own_messages])
+        return Messages(parts)
 
     def dropped(self) -> list[Dropped]:
         """What history sections read and left out, in the order in which it was said."""
@@ -278,14 +288,14 @@ class ContextView:
         for part in self._histories():
             originals = part.stream_messages
             cuts = [*part.stream.cuts[: part.cuts_hi], *part.tail_cuts]
-            gone = {cut.message for cut in cuts if cut.what == "message"}
+            cut_messages = {cut.message for cut in cuts if cut.what == "message"}
             for order, cut in enumerate(cuts):
                 message = originals[cut.message]
                 out.append((cut.message, order, Dropped(message, cut.what, cut.by)))
             for place in range(min(part.lo, part.hi + len(part.tail))):
-                shown = part.entry(place)
-                number = shown.number
-                if number not in gone:
+                part_entry = part.entry(place)
+                number = part_entry.number
+                if number not in cut_messages:
                     entry = Dropped(originals[number], "message", "window")
                     out.append((number, len(cuts), entry))
         return [entry for _, _, entry in sorted(out, key=lambda row: row[:2])]
@@ -299,7 +309,7 @@ class ContextView:
             if isinstance(part, ShownPart):
                 yield part
             else:
-                yield from part.shown
+                yield from part.shown_parts
 
     def weights(self) -> Iterator[tuple[str, str | None, int]]:
         """Yields (section, agent, tokens) of every message; linear in the context."""
@@ -320,5 +330,5 @@ class ContextView:
                     yield part.section, message.agent, part.stream.tokens[place]
                 for message, tokens in zip(part.tail, part.tail_tokens, strict=True):
                     yield part.section, message.agent, tokens
-        for message, tokens in zip(self.said, self.said_tokens, strict=True):
+        for message, tokens in zip(self.own_messages, self.said_tokens, strict=True):
             yield "run", message.agent, tokens

@@ -19,8 +19,10 @@ from simkit.trace.reducers import (
 def reducers_of(channels: Mapping[str, e.ChannelFacts]) -> dict[str, Reducer]:
     """Return how updates of channels are joined; where the user's code does it, values replace."""
     return {
-        name: reducer_of(one.reducer if one.reducer in BUILT_IN else "replace", one.last)
-        for name, one in channels.items()
+        name: reducer_of(
+            channel.reducer if channel.reducer in BUILT_IN else "replace", channel.last
+        )
+        for name, channel in channels.items()
     }
 
 
@@ -34,7 +36,8 @@ class InnerState:
         self.channels = event.channels
         self.reducers = reducers_of(event.channels)
         self.values: dict[str, Any] = {
-            name: empty_value(one.reducer, one.default) for name, one in event.channels.items()
+            name: empty_value(channel.reducer, channel.default)
+            for name, channel in event.channels.items()
         }
         self.values.update((name, around[name]) for name in event.shares if name in around)
 
@@ -42,28 +45,28 @@ class InnerState:
         self, update: Mapping[str, Any], values: Mapping[str, Any], resolved: Callable[[Any], Any]
     ) -> None:
         """Take an update, and the new ``values`` that it says, as recorded."""
-        held = dict(self.values)
+        current = dict(self.values)
         for name, delta in update.items():
             if name in values:
-                held[name] = resolved(values[name])
+                current[name] = resolved(values[name])
             elif name in self.reducers:
-                held[name] = self.reducers[name](held.get(name), delta)
-        self.values = held
+                current[name] = self.reducers[name](current.get(name), delta)
+        self.values = current
 
 
 def joined_updates(
     before: Mapping[str, Any], update: Mapping[str, Any], channels: Mapping[str, e.ChannelFacts]
 ) -> dict[str, Any]:
     """Return what a run wrote in all, where it wrote some channels more than once."""
-    found = {**before}
+    values = {**before}
     for name, delta in update.items():
         facts = channels.get(name)
         is_first = name not in before or is_reset(delta)
         if is_first or facts is None or facts.reducer not in BUILT_IN:
-            found[name] = delta
+            values[name] = delta
             continue
-        held = before[name]
-        start = empty_value(facts.reducer, held[DECLARED_RESET] if is_reset(held) else held)
+        value = before[name]
+        start = empty_value(facts.reducer, value[DECLARED_RESET] if is_reset(value) else value)
         whole = BUILT_IN[facts.reducer](start, delta)
-        found[name] = {DECLARED_RESET: whole} if is_reset(held) else whole
-    return found
+        values[name] = {DECLARED_RESET: whole} if is_reset(value) else whole
+    return values

@@ -34,18 +34,16 @@ class Naming:
             (name, compile_matcher(matcher)) for name, matcher in sections.items()
         ]
 
-    def named(
-        self, messages: Sequence[Message], said: Collection[int], first: int
-    ) -> list[Message]:
+    def named(self, messages: Sequence[Message], own: Collection[int], first: int) -> list[Message]:
         """Returns a context's messages with their sections.
 
         ``said`` are the run's own numbers, ``first`` is that of the turn's first message.
         """
-        found: list[Message] = []
+        named_messages: list[Message] = []
         is_front, is_current_found = True, False
         for message in reversed(messages):
             is_said = message.role in ("assistant", "tool") and bool(message.id)
-            name = RUN if is_said and message.number in said else ""
+            name = RUN if is_said and message.number in own else ""
             for section, matcher in self._matchers if not name else ():
                 if section == CURRENT and is_current_found:
                     continue
@@ -53,16 +51,16 @@ class Naming:
                     name = section
                     is_current_found = is_current_found or section == CURRENT
                     break
-            found.append(replace(message, section=name))
+            named_messages.append(replace(message, section=name))
         if not is_current_found and CURRENT not in self._names:
-            _name_current(found, first)
-        found.reverse()
-        for place, message in enumerate(found):
+            _name_current(named_messages, first)
+        named_messages.reverse()
+        for place, message in enumerate(named_messages):
             is_front = is_front and message.role == "system"
             if not message.section:
                 section = INSTRUCTIONS if is_front else HISTORY
-                found[place] = replace(message, section=section)
-        return found
+                named_messages[place] = replace(message, section=section)
+        return named_messages
 
 
 def _name_current(latest_first: list[Message], first: int) -> None:

@@ -26,7 +26,7 @@ class HandoffView:
     def fields(self) -> dict[str, Any]:
         """What a claim sees."""
         event = self.event
-        shown: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "from": event.from_agent,
             "to": event.to_agent,
             "type": event.type,
@@ -36,8 +36,8 @@ class HandoffView:
             "outcome": self.outcome,
         }
         if self.reason:
-            shown["reason"] = self.reason
-        return shown
+            fields["reason"] = self.reason
+        return fields
 
 
 class ToolView:
@@ -46,18 +46,18 @@ class ToolView:
     __slots__ = (
         "agent",
         "args",
-        "asked",
         "at",
         "call_id",
         "error",
+        "request",
         "result",
         "returned_at",
         "tool",
     )
 
-    def __init__(self, event: e.ToolCalled, asked: JsonValue = None) -> None:
+    def __init__(self, event: e.ToolCalled, request: JsonValue = None) -> None:
         self.agent, self.tool, self.args = event.agent, event.tool, event.args
-        self.asked = asked
+        self.request = request
         """The arguments in the model's words; None for a call that no model asked for."""
         self.call_id, self.at = event.call_id, event.at
         self.result: JsonValue = None
@@ -70,7 +70,7 @@ class ToolView:
             "agent": self.agent,
             "tool": self.tool,
             "args": self.args,
-            "asked": self.asked,
+            "asked": self.request,
             "result": self.result,
             "error": self.error,
             "call_id": self.call_id,
@@ -173,5 +173,5 @@ def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> l
     ``runs`` began in the scope, of any agent; ``calls`` are the agent's. A run that waited for the
     user began earlier, and comes first. A run that asked no model counts.
     """
-    began = [run.id for run in runs if run.agent == agent]
-    return [*dict.fromkeys(call.run for call in calls if call.run not in began), *began]
+    starts = [run.id for run in runs if run.agent == agent]
+    return [*dict.fromkeys(call.run for call in calls if call.run not in starts), *starts]

@@ -50,7 +50,7 @@ class View:
         """Session to its channels' values now."""
         self._projects: dict[str, str] = {}
         self._tools: dict[str, ToolView] = {}
-        self.asked: dict[str, JsonValue] = {}
+        self.requests: dict[str, JsonValue] = {}
         """Tool call to its arguments in the model's words."""
         self._asked_at: dict[str, tuple[int, int]] = {}
         """Tool call to the message that asks for it, and its place there."""
@@ -74,7 +74,7 @@ class View:
         """Session to its last turn, where that waits for the user."""
         self._namings: dict[str, Naming] = {}
         """Agents of whose contexts the pipeline's file says which message is of which section."""
-        self._beside: dict[str, int] = {}
+        self._group_sizes: dict[str, int] = {}
         """Tool calls that one message makes beside others, and the message's number."""
         self._opened: dict[int, dict[str, RunView]] = {}
         """Message to its calls that are carried out by running an agent, with the first run."""
@@ -163,14 +163,14 @@ class View:
         self.messages[number] = event.message
         self.tokens[number] = event.tokens
         for place, call in enumerate(event.message.calls):
-            self.asked[call.id] = call.args
+            self.requests[call.id] = call.args
             self._asked_at[call.id] = (number, place)
         if event.run:
             run = self.runs.get(event.run)
             if run is not None:
                 run.messages.append(event.message)
         if len(event.message.calls) > 1:
-            self._beside.update((call.id, number) for call in event.message.calls)
+            self._group_sizes.update((call.id, number) for call in event.message.calls)
         turn = self.turns[-1] if self.turns else None
         if turn is not None and turn.message is None and event.message.role == "user":
             turn.message = event.message
@@ -197,8 +197,8 @@ class View:
         run = RunView(event, received, self.resolved(event.input))
         self.runs[event.run] = run
         self.turns[-1].runs.append(run)
-        if event.call_id in self._beside and not run.group:
-            self._join_group(run, self._beside[event.call_id])
+        if event.call_id in self._group_sizes and not run.group:
+            self._join_group(run, self._group_sizes[event.call_id])
 
     def _join_group(self, run: RunView, message: int) -> None:
         """Agents that the calls of one message run are one parallel group: none knows of another,
@@ -208,8 +208,8 @@ class View:
             return  # It goes on in a branch that another run has opened.
         opened[run.call_id] = run
         if len(opened) > 1:
-            for one in opened.values():
-                one.group = f"m{message}"
+            for group in opened.values():
+                group.group = f"m{message}"
 
     def _context_built(self, event: e.ContextBuilt) -> None:
         run = self.runs.get(event.run)
@@ -222,11 +222,11 @@ class View:
         context = ContextView(event, parts, unshown)
         naming = self._namings.get(event.agent)
         if naming is not None and run is not None:
-            said = self.turns[-1].message
-            first = said.number if said is not None and said.id else 0
+            message = self.turns[-1].message
+            first = message.number if message is not None and message.id else 0
             context.named = partial(_named, naming, run, first)
         for number in event.said:
-            context.said.append(self.messages[number])
+            context.own_messages.append(self.messages[number])
             context.said_tokens.append(self.tokens[number])
         turn = self.turns[-1]
         mine = turn.calls_by_agent.setdefault(event.agent, [])
@@ -239,7 +239,7 @@ class View:
 
     def _part(self, part: e.Part) -> MadePart | ShownPart:
         if isinstance(part, e.Made):
-            return MadePart(part, [self._history(shown) for shown in part.shown])
+            return MadePart(part, [self._history(shown_part) for shown_part in part.shown])
         return self._history(part)
 
     def _history(self, part: e.Shown) -> ShownPart:
@@ -257,14 +257,14 @@ class View:
                 stream.sums.append(total)
         if part.cuts:
             stream.cuts.extend(part.cuts)
-        shown = ShownPart(part, stream, self.messages)
+        shown_part = ShownPart(part, stream, self.messages)
         if part.tail:
             edits = _edits(part.tail_cuts)
             for number in part.tail:
                 message, tokens = self._entry(number, edits)
-                shown.tail.append(message)
-                shown.tail_tokens.append(tokens)
-        return shown
+                shown_part.tail.append(message)
+                shown_part.tail_tokens.append(tokens)
+        return shown_part
 
     def _entry(self, number: int, edits: Mapping[int, list[e.Cut]]) -> tuple[Message, int]:
         message, tokens = self.messages[number], self.tokens[number]
@@ -280,7 +280,7 @@ class View:
         self.calls[event.call].error = event
 
     def _tool_called(self, event: e.ToolCalled) -> None:
-        tool = ToolView(event, self.asked.get(event.call_id))
+        tool = ToolView(event, self.requests.get(event.call_id))
         self._tools[event.call_id] = tool
         tools = self.turns[-1].tools
         tools.insert(place_among(tools, event.call_id, self._asked_at), tool)
@@ -416,10 +416,10 @@ class View:
             self._clear_turn(event.session)
 
     def _clear_turn(self, session: str) -> None:
-        kept = dict(self.states.get(session, self._start))
+        states = dict(self.states.get(session, self._start))
         for name in self._of_turn:
-            kept[name] = self._start[name]
-        self.states[session] = kept
+            states[name] = self._start[name]
+        self.states[session] = states
 
     def _run_finished(self, event: e.RunFinished) -> None:
         self.error = event.error
