@@ -105,7 +105,7 @@ class Expected:
         for miss in self._matcher.mismatches(actual):
             at = f"at {path_text(miss.path)}: " if miss.path else ""
             note = f" ({miss.note})" if miss.note else ""
-            yield f"{at}wanted {miss.wanted}, found {miss.found}{note}"
+            yield f"{at}wanted {miss.expected}, found {miss.actual}{note}"
 
 
 class _Words:

@@ -52,7 +52,7 @@ def _of_feature(line: str, folder: Path) -> tuple[Finding, ...]:
         said = _BY_KEYWORD[step.type].line(step.name)
         assert said is not None, step.name
         story.lines = (step.line_number, step.line_number)
-        story.whose, story.text, story.table = said.whose, step.docstring, None
+        story.last_turn, story.text, story.table = said.owner, step.docstring, None
         said.step.tell(story, said.holes)
     return story.end().findings
 

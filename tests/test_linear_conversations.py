@@ -57,7 +57,7 @@ def told(turns: int) -> None:
 def tell(story: Story, keyword: int, text: str, number: int) -> None:
     said = VOCABULARIES[keyword].line(text)
     assert said is not None, text
-    story.lines, story.whose = (number, number), said.whose
+    story.lines, story.last_turn = (number, number), said.owner
     judgement = said.step.tell(story, said.holes)
     assert judgement is None or judgement.passed
 

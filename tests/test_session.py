@@ -86,10 +86,10 @@ def test_what_is_claimed_of_an_error_later_lets_the_conversation_go_on() -> None
 
     with Conversation(of(failing)) as conversation:
         conversation.follow(of(failing, TURNS[4]))
-        before = conversation.taken
+        before = conversation.turns_taken
         conversation.follow(of(claimed, TURNS[4]))
 
-        assert (before, conversation.taken) == (1, 2)
+        assert (before, conversation.turns_taken) == (1, 2)
         assert conversation.finish().trace.digest() == run(of(claimed, TURNS[4])).digest()
 
 
@@ -101,7 +101,7 @@ def test_a_limit_on_turns_ends_it_whatever_is_claimed() -> None:
         conversation.follow(of(*turns[:2], more=limited))
         conversation.follow(of(*turns, more=limited))
 
-        assert conversation.taken == 1
+        assert conversation.turns_taken == 1
         assert conversation.trace().digest() == run(of(*turns, more=limited)).digest()
 
 

@@ -97,7 +97,7 @@ class Attribution:
         best, nearest = 0.0, []
         for agent, matchers in self._rules.items():
             why = [
-                f"  {key} is {miss.found}"
+                f"  {key} is {miss.actual}"
                 for key, matcher in matchers
                 for miss in islice(matcher.mismatches(root[key]), 1)
             ]

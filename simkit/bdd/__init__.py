@@ -80,7 +80,7 @@ def story(request: pytest.FixtureRequest) -> Story:
     """The scenario that is being told."""
     config = request.config
     root = config.rootpath
-    told = Story(
+    story_ = Story(
         config.stash.setdefault(_LIBRARY, Library()),
         root=root,
         folders=[
@@ -88,11 +88,11 @@ def story(request: pytest.FixtureRequest) -> Story:
         ],
         seed=config.getoption("--simkit-seed", None),
     )
-    request.node.stash[_STORY] = told
+    request.node.stash[_STORY] = story_
     # Only a session that tells stories listens to pytest-bdd.
     if not config.pluginmanager.has_plugin(_TELLER):
         config.pluginmanager.register(_Teller(), _TELLER)
-    return told
+    return story_
 
 
 class _Teller:
@@ -104,27 +104,29 @@ class _Teller:
     def pytest_bdd_before_step_call(
         self, feature: Any, scenario: Any, step: Any, step_func: Any, step_func_args: dict[str, Any]
     ) -> None:
-        told = step_func_args.get("story")
-        if not isinstance(told, Story):
+        story_ = step_func_args.get("story")
+        if not isinstance(story_, Story):
             return
-        if not told.has_begun:
+        if not story_.has_begun:
             text = Path(feature.filename).read_text(encoding="utf-8")
             line = scenario.line_number
-            told.begin(Places(os.path.relpath(feature.filename), text, (line, line)), scenario.name)
-        told.lines = _lines_of(step)
-        told.text = step.docstring
-        told.table = None if step.datatable is None else step.datatable.raw()
+            story_.begin(
+                Places(os.path.relpath(feature.filename), text, (line, line)), scenario.name
+            )
+        story_.lines = _lines_of(step)
+        story_.text = step.docstring
+        story_.table = None if step.datatable is None else step.datatable.raw()
 
     def pytest_bdd_after_step(self, step: Any) -> None:
         self._last = step
 
     def pytest_bdd_after_scenario(self, request: pytest.FixtureRequest, scenario: Any) -> None:
-        told = request.node.stash.get(_STORY, None)
+        story_ = request.node.stash.get(_STORY, None)
         # It is also called when a step failed, whose exception is then on its way.
-        if told is None or self._last is not scenario.steps[-1]:
+        if story_ is None or self._last is not scenario.steps[-1]:
             return
         with _as_failure(request):
-            judgement = told.end()
+            judgement = story_.end()
         if request.config.getoption("--simkit-strict", default=False):
             judgement = strictly(judgement)
         if judgement.passed_over:
@@ -144,16 +146,16 @@ class _Teller:
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:
     """Fail with the phrase that is near; where nobody tells a story, do nothing."""
     try:
-        told = request.getfixturevalue("story")
+        story_ = request.getfixturevalue("story")
     except pytest.FixtureLookupError:
         return
-    if not isinstance(told, Story):
+    if not isinstance(story_, Story):
         return
-    meant = hint(step.type, step.name)
+    nearest = hint(step.type, step.name)
     where = f"{os.path.relpath(feature.filename)}:{step.line_number}:{_column(feature, step)}"
     keyword = str(step.keyword).strip()
     text = f"{where}: there is no step `{keyword} {step.name}`"
-    text += f"\n  {meant}" if meant else ""
+    text += f"\n  {nearest}" if nearest else ""
     text += "\n  `simkit bdd steps WORD` lists those with a word."
     raise pytest.fail.Exception(_again(text, request), pytrace=False)
 
@@ -163,13 +165,16 @@ def parse_error_text(problem: Any) -> str:
     errors = getattr(problem.__cause__, "errors", ())
     place = getattr(errors[0], "location", {}) if errors else {}
     column = place.get("column") or 1
-    what = str(errors[0] if errors else problem.message).strip().splitlines()[-1]
-    what = re.sub(r"^\(\d+:\d+\): ", "", what)
+    problem_text = str(errors[0] if errors else problem.message).strip().splitlines()[-1]
+    problem_text = re.sub(r"^\(\d+:\d+\): ", "", problem_text)
     if not errors or type(problem).__name__ != "GherkinParseError":
-        what = str(problem.message).strip()
+        problem_text = str(problem.message).strip()
     file = os.path.relpath(problem.filename)
-    advice = _PARSE_ADVICE.get(what, "")
-    lines = [f"{file}:{problem.line}:{column}: {what}", f"    {problem.line_content.strip()}"]
+    advice = _PARSE_ADVICE.get(problem_text, "")
+    lines = [
+        f"{file}:{problem.line}:{column}: {problem_text}",
+        f"    {problem.line_content.strip()}",
+    ]
     return clean("\n".join([*lines, *([f"  → {advice}"] if advice else [])]))
 
 
@@ -196,14 +201,14 @@ def _lines_of(step: Any) -> Lines:
     return first, last
 
 
-def _check_what_stands_below(told: Story, line: Line) -> None:
+def _check_what_stands_below(story: Story, line: Line) -> None:
     """pytest-bdd drops a table or text that a step does not take."""
-    forms = {"table": told.table is not None, "text": told.text is not None}
+    forms = {"table": story.table is not None, "text": story.text is not None}
     for form, is_there in forms.items():
         if is_there and form not in line.takes:
-            raise told.error(f"this step takes no {form} under it")
+            raise story.error(f"this step takes no {form} under it")
     if line.takes and not any(forms[form] for form in line.takes):
-        raise told.error(f"this step needs a {' or a '.join(line.takes)} under it")
+        raise story.error(f"this step needs a {' or a '.join(line.takes)} under it")
 
 
 @contextmanager
@@ -213,10 +218,10 @@ def _as_failure(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     except SourceError as problem:
         # Where it stands in the values is no concern of who wrote a feature.
-        told = SourceError(
+        failure = SourceError(
             problem.where, problem.what, "", problem.near, problem.known, problem.advice
         )
-        raise pytest.fail.Exception(_again(str(told), request), pytrace=False) from None
+        raise pytest.fail.Exception(_again(str(failure), request), pytrace=False) from None
     except SimkitError as problem:
         raise pytest.fail.Exception(_again(str(problem), request), pytrace=False) from None
 
@@ -252,7 +257,7 @@ class _Parser(StepParser):
 
 def _tell(story: Story, request: pytest.FixtureRequest, line: Line) -> None:
     """Adds a line to the story; fails for what does not hold."""
-    story.whose = line.whose
+    story.last_turn = line.owner
     with _as_failure(request):
         _check_what_stands_below(story, line)
         try:

@@ -82,21 +82,23 @@ class Assembly:
         self._changed.update(range(len(self._turns)))
         self._last = None
 
-    def prepared(self, told: Told) -> Prepared:
+    def prepared(self, parts: Told) -> Prepared:
         """Returns the scenario ready to run; raises SourceError for what is wrong with a turn."""
         if self._last is None:
-            self._changed.add(len(told.values["turns"]) - 1)
+            self._changed.add(len(parts.values["turns"]) - 1)
         for place in sorted(self._changed):
-            values, places, numbers = told.part(place)
-            self._last = self._assembled(told, values, places, place, numbers)
+            values, places, numbers = parts.part(place)
+            self._last = self._assembled(parts, values, places, place, numbers)
             self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
             self._waiting.pop(place, None)
-            self._waiting |= {at: one for at, one in self._last.waiting.items() if at == place}
+            self._waiting |= {
+                at: turn_claims for at, turn_claims in self._last.waiting.items() if at == place
+            }
         self._changed.clear()
         assert self._last is not None
-        waiting = {k: one for k, one in self._last.waiting.items() if k == WHOLE}
+        waiting = {k: turn_claims for k, turn_claims in self._last.waiting.items() if k == WHOLE}
         scenario = self._last.scenario.model_copy(update={"turns": tuple(self._turns)})
-        document = told.places.document(told.values, _Nodes(told))
+        document = parts.places.document(parts.values, _Nodes(parts))
         return msgspec.structs.replace(
             self._last,
             scenario=scenario,
@@ -106,13 +108,13 @@ class Assembly:
             numbers=(),
         )
 
-    def whole(self, told: Told) -> Prepared:
+    def whole(self, parts: Told) -> Prepared:
         """Returns the scenario as if a file held it: all that is wrong with it is found."""
-        return self._assembled(told, *told.whole())
+        return self._assembled(parts, *parts.whole())
 
     def _assembled(
         self,
-        told: Told,
+        parts: Told,
         values: dict[str, Any],
         places: Places,
         place: int | None = None,
@@ -120,14 +122,14 @@ class Assembly:
     ) -> Prepared:
         """Assembles the values of the whole story, or those of which one turn comes last."""
         document = places.document(values, partial(places.root, values))
-        prepared = self._library.assembled(told.item(), document, numbers)
+        prepared = self._library.assembled(parts.item(), document, numbers)
         if self._seed is not None:
             prepared = prepared.with_seed(self._seed)
         turns = prepared.scenario.turns
         if place is None:
-            turns = tuple(map(_waiting, turns, told.standing))
+            turns = tuple(map(_waiting, turns, parts.standing))
         else:
-            turns = (*turns[:-1], _waiting(turns[-1], told.standing[place]))
+            turns = (*turns[:-1], _waiting(turns[-1], parts.standing[place]))
         scenario = prepared.scenario.model_copy(update={"turns": turns})
         return msgspec.structs.replace(prepared, scenario=scenario)
 
@@ -135,13 +137,13 @@ class Assembly:
 class _Nodes:
     """The nodes of a story, made when a place is asked for."""
 
-    def __init__(self, told: Told) -> None:
-        self._told = told
+    def __init__(self, parts: Told) -> None:
+        self._parts = parts
         self._root: list[Node] = []
 
     def __call__(self) -> Node:
         if not self._root:
-            values, places = self._told.whole()
+            values, places = self._parts.whole()
             self._root.append(places.root(values))
         return self._root[0]
 

@@ -64,17 +64,17 @@ def pairs_of(table: Table, read: Read = typed) -> dict[str, Any]:
 
     A row may lead deeper: the last cell that is not empty is the value, those before it the names.
     """
-    found: dict[str, Any] = {}
+    pairs: dict[str, Any] = {}
     for row in table:
         *names, value = row if len(row) == 2 else _without_empty_end(row)
         if not names or "" in names:
             raise TableInvalid("each row of this table must hold a name and a value")
-        _put(found, [step for name in names for step in _steps(name)], read(value), names)
-    return found
+        _put(pairs, [step for name in names for step in _steps(name)], read(value), names)
+    return pairs
 
 
-def _put(found: dict[str, Any], steps: Sequence[str], value: Any, names: Sequence[str]) -> None:
-    place = found
+def _put(mapping: dict[str, Any], steps: Sequence[str], value: Any, names: Sequence[str]) -> None:
+    place = mapping
     for name in steps[:-1]:
         place = place.setdefault(name, {}) if isinstance(place, dict) else place
     if not isinstance(place, dict) or steps[-1] in place:

@@ -30,23 +30,23 @@ class Claims:
     """The claims of a story, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._made: dict[int, list[Claim]] = {}
+        self._by_turn: dict[int, list[Claim]] = {}
         """By turn."""
 
     def add(self, claim: Claim) -> Claim | None:
         """Adds a claim; returns an earlier one that it contradicts, instead of adding it."""
-        made = self._made.setdefault(claim.turn, [])
+        turn_claims = self._by_turn.setdefault(claim.turn, [])
         if claim.path[0] == COUNTS:
-            for other in made:
+            for other in turn_claims:
                 if other.path == claim.path:
                     return None if other.matcher == claim.matcher else other
-        made.append(claim)
+        turn_claims.append(claim)
         return None
 
     @property
     def speak_of_the_end(self) -> Lines | None:
         """The lines of the first claim on the whole run."""
-        return next((one.lines for one in self._made.get(WHOLE, ())), None)
+        return next((claim_.lines for claim_ in self._by_turn.get(WHOLE, ())), None)
 
     def expect(self, turn: int, places: Places, place: int | None = None) -> dict[str, Any]:
         """Returns what is claimed of a turn or of the whole run, and notes who said what.
@@ -55,17 +55,17 @@ class Claims:
         """
         place = turn if place is None else place
         above: tuple[str | int, ...] = ("expect",) if turn == WHOLE else ("turns", place, "expect")
-        mine = self._made.get(turn, [])
-        found: dict[str, Any] = {}
+        mine = self._by_turn.get(turn, [])
+        expectations: dict[str, Any] = {}
         for path in dict.fromkeys(claim.path for claim in mine):
-            here = [claim for claim in mine if claim.path == path]
+            claims_here = [claim for claim in mine if claim.path == path]
             *way, key = path
-            inner = found
+            inner = expectations
             for step in way:
                 inner = inner.setdefault(step, {})
             at = (*above, *path)
-            inner[key] = _joined(here, at, places, is_list=path[-1] in LISTS)
-        return found
+            inner[key] = _joined(claims_here, at, places, is_list=path[-1] in LISTS)
+        return expectations
 
 
 def _joined(
@@ -73,14 +73,19 @@ def _joined(
 ) -> Any:
     """One value that says all claims on one thing."""
     if len(claims) == 1 and not is_list:
-        return _said(claims[0], at, places)
+        return _claim_value(claims[0], at, places)
     if is_list:
-        return [_said(claim, (*at, place), places) for place, claim in enumerate(claims)]
+        return [_claim_value(claim, (*at, place), places) for place, claim in enumerate(claims)]
     _note(claims[-1], at, places)
-    return {"$all": [_said(one, (*at, "$all", place), places) for place, one in enumerate(claims)]}
+    return {
+        "$all": [
+            _claim_value(inner_claim, (*at, "$all", place), places)
+            for place, inner_claim in enumerate(claims)
+        ]
+    }
 
 
-def _said(claim: Claim, at: tuple[str | int, ...], places: Places) -> Any:
+def _claim_value(claim: Claim, at: tuple[str | int, ...], places: Places) -> Any:
     _note(claim, at, places)
     return claim.matcher
 
@@ -89,15 +94,15 @@ def _note(claim: Claim, at: tuple[str | int, ...], places: Places) -> None:
     places.say(at, claim.lines, below=2 if at[0] == "turns" else 0)
 
 
-def claims_in(written: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def claims_in(claim_data: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yields the claims that an `expect` mapping holds, each with its path."""
     depth = {"context": 3, "runs": 3, COUNTS: 2}.get(path[0] if path else "", 1)
     is_deeper = not path or len(path) < depth
-    if is_deeper and isinstance(written, dict):
-        for key, inner in written.items():
+    if is_deeper and isinstance(claim_data, dict):
+        for key, inner in claim_data.items():
             yield from claims_in(inner, (*path, key))
-    elif path and path[-1] in LISTS and isinstance(written, list):
-        for one in written:
-            yield path, one
+    elif path and path[-1] in LISTS and isinstance(claim_data, list):
+        for element in claim_data:
+            yield path, element
     elif path:
-        yield path, written
+        yield path, claim_data

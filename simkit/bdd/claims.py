@@ -25,10 +25,10 @@ _IN_ORDER: Final = "$in_order"
 # Agents
 
 
-def _ran(story: Story, said: Said) -> Judgement:
+def _ran(story: Story, values: Said) -> Judgement:
     names = [
-        [story.agent(name) for name in one] if isinstance(one, list) else story.agent(one)
-        for one in said["agents"]
+        [story.agent(name) for name in agent] if isinstance(agent, list) else story.agent(agent)
+        for agent in values["agents"]
     ]
     return story.claim(("agents",), names)
 
@@ -38,13 +38,13 @@ def _ran_below(story: Story, _: Said) -> Judgement:
     return story.claim(("agents",), [row if len(row) > 1 else row[0] for row in rows])
 
 
-def _ran_before(story: Story, said: Said) -> Judgement:
-    pair = [story.agent(said["agent"]), story.agent(said["other"])]
+def _ran_before(story: Story, values: Said) -> Judgement:
+    pair = [story.agent(values["agent"]), story.agent(values["other"])]
     return story.claim(("agents",), {_IN_ORDER: pair})
 
 
-def _asked(story: Story, said: Said, times: int) -> Judgement:
-    return story.claim(("model_calls", story.agent(said["agent"])), times)
+def _asked_times(story: Story, values: Said, times: int) -> Judgement:
+    return story.claim(("model_calls", story.agent(values["agent"])), times)
 
 
 AGENTS: Final = (
@@ -69,11 +69,11 @@ AGENTS: Final = (
         (),
         ("agents",),
     ),
-    Step("{agent} was not asked", lambda s, x: _asked(s, x, 0), (), ("model_calls",)),
-    Step("{agent} was asked once", lambda s, x: _asked(s, x, 1), (), ("model_calls",)),
+    Step("{agent} was not asked", lambda s, x: _asked_times(s, x, 0), (), ("model_calls",)),
+    Step("{agent} was asked once", lambda s, x: _asked_times(s, x, 1), (), ("model_calls",)),
     Step(
         "{agent} was asked {count} times",
-        lambda s, x: _asked(s, x, x["count"]),
+        lambda s, x: _asked_times(s, x, x["count"]),
         (),
         ("model_calls",),
     ),
@@ -83,22 +83,22 @@ AGENTS: Final = (
 # Runs and state
 
 
-def _run(story: Story, said: Said, name: str, matcher: Any) -> Judgement:
+def _run(story: Story, values: Said, name: str, matcher: Any) -> Judgement:
     return story.claim(
-        path_of(story, said, f"runs.{name}"), {story.channel(said["channel"]): matcher}
+        path_of(story, values, f"runs.{name}"), {story.channel(values["channel"]): matcher}
     )
 
 
-def _run_below(story: Story, said: Said, name: str, is_all: bool = False) -> Judgement:
+def _run_below(story: Story, values: Said, name: str, is_all: bool = False) -> Judgement:
     """Channels and what they hold, one a row; ``is_all`` says that there are no others."""
     matcher = by_channel(story, pairs_below(story.below))
     return story.claim(
-        path_of(story, said, f"runs.{name}"), {"$exact": matcher} if is_all else matcher
+        path_of(story, values, f"runs.{name}"), {"$exact": matcher} if is_all else matcher
     )
 
 
-def _state(story: Story, said: Said, matcher: Any) -> Judgement:
-    return story.claim(("state",), {story.channel(said["channel"]): matcher})
+def _state(story: Story, values: Said, matcher: Any) -> Judgement:
+    return story.claim(("state",), {story.channel(values["channel"]): matcher})
 
 
 RUNS: Final = (
@@ -147,7 +147,7 @@ STATE: Final = (
     ),
     Step(
         "the state's {channel} {condition}",
-        lambda s, x: _state(s, x, s.met(x["condition"])),
+        lambda s, x: _state(s, x, s.matcher_of(x["condition"])),
         (),
         ("state",),
     ),
@@ -157,53 +157,55 @@ STATE: Final = (
 # Handoffs, tools
 
 
-def _handoff(story: Story, said: Said, **more: Any) -> Judgement:
-    pair = {"from": story.agent(said["agent"]), "to": story.agent(said["target"])}
+def _handoff(story: Story, values: Said, **more: Any) -> Judgement:
+    pair = {"from": story.agent(values["agent"]), "to": story.agent(values["target"])}
     handoff = {**pair, "outcome": "made", **more}
-    if "type" in said:
-        handoff["type"] = story.handoff_type(said["type"])
-    if "query" in said:
-        handoff["query"] = said["query"]
-    if "matching" in said:
-        handoff["payload"] = story.met(said["matching"])
+    if "type" in values:
+        handoff["type"] = story.handoff_type(values["type"])
+    if "query" in values:
+        handoff["query"] = values["query"]
+    if "matching" in values:
+        handoff["payload"] = story.matcher_of(values["matching"])
     return story.claim(("handoffs",), {"$has": [handoff]})
 
 
 def _handoffs_below(story: Story, _: Said) -> Judgement:
-    records = [with_nested(one, HANDOFF_KEYS, "payload") for one in records_below(story.below)]
-    for one in records:
+    records = [
+        with_nested(record, HANDOFF_KEYS, "payload") for record in records_below(story.below)
+    ]
+    for record in records:
         for key in ("from", "to"):
-            if isinstance(one.get(key), str):
-                one[key] = story.agent(one[key])
+            if isinstance(record.get(key), str):
+                record[key] = story.agent(record[key])
     return story.claim(("handoffs",), records)
 
 
-def _must_carry(story: Story, said: Said) -> Judgement:
+def _must_carry(story: Story, values: Said) -> Judgement:
     """What the pipeline says of its contracts stands in the first event, before any turn."""
-    story.whose = WHOLE
+    story.last_turn = WHOLE
     contract = {
-        "from_agents": {"$has": [story.agent(said["agent"])]},
-        "to_agent": story.agent(said["target"]),
-        "payload": {"required": {"$unordered": said["names"]}},
+        "from_agents": {"$has": [story.agent(values["agent"])]},
+        "to_agent": story.agent(values["target"]),
+        "payload": {"required": {"$unordered": values["names"]}},
     }
-    if "type" in said:
-        contract["type"] = story.handoff_type(said["type"])
+    if "type" in values:
+        contract["type"] = story.handoff_type(values["type"])
     event = {"kind": "RunStarted", "pipeline": {"contracts": {"$has": [contract]}}}
     return story.claim(("events",), {"$has": [event]})
 
 
-def _called(story: Story, said: Said, **more: Any) -> Judgement:
-    call = {"agent": story.agent(said["agent"]), "tool": said["tool"], **more}
-    if "matching" in said:
-        call["args"] = story.met(said["matching"])
+def _called(story: Story, values: Said, **more: Any) -> Judgement:
+    call = {"agent": story.agent(values["agent"]), "tool": values["tool"], **more}
+    if "matching" in values:
+        call["args"] = story.matcher_of(values["matching"])
     return story.claim(("tool_calls",), {"$has": [call]})
 
 
 def _calls_below(story: Story, _: Said) -> Judgement:
-    records = [with_nested(one, TOOL_KEYS, "args") for one in records_below(story.below)]
-    for one in records:
-        if isinstance(one.get("agent"), str):
-            one["agent"] = story.agent(one["agent"])
+    records = [with_nested(record, TOOL_KEYS, "args") for record in records_below(story.below)]
+    for record in records:
+        if isinstance(record.get("agent"), str):
+            record["agent"] = story.agent(record["agent"])
     return story.claim(("tool_calls",), records)
 
 
@@ -234,7 +236,7 @@ MOVES: Final = (
     ),
     Step(
         "the handoff from {agent} to {target:agent} was rejected because its reason {condition}",
-        lambda s, x: _handoff(s, x, outcome="rejected", reason=s.met(x["condition"])), (),
+        lambda s, x: _handoff(s, x, outcome="rejected", reason=s.matcher_of(x["condition"])), (),
         ("handoffs",),
     ),
     Step("these handoffs were requested:", _handoffs_below, _TABLE, ("handoffs",)),
@@ -254,7 +256,7 @@ MOVES: Final = (
     ),
     Step(
         "{agent} called {tool:word} and got a result that {condition}",
-        lambda s, x: _called(s, x, result=s.met(x["condition"])), (), ("tool_calls",),
+        lambda s, x: _called(s, x, result=s.matcher_of(x["condition"])), (), ("tool_calls",),
     ),
     Step(
         "{agent} called {tool:word} and got the error {text}",
@@ -273,34 +275,37 @@ MOVES: Final = (
 # How it went
 
 
-def _finding(story: Story, said: Said) -> Judgement:
-    claim: dict[str, Any] = {"id": said["lint"]}
-    if "agent" in said:
-        claim["agent"] = story.agent(said["agent"])
-    if "matching" in said:
-        claim |= story.met(said["matching"])
+def _finding(story: Story, values: Said) -> Judgement:
+    claim: dict[str, Any] = {"id": values["lint"]}
+    if "agent" in values:
+        claim["agent"] = story.agent(values["agent"])
+    if "matching" in values:
+        claim |= story.matcher_of(values["matching"])
     return story.claim(("findings",), claim)
 
 
-def _event(story: Story, said: Said) -> Any:
-    return {"kind": said["kind"], **(story.met(said["matching"]) if "matching" in said else {})}
+def _event(story: Story, values: Said) -> Any:
+    return {
+        "kind": values["kind"],
+        **(story.matcher_of(values["matching"]) if "matching" in values else {}),
+    }
 
 
 def _all_of_this(story: Story, _: Said) -> Judgement | None:
     """Claims that are written as in a scenario file."""
-    written = yaml_below(story)
-    if not isinstance(written, dict):
+    document = yaml_below(story)
+    if not isinstance(document, dict):
         raise TableInvalid("this text must be claims, a mapping in YAML")
     judgement = None
-    for path, matcher in claims_in(written):
+    for path, matcher in claims_in(document):
         judgement = story.claim(path, matcher)
     return judgement
 
 
-def _logged(story: Story, said: Said) -> Any:
-    record = {"message": story.met(said["condition"])}
-    if "level" in said:
-        record["level"] = str(said["level"]).upper()
+def _logged(story: Story, values: Said) -> Any:
+    record = {"message": story.matcher_of(values["condition"])}
+    if "level" in values:
+        record["level"] = str(values["level"]).upper()
     return record
 
 

@@ -58,8 +58,8 @@ def _cell(below: Below) -> Callable[[str], Any]:
     """Returns what reads a cell of a claim: a condition, or else a value."""
 
     def read(cell: str) -> Any:
-        found = condition_of(cell.strip())
-        return typed(cell) if found is None or found.takes else found.matcher(below)
+        condition = condition_of(cell.strip())
+        return typed(cell) if condition is None or condition.takes else condition.matcher(below)
 
     return read
 
@@ -95,10 +95,10 @@ def _holds(below: Below, hole: Condition) -> Any:
     return hole.matcher(below)
 
 
-def _spread(_: Below, said: Mapping[str, Any]) -> Any:
-    if "spread" not in said:
-        return {"$approx": said["number"]}
-    return {"$approx": {"value": said["number"], "abs": said["spread"]}}
+def _spread(_: Below, values: Mapping[str, Any]) -> Any:
+    if "spread" not in values:
+        return {"$approx": values["number"]}
+    return {"$approx": {"value": values["number"], "abs": values["spread"]}}
 
 
 CONDITIONS: Final = (
@@ -227,14 +227,14 @@ def _eq(below: Below) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def condition_of(said: str) -> Condition | None:
+def condition_of(text: str) -> Condition | None:
     """Returns the condition that words say; None if they say none."""
     for words, phrase in _PHRASES:
-        holes = phrase.holes_in(said)
+        holes = phrase.holes_in(text)
         if holes is not None:
             return _condition(words, holes)
     for words, joint in _JOINTS:
-        pieces = split_outside(said, joint)
+        pieces = split_outside(text, joint)
         for place in range(1, len(pieces), 2):
             left = condition_of("".join(pieces[:place]))
             right = condition_of("".join(pieces[place + 1 :]))
@@ -245,28 +245,30 @@ def condition_of(said: str) -> Condition | None:
 
 def _condition(words: Words, holes: Mapping[str, Any]) -> Condition:
     inner = [hole for hole in holes.values() if isinstance(hole, Condition)]
-    takes = words.takes or tuple(form for one in inner for form in one.takes)
+    takes = words.takes or tuple(form for condition_ in inner for form in condition_.takes)
     return Condition(lambda below: words.build(below, holes), takes)
 
 
-def _read(said: str) -> Condition:
-    found = condition_of(said)
-    if found is None:
-        raise Unreadable(said)
-    return found
+def _read(text: str) -> Condition:
+    condition = condition_of(text)
+    if condition is None:
+        raise Unreadable(text)
+    return condition
 
 
-def _predicate(said: str) -> Condition:
-    return _read(f"is {said}")
+def _predicate(text: str) -> Condition:
+    return _read(f"is {text}")
 
 
-def _matching(said: str) -> Condition:
+def _matching(text: str) -> Condition:
     """Names with values or conditions: ``food that contains "pizza", kcal 800 and no salt``."""
-    pieces = split_outside(said, AND)
-    found = _pairs(pieces)
-    if found is None:
-        raise Unreadable(said)
-    return Condition(lambda below: {name: one.matcher(below) for name, one in found.items()})
+    pieces = split_outside(text, AND)
+    conditions = _pairs(pieces)
+    if conditions is None:
+        raise Unreadable(text)
+    return Condition(
+        lambda below: {name: condition.matcher(below) for name, condition in conditions.items()}
+    )
 
 
 def _pairs(pieces: list[str]) -> dict[str, Condition] | None:
@@ -288,17 +290,17 @@ _PAIR: Final = re.compile(
 )
 
 
-def _pair(said: str) -> tuple[str, Condition] | None:
-    found = _PAIR.fullmatch(said)
-    if found is None:
+def _pair(text: str) -> tuple[str, Condition] | None:
+    match = _PAIR.fullmatch(text)
+    if match is None:
         return None
-    if found["no"]:
-        return found["no"], Condition(lambda _: {"$absent": True})
-    if found["name"]:
-        value = typed(found["value"])
-        return found["name"], Condition(lambda _: value)
-    inner = condition_of(found["is"])
-    return (found["whose"], inner) if inner is not None and not inner.takes else None
+    if match["no"]:
+        return match["no"], Condition(lambda _: {"$absent": True})
+    if match["name"]:
+        value = typed(match["value"])
+        return match["name"], Condition(lambda _: value)
+    inner = condition_of(match["is"])
+    return (match["whose"], inner) if inner is not None and not inner.takes else None
 
 
 _SECTION: Final = rf"{NAME}(?:[ -](?!in\b)\w+)*?"

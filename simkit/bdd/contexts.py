@@ -13,39 +13,45 @@ from simkit.checks.judge import Judgement
 _TABLE: Final = ("table",)
 
 
-def _context(story: Story, said: Said, name: str, matcher: Any) -> Judgement:
-    return story.claim(path_of(story, said, f"context.{name}"), matcher)
+def _context(story: Story, values: Said, name: str, matcher: Any) -> Judgement:
+    return story.claim(path_of(story, values, f"context.{name}"), matcher)
 
 
-def _role_and(said: Said, matcher: Any) -> Any:
-    return {"role": said["role"], "content": matcher}
+def _role_and(values: Said, matcher: Any) -> Any:
+    return {"role": values["role"], "content": matcher}
 
 
-def _share(story: Story, said: Said) -> Judgement:
-    source = story.agent(said["source"])
-    source = source if source != said["source"] else story.section(source)
-    return _context(story, said, "share", {source: said["share"]})
+def _share(story: Story, values: Said) -> Judgement:
+    source = story.agent(values["source"])
+    source = source if source != values["source"] else story.section(source)
+    return _context(story, values, "share", {source: values["share"]})
 
 
-def _cut(said: Said) -> Any:
-    return {"content": {"$contains": said["text"]}, **({"by": said["by"]} if "by" in said else {})}
+def _cut(values: Said) -> Any:
+    return {
+        "content": {"$contains": values["text"]},
+        **({"by": values["by"]} if "by" in values else {}),
+    }
 
 
-def _left_out(said: Said) -> Any:
-    return {"text": {"$contains": said["text"]}, **({"by": said["by"]} if "by" in said else {})}
+def _left_out(values: Said) -> Any:
+    return {
+        "text": {"$contains": values["text"]},
+        **({"by": values["by"]} if "by" in values else {}),
+    }
 
 
-def _each_included(story: Story, said: Said) -> Judgement | None:
+def _each_included(story: Story, values: Said) -> Judgement | None:
     judgement = None
     for message in messages_below(story.below):
-        judgement = _context(story, said, "includes", message)
+        judgement = _context(story, values, "includes", message)
     return judgement
 
 
-def _section_of(story: Story, said: Said) -> Judgement:
-    agent = story.agent(said["agent"])
-    path = ("context", agent, story.section(said["section"]))
-    return story.claim(path, story.met(said["condition"]))
+def _section_of(story: Story, values: Said) -> Judgement:
+    agent = story.agent(values["agent"])
+    path = ("context", agent, story.section(values["section"]))
+    return story.claim(path, story.matcher_of(values["condition"]))
 
 
 def _includes(text: str, matcher: Any) -> Step:
@@ -91,7 +97,7 @@ CONTEXTS: Final = (
     ),
     Step(
         "the {section:part}[ section] in {context} {condition}",
-        lambda s, x: _context(s, x, s.section(x["section"]), s.met(x["condition"])), (),
+        lambda s, x: _context(s, x, s.section(x["section"]), s.matcher_of(x["condition"])), (),
         ("context.section",),
     ),
     Step("the {section}[ section] of {agent} {condition}", _section_of, (), ("context.section",)),

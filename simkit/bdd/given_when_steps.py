@@ -35,34 +35,34 @@ def yaml_below(story: Story) -> Any:
     return document.data
 
 
-def _state_of(story: Story, said: Said) -> None:
-    for channel, value in said["values"].items():
+def _state_of(story: Story, values: Said) -> None:
+    for channel, value in values["values"].items():
         story.state(channel, value)
 
 
-def _lint_off(story: Story, said: Said) -> None:
-    place = said.get("place")
-    path = ("lints", said["lint"], place) if place else ("lints", said["lint"])
-    story.give(path, said["text"])
+def _lint_off(story: Story, values: Said) -> None:
+    place = values.get("place")
+    path = ("lints", values["lint"], place) if place else ("lints", values["lint"])
+    story.give(path, values["text"])
 
 
-def _uses(story: Story, said: Said) -> None:
-    story.give(("use",), [*story.values.get("use", ()), said["text"]])
+def _uses(story: Story, values: Said) -> None:
+    story.give(("use",), [*story.values.get("use", ()), values["text"]])
 
 
-def _needs(story: Story, said: Said) -> None:
-    story.give(("needs",), [*story.values.get("needs", ()), said["text"]])
+def _needs(story: Story, values: Said) -> None:
+    story.give(("needs",), [*story.values.get("needs", ()), values["text"]])
 
 
-def _made_up(story: Story, said: Said) -> None:
+def _made_up(story: Story, values: Said) -> None:
     entry: dict[str, Any] = {}
-    if "count" in said:
-        entry["count"] = said["count"]
-    if "locale" in said:
-        entry["locale"] = said["locale"]
+    if "count" in values:
+        entry["count"] = values["count"]
+    if "locale" in values:
+        entry["locale"] = values["locale"]
     if story.table is not None:
         entry["values"] = _pairs(story)
-    story.give(("given", "fakes", said["who"]), entry)
+    story.give(("given", "fakes", values["who"]), entry)
 
 
 BACKGROUND: Final = (
@@ -100,21 +100,21 @@ BACKGROUND: Final = (
 """What is so before the user speaks."""
 
 
-def _user_says(story: Story, said: Said) -> None:
-    story.say(said["text"], said.get("session"), said.get("project"))
+def _user_says(story: Story, values: Said) -> None:
+    story.say(values["text"], values.get("session"), values.get("project"))
 
 
-def _user_repeats(story: Story, said: Said) -> None:
-    story.say(said["text"], said.get("session"), said.get("project"), said["count"])
+def _user_repeats(story: Story, values: Said) -> None:
+    story.say(values["text"], values.get("session"), values.get("project"), values["count"])
 
 
-def _user_sends(story: Story, said: Said) -> None:
-    sent = _pairs(story) if story.table is not None else said["values"]
-    story.say({"json": sent}, said.get("session"), said.get("project"))
+def _user_sends(story: Story, values: Said) -> None:
+    pairs = _pairs(story) if story.table is not None else values["values"]
+    story.say({"json": pairs}, values.get("session"), values.get("project"))
 
 
-def _user_says_below(story: Story, said: Said) -> None:
-    story.say(story.text, said.get("session"), said.get("project"))
+def _user_says_below(story: Story, values: Said) -> None:
+    story.say(story.text, values.get("session"), values.get("project"))
 
 
 _WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
@@ -133,37 +133,37 @@ SPEAKING: Final = (
 """What the user does; each line but the last begins a turn."""
 
 
-def _around(answer: dict[str, Any], said: Said) -> dict[str, Any]:
+def _around(answer: dict[str, Any], values: Said) -> dict[str, Any]:
     """A reply line with what is said around it."""
-    if "delay" in said:
-        answer["latency_ms"] = said["delay"]
-    if "shown" in said:
-        answer["when"] = {"messages": {"$has": [{"$contains": said["shown"]}]}}
+    if "delay" in values:
+        answer["latency_ms"] = values["delay"]
+    if "shown" in values:
+        answer["when"] = {"messages": {"$has": [{"$contains": values["shown"]}]}}
     return answer
 
 
-def _handoff(story: Story, said: Said, payload: Any) -> dict[str, Any]:
-    line = {"to": story.agent(said["target"]), "payload": payload}
-    if "type" in said:
-        line["type"] = story.handoff_type(said["type"])
-    if "query" in said:
-        line["query"] = said["query"]
+def _handoff(story: Story, values: Said, payload: Any) -> dict[str, Any]:
+    line = {"to": story.agent(values["target"]), "payload": payload}
+    if "type" in values:
+        line["type"] = story.handoff_type(values["type"])
+    if "query" in values:
+        line["query"] = values["query"]
     return {"handoff": {key: value for key, value in line.items() if value is not None}}
 
 
 def _calls_below(story: Story) -> list[dict[str, Any]]:
     """One call a row: the tool, and its arguments in the other columns."""
-    records = [with_nested(one, ("tool",), "args") for one in _records(story)]
-    if not all(isinstance(one.get("tool"), str) for one in records):
+    records = [with_nested(record, ("tool",), "args") for record in _records(story)]
+    if not all(isinstance(record.get("tool"), str) for record in records):
         raise TableInvalid("this table needs a headline with `tool`, and a tool in each row")
-    return [{one["tool"]: one.get("args", {})} for one in records]
+    return [{record["tool"]: record.get("args", {})} for record in records]
 
 
-def _result(answer: dict[str, Any], said: Said) -> dict[str, Any]:
-    if "args" in said:
-        answer["when"] = said["args"]
-    if "delay" in said:
-        answer["latency_ms"] = said["delay"]
+def _result(answer: dict[str, Any], values: Said) -> dict[str, Any]:
+    if "args" in values:
+        answer["when"] = values["args"]
+    if "delay" in values:
+        answer["latency_ms"] = values["delay"]
     return answer
 
 
@@ -179,14 +179,14 @@ Line: TypeAlias = Callable[[Story, Said, dict[str, Any]], None]
 def _answers(coming: bool) -> tuple[Step, ...]:
     """What is answered: to what the user says next, or to what was just said."""
 
-    def line(story: Story, said: Said, answer: dict[str, Any]) -> None:
-        story.reply(said["agent"], _around(answer, said), coming=coming)
+    def line(story: Story, values: Said, answer: dict[str, Any]) -> None:
+        story.reply(values["agent"], _around(answer, values), coming=coming)
 
-    def fault(story: Story, said: Said, planned: dict[str, Any]) -> None:
-        story.fault(said["agent"], planned, coming=coming)
+    def fault(story: Story, values: Said, planned: dict[str, Any]) -> None:
+        story.fault(values["agent"], planned, coming=coming)
 
-    def result(story: Story, said: Said, answer: dict[str, Any]) -> None:
-        story.result(said["tool"], _result(answer, said), coming=coming)
+    def result(story: Story, values: Said, answer: dict[str, Any]) -> None:
+        story.result(values["tool"], _result(answer, values), coming=coming)
 
     return (
         *_words(line),
@@ -322,11 +322,11 @@ def _results(result: Line) -> tuple[Step, ...]:
     )
 
 
-def _planned(said: Said) -> dict[str, Any]:
-    error: Any = said["failure"]
-    if "seconds" in said:
-        error = {"type": error, "retry_after": said["seconds"]}
-    return {"error": error, "call": said["number"]}
+def _planned(values: Said) -> dict[str, Any]:
+    error: Any = values["failure"]
+    if "seconds" in values:
+        error = {"type": error, "retry_after": values["seconds"]}
+    return {"error": error, "call": values["number"]}
 
 
 def _line(story: Story) -> dict[str, Any]:

@@ -82,11 +82,11 @@ def _list(text: str, separators: str) -> list[str]:
 
 def _groups(text: str) -> list[Any]:
     """Agents in order; those beside each other are a list of their own."""
-    found: list[Any] = []
-    for one in re.split(AND, text):
-        group = [agent_of(name) for name in one.split(BESIDE)]
-        found.append(group if len(group) > 1 else group[0])
-    return found
+    groups: list[Any] = []
+    for item_ in re.split(AND, text):
+        group = [agent_of(name) for name in item_.split(BESIDE)]
+        groups.append(group if len(group) > 1 else group[0])
+    return groups
 
 
 def _values(text: str) -> dict[str, Any]:
@@ -121,17 +121,17 @@ def _chosen(noun: str) -> Kind:
     def read(text: str) -> Chosen:
         if text in (f"every {noun}", f"the {noun} of every agent"):
             return Chosen("*", "")
-        said, _, run = text.partition(_IN_ITS)
+        head, _, run = text.partition(_IN_ITS)
         place, _, agent = (
-            said.rpartition(f"{noun} of ") if f"{noun} of " in said else ("", "", said)
+            head.rpartition(f"{noun} of ") if f"{noun} of " in head else ("", "", head)
         )
         which = _place(place.removeprefix("the ").strip())
         return Chosen(agent_of(agent), which, _place(run.removesuffix("run").strip()))
 
     whole = rf"every {noun}|the {noun} of every agent"
-    one = rf"(?:every|some|the(?: {_ORDINAL})?) {noun} of {AGENT}"
+    selector = rf"(?:every|some|the(?: {_ORDINAL})?) {noun} of {AGENT}"
     in_run = "" if noun == "run" else rf"(?:{_IN_ITS}{_ORDINAL} run)?"
-    pattern = rf"(?:{whole}|{one}{in_run})"
+    pattern = rf"(?:{whole}|{selector}{in_run})"
     says = f"a {noun} of an agent: the first, the last, some, every one"
     return Kind(pattern, read, f"the {noun} of nutrition", says)
 

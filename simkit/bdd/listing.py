@@ -36,19 +36,19 @@ def tables() -> Iterator[tuple[str, list[str]]]:
 
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yields every title with its phrases, each with an example and what stands below it."""
-    given, when, then = VOCABULARIES
-    answers = {phrase.text for _, phrase in given.phrases} & {
+    given_, when, then = VOCABULARIES
+    answers = {phrase.text for _, phrase in given_.phrases} & {
         phrase.text for _, phrase in when.phrases
     }
-    yield "Given", _rows(given, answers, False)
+    yield "Given", _rows(given_, answers, False)
     yield "When", _rows(when, answers, False)
     yield "Given or When", _rows(when, answers, True)
     yield "Then", _rows(then, set(), False)
     yield "Conditions", [_row(phrase) for _, phrase in condition_phrases()]
 
 
-def _rows(vocabulary: Vocabulary, texts: set[str], wanted: bool) -> list[tuple[str, str]]:
-    return [_row(phrase) for _, phrase in vocabulary.phrases if (phrase.text in texts) == wanted]
+def _rows(vocabulary: Vocabulary, texts: set[str], is_other: bool) -> list[tuple[str, str]]:
+    return [_row(phrase) for _, phrase in vocabulary.phrases if (phrase.text in texts) == is_other]
 
 
 def _row(phrase: Phrase) -> tuple[str, str]:

@@ -31,26 +31,28 @@ class Names:
         self.schemas = pipeline.schemas
         self._agents = _by_spelling(members_of(pipeline))
         self._channels = _by_spelling(channels_of(pipeline))
-        self._types = _by_spelling(one.type for one in pipeline.contracts if one.type)
+        self._types = _by_spelling(
+            contract.type for contract in pipeline.contracts if contract.type
+        )
         self._sections = _by_spelling(
             name for agent in pipeline.agents for name in sections_of(pipeline, agent)
         )
 
-    def agent(self, said: str) -> str:
+    def agent(self, text: str) -> str:
         """Returns the name of an agent."""
-        return self._agents.get(_spelled(said), said)
+        return self._agents.get(_spelled(text), text)
 
-    def channel(self, said: str) -> str:
+    def channel(self, text: str) -> str:
         """Returns the name of a channel."""
-        return self._channels.get(_spelled(said), said)
+        return self._channels.get(_spelled(text), text)
 
-    def section(self, said: str) -> str:
+    def section(self, text: str) -> str:
         """Returns the name of a section."""
-        return self._sections.get(_spelled(said), said)
+        return self._sections.get(_spelled(text), text)
 
-    def handoff_type(self, said: str) -> str:
+    def handoff_type(self, text: str) -> str:
         """Returns the name of a handoff's type."""
-        return self._types.get(_spelled(said), said)
+        return self._types.get(_spelled(text), text)
 
 
 def _by_spelling(names: Iterable[str]) -> dict[str, str]:

@@ -56,15 +56,15 @@ class Phrase:
                 self.example += words
         self._matches = re.compile(pattern, re.DOTALL).fullmatch
 
-    def holes_in(self, said: str) -> dict[str, Any] | None:
+    def holes_in(self, content: str) -> dict[str, Any] | None:
         """Returns what stands in the holes, without those left out; None if it is not said so."""
-        found = self._matches(said)
-        if found is None:
+        match = self._matches(content)
+        if match is None:
             return None
         try:
             return {
                 hole: self._holes[hole].read(text)
-                for hole, text in found.groupdict().items()
+                for hole, text in match.groupdict().items()
                 if text is not None
             }
         except (Unreadable, TableInvalid):

@@ -57,7 +57,7 @@ class Places:
         other._text, other._lines = self._text, self._lines
         other._whole = dict(self._whole)
         chosen = self._turns if turns is None else [self._turns[turn] for turn in turns]
-        other._turns = [dict(said) for said in chosen]
+        other._turns = [dict(line) for line in chosen]
         return other
 
     def position(self, line: int) -> str:

@@ -26,7 +26,7 @@ from simkit.spec.scenario.items import PIPELINE_SUFFIX
 class _Coming(NamedTuple):
     """What is answered when the user speaks next, or in every turn to come."""
 
-    who: str
+    name: str
     answer: Any
     lines: Lines
 
@@ -64,7 +64,7 @@ class Story:
         """The text below that step."""
         self.table: Table | None = None
         """The table below that step."""
-        self.whose: int | None = None
+        self.last_turn: int | None = None
         """The turn that the step speaks of, from 0; WHOLE; None is the last one."""
 
     def begin(self, places: Places, name: str) -> None:
@@ -99,8 +99,8 @@ class Story:
         folder = os.path.dirname(self._places.file) or os.curdir
         self.give(("pipeline",), os.path.relpath(file, folder))
         for document in self._library.documents(file):
-            said = document.data
-            if isinstance(said, dict) and ("agents" in said or "code" in said):
+            data = document.data
+            if isinstance(data, dict) and ("agents" in data or "code" in data):
                 self._names = Names(self._library.subject(document))
 
     def state(self, channel: str, value: Any) -> None:
@@ -146,33 +146,33 @@ class Story:
 
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
         """An agent's model answers with this line: now, or when the user speaks next."""
-        said = _Coming(self.agent(agent), line, self.lines)
+        entry = _Coming(self.agent(agent), line, self.lines)
         if coming:
-            self._coming.append(said)
+            self._coming.append(entry)
         else:
-            self._reply(said)
+            self._reply(entry)
 
     def fault(self, agent: str, fault: dict[str, Any], *, coming: bool = False) -> None:
         """An agent's model fails as planned, whatever it would answer; when, as for a reply."""
         name = self.agent(agent)
-        said = _Coming(name, {"agent": name, **fault}, self.lines)
+        entry = _Coming(name, {"agent": name, **fault}, self.lines)
         if coming:
-            self._planned.append(said)
+            self._planned.append(entry)
         else:
-            self._fault(said)
+            self._fault(entry)
 
     def result(self, tool: str, answer: dict[str, Any], *, coming: bool = False) -> None:
         """A tool answers this, `{returns: …}` or `{error: …}`: now, or in every turn to come.
 
         In one turn the second answer of a tool is that to its second call.
         """
-        said = _Coming(tool, answer, self.lines)
+        entry = _Coming(tool, answer, self.lines)
         if not coming:
-            self._result(said)
+            self._result(entry)
         elif "when" in answer:
-            self._standing.setdefault(tool, []).append(said)
+            self._standing.setdefault(tool, []).append(entry)
         else:
-            self._standing[tool] = [said]
+            self._standing[tool] = [entry]
 
     # what must be so
 
@@ -190,10 +190,10 @@ class Story:
         if self._restart is not None:
             self.lines = self._restart
             raise self.error("a new process takes over, but the user says nothing after that")
-        with self._following(self._assembly.whole(self._told())) as conversation:
+        with self._following(self._assembly.whole(self._parts())) as conversation:
             return conversation.finish().judgement
 
-    def met(self, condition: Condition) -> Any:
+    def matcher_of(self, condition: Condition) -> Any:
         """Returns the matcher of a condition whose table or text stands below this step."""
         return condition.matcher(self.below)
 
@@ -204,21 +204,21 @@ class Story:
 
     # names
 
-    def agent(self, said: str) -> str:
+    def agent(self, text: str) -> str:
         """Returns the agent's name: ``workout coach`` is ``workout_coach`` if there is one."""
-        return self._names.agent(said)
+        return self._names.agent(text)
 
-    def channel(self, said: str) -> str:
+    def channel(self, text: str) -> str:
         """Returns the channel's name."""
-        return self._names.channel(said)
+        return self._names.channel(text)
 
-    def section(self, said: str) -> str:
+    def section(self, text: str) -> str:
         """Returns the section's name."""
-        return self._names.section(said)
+        return self._names.section(text)
 
-    def handoff_type(self, said: str) -> str:
+    def handoff_type(self, text: str) -> str:
         """Returns the name of a handoff's type."""
-        return self._names.handoff_type(said)
+        return self._names.handoff_type(text)
 
     def _schema(self, name: str) -> Any:
         schemas = self._names.schemas
@@ -231,17 +231,17 @@ class Story:
             )
         return schemas[name]
 
-    def error(self, what: str, advice: str = "") -> SourceError:
+    def error(self, problem: str, advice: str = "") -> SourceError:
         """Returns the error that says what is wrong with the step that is being told."""
-        return SourceError(self._where(), what, advice=advice)
+        return SourceError(self._where(), problem, advice=advice)
 
     # below the surface
 
     def _judgement(self, turn: int | None) -> Judgement:
         """Takes what was told, if that was not done yet; judges a turn and those that are new."""
-        told = self._told()
-        with self._following(self._assembly.prepared(told)) as conversation:
-            end = len(told.values["turns"])
+        parts = self._parts()
+        with self._following(self._assembly.prepared(parts)) as conversation:
+            end = len(parts.values["turns"])
             places = None if turn is None else {turn, *range(self._judged, end)}
             judgement = conversation.judgement(places)
         self._judged = end
@@ -264,7 +264,7 @@ class Story:
             self._conversation.close()
         self._conversation, self._judged = None, 0
 
-    def _told(self) -> Told:
+    def _parts(self) -> Told:
         if not self._values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge")
         return Told(self._values, self._claims, self._places, self._stood)
@@ -273,11 +273,13 @@ class Story:
         turns = self._values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet, so there is nothing to judge")
-        if self.whose is None or self.whose == WHOLE:
-            return WHOLE if self.whose == WHOLE else len(turns) - 1
-        if not 0 <= self.whose < len(turns):
-            raise self.error(f"there is no turn {self.whose + 1} yet: this is turn {len(turns)}")
-        return self.whose
+        if self.last_turn is None or self.last_turn == WHOLE:
+            return WHOLE if self.last_turn == WHOLE else len(turns) - 1
+        if not 0 <= self.last_turn < len(turns):
+            raise self.error(
+                f"there is no turn {self.last_turn + 1} yet: this is turn {len(turns)}"
+            )
+        return self.last_turn
 
     def _turn_begins(self, turn: dict[str, Any]) -> None:
         ended = self._claims.speak_of_the_end
@@ -295,61 +297,61 @@ class Story:
         self._assembly.change(len(turns) - 1)
         self._stood.append(set())
         coming, self._coming = self._coming, []
-        for said in coming:
-            self._reply(said)
+        for entry in coming:
+            self._reply(entry)
         planned, self._planned = self._planned, []
-        for said in planned:
-            self._fault(said)
+        for entry in planned:
+            self._fault(entry)
         for answers in self._standing.values():
-            for said in answers:
-                self._result(said, stands=True)
+            for entry in answers:
+                self._result(entry, stands=True)
 
-    def _reply(self, said: _Coming) -> None:
-        for path, turn in self._spoken():
-            replies = turn.setdefault("replies", {}).setdefault(said.who, [])
-            self._places.say((*path, "replies", said.who, len(replies)), said.lines, below=TURN)
-            replies.append(said.answer)
+    def _reply(self, entry: _Coming) -> None:
+        for path, turn in self._replies():
+            replies = turn.setdefault("replies", {}).setdefault(entry.name, [])
+            self._places.say((*path, "replies", entry.name, len(replies)), entry.lines, below=TURN)
+            replies.append(entry.answer)
             self._answered(path[1])
 
-    def _fault(self, said: _Coming) -> None:
-        for path, turn in self._spoken():
+    def _fault(self, entry: _Coming) -> None:
+        for path, turn in self._replies():
             faults = turn.setdefault("faults", [])
-            self._places.say((*path, "faults", len(faults)), said.lines, below=TURN)
-            faults.append(said.answer)
+            self._places.say((*path, "faults", len(faults)), entry.lines, below=TURN)
+            faults.append(entry.answer)
             self._answered(path[1])
 
-    def _result(self, said: _Coming, stands: bool = False) -> None:
-        for path, turn in self._spoken():
-            self._result_in(path, turn, said, stands)
+    def _result(self, entry: _Coming, stands: bool = False) -> None:
+        for path, turn in self._replies():
+            self._result_in(path, turn, entry, stands)
 
     def _result_in(
-        self, path: tuple[str, int], turn: dict[str, Any], said: _Coming, stands: bool
+        self, path: tuple[str, int], turn: dict[str, Any], entry: _Coming, stands: bool
     ) -> None:
         results = turn.setdefault("tool_results", {})
-        at: tuple[str | int, ...] = (*path, "tool_results", said.who)
-        told = results.get(said.who)
+        at: tuple[str | int, ...] = (*path, "tool_results", entry.name)
+        earlier = results.get(entry.name)
         if stands:
-            self._stood[path[1]].add(said.who)
-        elif said.who in self._stood[path[1]]:
+            self._stood[path[1]].add(entry.name)
+        elif entry.name in self._stood[path[1]]:
             # What is said in a turn replaces what stands.
-            self._stood[path[1]].remove(said.who)
-            told = None
-        if told is None:
-            results[said.who] = said.answer
+            self._stood[path[1]].remove(entry.name)
+            earlier = None
+        if earlier is None:
+            results[entry.name] = entry.answer
         else:
-            answers = told if isinstance(told, list) else [told]
-            results[said.who] = [*answers, said.answer]
+            answers = earlier if isinstance(earlier, list) else [earlier]
+            results[entry.name] = [*answers, entry.answer]
             at = (*at, len(answers))
-        self._places.say(at, said.lines, below=TURN)
+        self._places.say(at, entry.lines, below=TURN)
         self._answered(path[1])
 
     def _answered(self, place: int) -> None:
         """Notes that something more is answered in a turn, which may have been taken already."""
         self._assembly.change(place)
-        if self._conversation is not None and self._conversation.taken > place:
+        if self._conversation is not None and self._conversation.turns_taken > place:
             self._begin_anew()
 
-    def _spoken(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    def _replies(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
         """Yields the turns of what the user has said last, with their paths."""
         turns = self._values.get("turns")
         if not turns:
@@ -358,22 +360,24 @@ class Story:
             yield ("turns", place), turns[place]
 
     def _pipeline_file(self, name: str) -> str:
-        beside = Path(self._places.file).parent
+        folder = Path(self._places.file).parent
         if name.endswith(PIPELINE_SUFFIX):
-            found = [place / name for place in (beside, self._root) if (place / name).is_file()][:1]
+            found_files = [
+                place / name for place in (folder, self._root) if (place / name).is_file()
+            ][:1]
         else:
-            found = self._pipelines(f"{name}{PIPELINE_SUFFIX}")
-        if len(found) > 1:
-            files = ", ".join(os.path.relpath(file) for file in found)
+            found_files = self._pipelines(f"{name}{PIPELINE_SUFFIX}")
+        if len(found_files) > 1:
+            files = ", ".join(os.path.relpath(file) for file in found_files)
             raise self.error(
-                f"there are {len(found)} pipelines `{name}`: {files}", "Name the file."
+                f"there are {len(found_files)} pipelines `{name}`: {files}", "Name the file."
             )
-        if not found:
+        if not found_files:
             near_by = self._pipelines(f"*{PIPELINE_SUFFIX}")
             known = tuple(sorted({file.name.removesuffix(PIPELINE_SUFFIX) for file in near_by}))
-            what = f"there is no pipeline `{name}` beside this file or in the folders of tests"
-            raise SourceError(self._where(), what, near=near(name, known), known=known)
-        return os.path.relpath(found[0])
+            problem = f"there is no pipeline `{name}` beside this file or in the folders of tests"
+            raise SourceError(self._where(), problem, near=near(name, known), known=known)
+        return os.path.relpath(found_files[0])
 
     def _pipelines(self, pattern: str) -> list[Path]:
         folders = [Path(self._places.file).parent, *self._folders]

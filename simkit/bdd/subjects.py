@@ -45,20 +45,20 @@ def _key(story: Story, chosen: Chosen) -> str:
     return f"{agent}{run}[{chosen.place}]" if chosen.place else f"{agent}{run}"
 
 
-def path_of(story: Story, said: Said, claim: str) -> tuple[str, ...]:
+def path_of(story: Story, values: Said, claim: str) -> tuple[str, ...]:
     """Returns where a claim stands below `expect`."""
     family, _, name = claim.partition(".")
     if not name:
         return (family,)
-    return (family, _key(story, said["context" if family == "context" else "run"]), name)
+    return (family, _key(story, values["context" if family == "context" else "run"]), name)
 
 
 def _noun_step(claim: str, noun: str) -> Step:
-    def tell(story: Story, said: Said) -> Judgement:
-        matcher = story.met(said["condition"])
+    def tell(story: Story, values: Said) -> Judgement:
+        matcher = story.matcher_of(values["condition"])
         if claim in ("state", "runs.received", "runs.update"):
             matcher = by_channel(story, matcher)
-        return story.claim(path_of(story, said, claim), matcher)
+        return story.claim(path_of(story, values, claim), matcher)
 
     return Step(f"{noun} {{condition}}", tell, (), (claim,))
 

@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
     step: Step
     holes: Mapping[str, Any]
-    whose: int | None
+    owner: int | None
     """The turn that it speaks of, from 0; WHOLE; None is the last one."""
     takes: tuple[str, ...]
     """What must stand below it: `table`, `text`, or one of both."""
@@ -41,31 +41,31 @@ class Vocabulary:
         self.phrases = [(step, Phrase(step.text, CLAIM_KINDS)) for step in steps]
         self._known: dict[str, Line | None] = {}
 
-    def line(self, said: str) -> Line | None:
+    def line(self, text: str) -> Line | None:
         """Returns what a line says; None if it is no phrase of this keyword."""
-        if said not in self._known:
-            self._known[said] = next(self.readings(said), None)
-        return self._known[said]
+        if text not in self._known:
+            self._known[text] = next(self.readings(text), None)
+        return self._known[text]
 
-    def readings(self, said: str) -> Iterator[Line]:
+    def readings(self, text: str) -> Iterator[Line]:
         """Yields every way to understand a line; the first one is meant."""
-        whose = None
-        begins = WHOSE.match(said) if self.keyword == "Then" else None
+        owner = None
+        begins = WHOSE.match(text) if self.keyword == "Then" else None
         if begins is not None:
-            whose = WHOLE if begins[1] is None else int(begins[1]) - 1
-            said = said[begins.end() :]
+            owner = WHOLE if begins[1] is None else int(begins[1]) - 1
+            text = text[begins.end() :]
         for step, phrase in self.phrases:
-            holes = phrase.holes_in(said)
+            holes = phrase.holes_in(text)
             if holes is not None:
-                yield Line(step, holes, whose, step.takes or _taken(holes))
+                yield Line(step, holes, owner, step.takes or _forms_taken(holes))
 
-    def nearest(self, said: str) -> tuple[str, str]:
+    def nearest(self, line_text: str) -> tuple[str, str]:
         """Returns the phrase nearest to a line that is none, and a line that says it; or nothing.
 
         Words alone are compared: what stands in quotes, numbers and lists are anybody's.
         """
-        begins = WHOSE.match(said) if self.keyword == "Then" else None
-        line = _words(said[begins.end() :] if begins else said)
+        begins = WHOSE.match(line_text) if self.keyword == "Then" else None
+        line = _words(line_text[begins.end() :] if begins else line_text)
         examples = {_words(example): (text, example) for example, text in self._examples()}
         return examples.get(near(line, examples), ("", ""))
 
@@ -96,9 +96,9 @@ def _words(line: str) -> str:
     return _VALUES.sub("…", line)
 
 
-def _taken(holes: Mapping[str, Any]) -> tuple[str, ...]:
+def _forms_taken(holes: Mapping[str, Any]) -> tuple[str, ...]:
     conditions = (hole for hole in holes.values() if isinstance(hole, Condition))
-    return tuple(form for one in conditions for form in one.takes)
+    return tuple(form for condition in conditions for form in condition.takes)
 
 
 VOCABULARIES: Final = (
@@ -108,15 +108,17 @@ VOCABULARIES: Final = (
 )
 
 
-def hint(keyword: str, said: str) -> str:
+def hint(keyword: str, step_text: str) -> str:
     """Returns what a line that is no phrase of its keyword may have meant, or an empty text."""
-    ours = next(one for one in VOCABULARIES if one.keyword.lower() == keyword.lower())
+    ours = next(
+        vocabulary for vocabulary in VOCABULARIES if vocabulary.keyword.lower() == keyword.lower()
+    )
     for other in VOCABULARIES:
-        if other is not ours and other.line(said) is not None:
-            return f"`{said}` is said after `{other.keyword}`, not after `{ours.keyword}`"
-    text, example = ours.nearest(said)
-    shown = "" if example == text else f", as in `{example}`"
-    return f"did you mean `{text}`{shown}?" if text else ""
+        if other is not ours and other.line(step_text) is not None:
+            return f"`{step_text}` is said after `{other.keyword}`, not after `{ours.keyword}`"
+    text, example = ours.nearest(step_text)
+    example_text = "" if example == text else f", as in `{example}`"
+    return f"did you mean `{text}`{example_text}?" if text else ""
 
 
 def condition_phrases() -> list[tuple[Words, Phrase]]:

@@ -33,7 +33,7 @@ class Group(NamedTuple, Generic[Item]):
 
     def name(self, item: Item) -> str:
         """Returns the key by which a claim would name one of them: ``billing[1]``."""
-        place = next(at for at, one in enumerate(self.items) if one is item)
+        place = next(at for at, position in enumerate(self.items) if position is item)
         return f"{self.agent}{self.within}[{place}]"
 
     @property
@@ -56,7 +56,7 @@ class Claim(NamedTuple, Generic[Item]):
 
     key: str
     name: str
-    written: Any
+    source_matcher: Any
     """The whole claim, of which an item may be held against what it denies only."""
     path: Path
     looked: Looked[Item]
@@ -139,15 +139,15 @@ def _check_some(
     """Yield the finding that no item holds all claims; of the item that comes nearest."""
     nearest: tuple[float, list[Claim[Item]]] | None = None
     for item in group.items:
-        wanted = [
+        required = [
             Claim(key, name, matcher, (*path, name), Looked(item, matcher, False), group, scope)
             for name, matcher in claims
         ]
-        if all(check.holds(claim, writer) for claim in wanted):
+        if all(check.holds(claim, writer) for claim in required):
             return
-        distance = sum(check.distance(claim, writer) for claim in wanted)
+        distance = sum(check.distance(claim, writer) for claim in required)
         if nearest is None or distance < nearest[0]:
-            nearest = distance, wanted
+            nearest = distance, required
     for claim in nearest[1] if nearest is not None else ():
         for finding in check.findings(claim, writer):
             several = counted(len(group.items), group.noun)
@@ -190,22 +190,22 @@ def which_words(
         return
     all_of = f"{counted(count, group.noun)} of {group.agent!r} {_in(group, scope)}"
     if looked.is_denial or not polarity.affirms:
-        what = "what it denies is" if polarity.affirms else "it denies or bounds, so it is"
+        subject = "what it denies is" if polarity.affirms else "it denies or bounds, so it is"
         broken = [f"`{group.name(item)}`" for item in group.items if not holds(item)]
-        yield f"{what} of all {all_of}; it does not hold of {listed(broken)}"
+        yield f"{subject} of all {all_of}; it does not hold of {listed(broken)}"
     else:
         others = [f"`{group.name(item)}`" for item in group.items if holds(item)]
-        found = listed(others) if others else "none of the others"
-        yield f"it affirms, so it is of the first of {all_of}; it holds of {found}"
+        other_calls = listed(others) if others else "none of the others"
+        yield f"it affirms, so it is of the first of {all_of}; it holds of {other_calls}"
 
 
 def first_of_each(findings: Iterable[Finding], selector: Selector) -> Iterator[Finding]:
     """Yields one finding for each claim that is of several calls by its kind, else all."""
-    seen: set[Path] = set()
+    paths_seen: set[Path] = set()
     for finding in findings:
-        if not selector.which and finding.path in seen:
+        if not selector.which and finding.path in paths_seen:
             continue
-        seen.add(finding.path)
+        paths_seen.add(finding.path)
         yield finding
 
 
@@ -219,12 +219,12 @@ def calls_of_run(scope: Scope, agent: str, run: int) -> Group[CallView] | str:
     runs = run_ids(agent, scope.runs, calls)
     if not -len(runs) <= run < len(runs):
         if not runs:
-            meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
-            return f"agent {agent!r} did not run {scope.words}{meant}"
+            nearest = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+            return f"agent {agent!r} did not run {scope.words}{nearest}"
         times = "once" if len(runs) == 1 else f"{len(runs)} times"
         return f"agent {agent!r} ran {times} {scope.words}, {no_place(run, len(runs))}"
     place = run % len(runs)
-    found = [call for call in calls if call.run == runs[place]]
-    if not found:
+    calls_found = [call for call in calls if call.run == runs[place]]
+    if not calls_found:
         return f"agent {agent!r} made no model call in its run [{place}] {scope.words}"
-    return Group(agent, found, place)
+    return Group(agent, calls_found, place)

@@ -31,10 +31,10 @@ class Matchers:
     def of(self, matcher: Any) -> tuple[bytes, Matcher]:
         """Returns a matcher compiled, with the key it is known by."""
         key = msgspec.json.encode(matcher, enc_hook=_plain_number)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = compile_matcher(matcher)
-        return key, found
+        compiled = self._known.get(key)
+        if compiled is None:
+            compiled = self._known[key] = compile_matcher(matcher)
+        return key, compiled
 
 
 def _plain_number(value: Any) -> Any:
@@ -145,14 +145,14 @@ class Writer:
 
 def differences(misses: Sequence[Mismatch]) -> list[Difference]:
     """Returns the first differences, and how many more there are."""
-    shown = [
-        Difference(path_text(miss.path) if miss.path else "", miss.wanted, miss.found, miss.note)
+    lines = [
+        Difference(path_text(miss.path) if miss.path else "", miss.expected, miss.actual, miss.note)
         for miss in misses[:DIFFERENCES_MAX]
     ]
     if len(misses) > DIFFERENCES_MAX:
         more = counted(len(misses) - DIFFERENCES_MAX, "more difference")
-        shown.append(Difference("", "", "", f"and {more}"))
-    return shown
+        lines.append(Difference("", "", "", f"and {more}"))
+    return lines
 
 
 def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
@@ -164,8 +164,10 @@ def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
 
 def no_place(index: int, count: int) -> str:
     """Says that of so many there is none at a place, and how places are counted."""
-    there = f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
-    return f"so there is no [{index}]: {there}"
+    places_text = (
+        f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
+    )
+    return f"so there is no [{index}]: {places_text}"
 
 
 def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:

@@ -24,31 +24,34 @@ def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list
         return []
     restart = max((turn for turn in restarts if turn <= parting.turn), default=0)
     if restart:
-        what = (
+        problem = (
             f"after the restart before turn {restart}, turn {parting.turn} is not what it is "
             f"without: {_words(parting, 'restarted', 'without a restart')}"
         )
     else:
         restart = min(restarts)
-        what = (
+        problem = (
             f"turn {parting.turn}, before any restart, is not the same in a second run: "
             f"{_words(parting, 'here', 'there')}"
         )
     path = ("turns", restart - 1, "restart")
-    return [Hit("STA-06", what, parting.turn, parting.agent, data=_data(parting), path=path)]
+    return [Hit("STA-06", problem, parting.turn, parting.agent, data=_data(parting), path=path)]
 
 
 def session_differs(view: View, alone: View, session: str) -> list[Hit]:
     """STA-08: a session among others is as if it were alone."""
-    turns, its = ([turn for turn in one.turns if turn.session == session] for one in (view, alone))
+    turns, its = (
+        [turn for turn in turns_view.turns if turn.session == session]
+        for turns_view in (view, alone)
+    )
     parting = first_parting(zip(turns, its, strict=False))
     if parting is None:
         return []
-    what = (
+    problem = (
         f"session {session!r} is not what it is alone, from turn {parting.turn} on: "
         f"{_words(parting, 'among others', 'alone')}"
     )
-    return [Hit("STA-08", what, parting.turn, parting.agent, data=_data(parting))]
+    return [Hit("STA-08", problem, parting.turn, parting.agent, data=_data(parting))]
 
 
 def reached_by_others(view: View) -> set[str]:
@@ -74,8 +77,8 @@ def reached_by_others(view: View) -> set[str]:
     }
 
 
-def _words(parting: Parting, here: str, there: str) -> str:
-    return f"{parting.at} is {parting.left} {here}, {parting.right} {there}"
+def _words(parting: Parting, left: str, there: str) -> str:
+    return f"{parting.at} is {parting.left} {left}, {parting.right} {there}"
 
 
 def _data(parting: Parting) -> dict[str, str]:

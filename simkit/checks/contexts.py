@@ -62,8 +62,8 @@ def check_contexts(scope: Scope, writer: Writer) -> Iterator[Finding]:
         for name, matcher in claims.claimed().items():
             need = unobservable_in_context(scope, selector, name, matcher)
             if need:
-                what = f"context.{key}.{name}"
-                yield from not_observable(scope, writer, (*path, name), what, need, agent)
+                title = f"context.{key}.{name}"
+                yield from not_observable(scope, writer, (*path, name), title, need, agent)
             else:
                 observable.append((name, matcher))
         groups = groups_of_calls(scope, selector)
@@ -86,7 +86,7 @@ def unheld_elsewhere(scope: Scope, writer: Writer) -> Iterator[tuple[str, str]]:
                     looked = Looked(call, matcher, False)
                     claim = Claim(key, name, matcher, (), looked, group, scope)
                     if not _holds(claim, writer):
-                        yield call.id, f"{_what(claim)} is of `{group.name(group.items[0])}`"
+                        yield call.id, f"{_title(claim)} is of `{group.name(group.items[0])}`"
 
 
 def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] | str:
@@ -96,8 +96,8 @@ def groups_of_calls(scope: Scope, selector: Selector) -> list[Group[CallView]] |
         return group if isinstance(group, str) else [group]
     if not scope.calls:
         return f"no model was called {scope.words}"
-    found = [_group(scope, agent, selector) for agent in scope.calls]
-    groups = [group for group in found if not isinstance(group, str)]
+    all_groups = [_group(scope, agent, selector) for agent in scope.calls]
+    groups = [group for group in all_groups if not isinstance(group, str)]
     if groups:
         return groups
     if selector.run is not None:
@@ -121,30 +121,30 @@ def _group(scope: Scope, agent: str, selector: Selector) -> Group[CallView] | st
         group = chosen
     index, size = selector.place, len(group.items)
     if index is not None and not -size <= index < size:
-        made = counted(size, "model call")
+        count = counted(size, "model call")
         where = "" if group.run is None else f"in its run [{group.run}] "
-        return f"agent {agent!r} made {made} {where}{scope.words}, {no_place(index, size)}"
+        return f"agent {agent!r} made {count} {where}{scope.words}, {no_place(index, size)}"
     return group
 
 
 def _why_no_call(scope: Scope, agent: str) -> str:
-    what = f"agent {agent!r} made no model call {scope.words}"
+    subject = f"agent {agent!r} made no model call {scope.words}"
     facts = scope.pipeline.agents.get(agent)
     if facts is not None and facts.is_function:
-        return f"{what}: it is a Python function"
+        return f"{subject}: it is a Python function"
     mine = [run for run in scope.runs if run.agent == agent]
     if mine and all(run.status == "stood_in" for run in mine):
-        return f"{what}: a `before` rule stood in for its model"
-    meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
-    return f"{what}; those that did: {listed(list(scope.calls))}{meant}"
+        return f"{subject}: a `before` rule stood in for its model"
+    nearest = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+    return f"{subject}; those that did: {listed(list(scope.calls))}{nearest}"
 
 
-def _what(claim: Claim[CallView]) -> str:
+def _title(claim: Claim[CallView]) -> str:
     """Name the claim as findings do."""
     return f"context.{claim.key}.{claim.name}"
 
 
-def _who(claim: Claim[CallView]) -> dict[str, Any]:
+def _fields(claim: Claim[CallView]) -> dict[str, Any]:
     """Return where a finding is."""
     return {"turn": claim.item.turn, "agent": claim.item.agent, "call": claim.item.index}
 
@@ -152,11 +152,11 @@ def _who(claim: Claim[CallView]) -> dict[str, Any]:
 def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
     """Yields a line that says which of several calls were looked at."""
 
-    polarity = claimed_polarity(claim.name, claim.written)
-    wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
+    polarity = claimed_polarity(claim.name, claim.source_matcher)
+    matcher = claim.looked.matcher if claim.looked.is_denial else claim.source_matcher
 
     def holds(call: CallView) -> bool:
-        return _holds(claim._replace(looked=Looked(call, wanted, False)), writer)
+        return _holds(claim._replace(looked=Looked(call, matcher, False)), writer)
 
     yield from which_words(
         selected(claim.key), polarity, claim.looked, claim.group, claim.scope, holds
@@ -166,25 +166,27 @@ def _which(claim: Claim[CallView], writer: Writer) -> Iterator[str]:
 def _holds(claim: Claim[CallView], writer: Writer) -> bool:
     """Whether a claim holds; says nothing else."""
     if claim.name in ("includes", "excludes"):
-        wanted = claim.name == "includes"
-        pairs = (writer.matchers.of(one) for one in claim.matcher)
-        return all(writer.search.occurs(claim.item.context, *pair) is wanted for pair in pairs)
+        affirms = claim.name == "includes"
+        pairs = (writer.matchers.of(matcher) for matcher in claim.matcher)
+        return all(writer.search.occurs(claim.item.context, *pair) is affirms for pair in pairs)
     return writer.holds(claim.matcher, _value(claim))
 
 
 def _distance(claim: Claim[CallView], writer: Writer) -> float:
     """Return how far a context is from a claim; 0 where it holds."""
     if claim.name in ("includes", "excludes"):
-        wanted = claim.name == "includes"
-        pairs = [writer.matchers.of(one) for one in claim.matcher]
+        affirms = claim.name == "includes"
+        pairs = [writer.matchers.of(candidate) for candidate in claim.matcher]
         wrong = [
             matcher
             for key, matcher in pairs
-            if writer.search.occurs(claim.item.context, key, matcher) is not wanted
+            if writer.search.occurs(claim.item.context, key, matcher) is not affirms
         ]
-        if not wanted:
+        if not affirms:
             return len(wrong)
-        return sum(distance_of_nearest(one, claim.item.context.messages) for one in wrong)
+        return sum(
+            distance_of_nearest(candidate, claim.item.context.messages) for candidate in wrong
+        )
     return writer.matchers.of(claim.matcher)[1].distance(_value(claim))
 
 
@@ -211,15 +213,15 @@ def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     """Yields what is known of a context of which the provider keeps a part."""
     if claim.name in ("includes", "excludes"):
         check = _check_includes if claim.name == "includes" else _check_excludes
-        found = [*check(claim, writer)]
-        if bool(found) is (claim.name == "excludes"):
-            yield from found
+        findings = [*check(claim, writer)]
+        if bool(findings) is (claim.name == "excludes"):
+            yield from findings
             return
     yield writer.finding(
         claim.path,
-        f"{_what(claim)} is not observable: the provider adds "
+        f"{_title(claim)} is not observable: the provider adds "
         f"{claim.item.context.hidden!r} to this context, and no request shows it",
-        **_who(claim),
+        **_fields(claim),
         fix="Claim what the request itself sends with `includes`, or send it whole.",
     )
 
@@ -227,9 +229,9 @@ def _check_half(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
 def _unnamed_targets(claim: Claim[CallView], writer: Writer) -> Finding:
     return writer.finding(
         claim.path,
-        f"{_what(claim)} is not observable: a tool offered passes control to the agent "
+        f"{_title(claim)} is not observable: a tool offered passes control to the agent "
         "that an argument names, and its schema does not say which agents that may be",
-        **_who(claim),
+        **_fields(claim),
         fix="Give the argument an `enum` of agents, or claim `tools`.",
     )
 
@@ -253,10 +255,10 @@ def _value(claim: Claim[CallView]) -> Any:
     if name == "share":
         # Who has nothing in a context, or a section that made nothing, has none of its tokens.
         names = dict.fromkeys(("user", *claim.scope.pipeline.agents), NoShare(0.0))
-        found = {**names, **shares(context)}
-        for _, key in keys_in(claim.written, ()):
-            found.setdefault(key, NoShare(0.0))
-        return found
+        values = {**names, **shares(context)}
+        for _, key in keys_in(claim.source_matcher, ()):
+            values.setdefault(key, NoShare(0.0))
+        return values
     if name == "settings":
         return context.settings or {}
     # A section that made no message is an empty list, and absent.
@@ -268,8 +270,8 @@ def _compared(claim: Claim[CallView], value: Any, writer: Writer) -> list[Findin
         claim.matcher,
         value,
         claim.path,
-        _what(claim),
-        **_who(claim),
+        _title(claim),
+        **_fields(claim),
         context=[*_which(claim, writer), *_explained(claim, value, writer)],
         several=_several_values(claim, value),
     )
@@ -280,9 +282,9 @@ def _several_values(claim: Claim[CallView], value: Any) -> bool:
     selector = selected(claim.key)
     if selector.agent == ALL_AGENTS or selector.which in (EVERY, SOME):
         return True
-    polarity = claimed_polarity(claim.name, claim.written)
-    others = looked_at(selector, polarity, claim.written, claim.group)
-    return any(_value(claim._replace(looked=one)) != value for one in others)
+    polarity = claimed_polarity(claim.name, claim.source_matcher)
+    others = looked_at(selector, polarity, claim.source_matcher, claim.group)
+    return any(_value(claim._replace(looked=other)) != value for other in others)
 
 
 def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[str]:
@@ -311,13 +313,13 @@ def _explained(claim: Claim[CallView], value: Any, writer: Writer) -> Iterator[s
         sizes = [f"{section} {size}" for section, size in sizes_by_section(context).items()]
         yield f"tokens by section: {listed(sizes)}"
     elif name == "share":
-        found = [f"{who} {share:.2f}" for who, share in value.items() if share]
-        yield f"shares: {listed(found)}"
+        shares_text = [f"{agent} {share:.2f}" for agent, share in value.items() if share]
+        yield f"shares: {listed(shares_text)}"
 
 
 def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
-    for place, wanted in enumerate(claim.matcher):
-        key, matcher = writer.matchers.of(wanted)
+    for place, expected in enumerate(claim.matcher):
+        key, matcher = writer.matchers.of(expected)
         if writer.search.occurs(claim.item.context, key, matcher):
             continue
         messages = claim.item.context.messages
@@ -327,8 +329,8 @@ def _check_includes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]
         title = f"the context holds {counted(len(messages), 'message')}"
         yield writer.finding(
             (*claim.path, place),
-            f"{_what(claim)}[{place}] matches no message",
-            **_who(claim),
+            f"{_title(claim)}[{place}] matches no message",
+            **_fields(claim),
             differences=[] if drops or unshown else nearest(matcher, messages),
             context=[
                 *_which(claim, writer),
@@ -348,18 +350,18 @@ def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
 def _check_excludes(claim: Claim[CallView], writer: Writer) -> Iterator[Finding]:
     for place, unwanted in enumerate(claim.matcher):
         key, matcher = writer.matchers.of(unwanted)
-        found = writer.search.first(claim.item.context, key, matcher)
-        if found is None:
+        match = writer.search.first(claim.item.context, key, matcher)
+        if match is None:
             continue
         yield writer.finding(
             (*claim.path, place),
-            f"{_what(claim)}[{place}] matches a message",
-            **_who(claim),
+            f"{_title(claim)}[{place}] matches a message",
+            **_fields(claim),
             context=[
-                f"{_shower(found.section)} shows {around(found, unwanted)}",
-                *_which(claim._replace(written=(unwanted,)), writer),
+                f"{_shower(match.section)} shows {around(match, unwanted)}",
+                *_which(claim._replace(source_matcher=(unwanted,)), writer),
             ],
-            fix=_keep_out(claim, found.section, found.role),
+            fix=_keep_out(claim, match.section, match.role),
         )
 
 

@@ -27,7 +27,7 @@ def check_endings(
     for place, turn in enumerate(view.turns):
         if turn.error is None or _is_claimed(scenario, view, place):
             continue
-        if (ERRORS.get(turn.error.type, ""), turn.number) in hits.told:
+        if (ERRORS.get(turn.error.type, ""), turn.number) in hits.expected_hits:
             continue
         is_last = place == last - 1
         tells = tells or is_last
@@ -42,10 +42,10 @@ def check_endings(
     if view.error is not None and (not last or view.turns[-1].error is None):
         lint = ERRORS.get(view.error.type, "")
         # What kept a turn from beginning is told at that turn, which the trace does not have.
-        told = (lint, last) in hits.told or (lint, last + 1) in hits.told
+        is_expected = (lint, last) in hits.expected_hits or (lint, last + 1) in hits.expected_hits
         is_claimed = scenario.expect.has("error")
-        tells = tells or is_claimed or not told
-        if not told and not is_claimed:
+        tells = tells or is_claimed or not is_expected
+        if not is_expected and not is_claimed:
             yield _unclaimed(("turns",), "the run", view.error, 0, left, writer)
     if left and not tells:
         yield _not_run(left, view, writer)
@@ -118,9 +118,9 @@ def _other_turns(scenario: Scenario, view: View, writer: Writer) -> Iterator[Fin
             fix="Run the scenario again.",
         )
     if len(view.turns) > len(scenario.turns):
-        has, wanted = counted(len(view.turns), "turn"), len(scenario.turns)
+        has, expected_turns = counted(len(view.turns), "turn"), len(scenario.turns)
         yield writer.finding(
             ("turns",),
-            f"the trace has {has}, the scenario {wanted}",
+            f"the trace has {has}, the scenario {expected_turns}",
             fix="Judge the trace of this scenario, or add the turns.",
         )

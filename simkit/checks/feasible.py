@@ -76,18 +76,18 @@ class Candidates:
         values = list(values)
         if not values and any(isinstance(step, int) or step in _LISTS for step in inside):
             return True  # No list had elements, so nobody knows what they would be.
-        there = (value for value in values if value is not ABSENT)
-        return any(_has_shape(matcher, value) for value in there) or _says_nothing(matcher)
+        candidates = (value for value in values if value is not ABSENT)
+        return any(_has_shape(matcher, value) for value in candidates) or _says_nothing(matcher)
 
     def _values(self, key: tuple[str, ...], turn: int) -> list[Any]:
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = list(COLLECTED[key](self._view))
+        values = self._known.get(key)
+        if values is None:
+            values = self._known[key] = list(COLLECTED[key](self._view))
         if key == ("state",):
             turns = self._view.turns
             state = turns[turn - 1].state if 0 < turn <= len(turns) else self._view.state_at_end()
-            return [state, *found]
-        return found
+            return [state, *values]
+        return values
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -132,8 +132,8 @@ def _replies(view: View) -> Iterator[Any]:
 
 
 def _errors(view: View) -> Iterator[Any]:
-    found = [*(turn.error for turn in view.turns), view.error]
-    yield from (msgspec.to_builtins(one) for one in found if one is not None)
+    errors = [*(turn.error for turn in view.turns), view.error]
+    yield from (msgspec.to_builtins(error) for error in errors if error is not None)
 
 
 def _updates(view: View) -> Iterator[Any]:
@@ -164,8 +164,8 @@ def _mappings_in(value: Any) -> Iterator[Mapping[str, Any]]:
         yield value
         value = list(value.values())
     if is_array(value):
-        for one in value:
-            yield from _mappings_in(one)
+        for element in value:
+            yield from _mappings_in(element)
 
 
 COLLECTED: Final[Mapping[tuple[str, ...], Callable[[View], Iterator[Any]]]] = {
@@ -215,8 +215,8 @@ def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
             return True
         return is_object(read) and _has_shape_at(key, operand, read)
     if key in _LISTS:
-        wanted = operand if isinstance(operand, (list, tuple)) else [operand]
-        return is_array(read) and (not read or _have_shapes(wanted, read))
+        operands = operand if isinstance(operand, (list, tuple)) else [operand]
+        return is_array(read) and (not read or _have_shapes(operands, read))
     if key in _MAPPINGS:
         return is_object(read)
     if key in _NUMBERS:
@@ -224,17 +224,17 @@ def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
     if key == "$type":
         return bool(TYPE_NAMES[operand](read) or TYPE_NAMES[operand](value))
     if key in _ALTERNATIVES:
-        return any(_has_shape(one, value) for one in operand)
+        return any(_has_shape(element, value) for element in operand)
     if key == "$all":
-        return all(_has_shape(one, value) for one in operand)
+        return all(_has_shape(element, value) for element in operand)
     if key == "$eq" and not isinstance(operand, (str, int, float)):
         return operand is None or is_object(operand) is is_object(read)
     return True
 
 
-def _have_shapes(wanted: Iterable[Any], elements: Sequence[Any]) -> bool:
+def _have_shapes(expected: Iterable[Any], elements: Sequence[Any]) -> bool:
     """Whether for each matcher some element has the shape that it asks for."""
-    return all(any(_has_shape(one, element) for element in elements) for one in wanted)
+    return all(any(_has_shape(shape, element) for element in elements) for shape in expected)
 
 
 def _has_shape_at(key: str, operand: Any, read: Mapping[str, Any]) -> bool:

@@ -15,13 +15,15 @@ CLAIM: Final = "claim"
 """The id of findings that are no lint."""
 
 
-class Difference(msgspec.Struct, frozen=True, gc=False):
-    """One place where what was found is not what was wanted."""
+class Difference(
+    msgspec.Struct, frozen=True, gc=False, rename={"expected": "wanted", "actual": "found"}
+):
+    """One place where the actual value is not the expected one (`wanted` and `found` in JSON)."""
 
     at: str
     """The path below the claim; empty for the claim itself."""
-    wanted: str
-    found: str
+    expected: str
+    actual: str
     note: str = ""
 
 
@@ -65,18 +67,18 @@ class Found(tuple[Finding, ...]):
 
     __slots__ = ()
 
-    def __contains__(self, wanted: object) -> bool:
-        return self.count(wanted) > 0
+    def __contains__(self, item: object) -> bool:
+        return self.count(item) > 0
 
-    def count(self, wanted: object) -> int:
+    def count(self, item: object) -> int:
         """Returns how many there are of a lint, or how often there is this finding."""
-        if not isinstance(wanted, str):
-            return super().count(wanted)
-        if wanted not in (CLAIM, *LINTS):
-            nearest = near(wanted, LINTS)
+        if not isinstance(item, str):
+            return super().count(item)
+        if item not in (CLAIM, *LINTS):
+            nearest = near(item, LINTS)
             hint = f"; did you mean `{nearest}`?" if nearest else ""
-            raise ValueError(f"unknown lint `{wanted}`{hint}")
-        return sum(one.id == wanted for one in self)
+            raise ValueError(f"unknown lint `{item}`{hint}")
+        return sum(finding.id == item for finding in self)
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False):

@@ -50,12 +50,12 @@ class _Causes:
 
     def root_of(self, finding: Finding) -> Finding:
         """Return what explains a finding and is explained by nothing else."""
-        seen: list[Finding] = []
+        visited: list[Finding] = []
         cause: Finding | None = finding
-        while cause is not None and all(cause is not one for one in seen):
-            seen.append(cause)
+        while cause is not None and all(cause is not earlier for earlier in visited):
+            visited.append(cause)
             cause = self._cause(cause)
-        return seen[-1]
+        return visited[-1]
 
     def _cause(self, finding: Finding) -> Finding | None:
         if finding.breaks or "not observable" in finding.what:
@@ -87,11 +87,11 @@ class _Causes:
         lint = ERRORS.get(scope.error.type, "")
         near = [*self._by_turn.get(turn, ()), *self._by_turn.get(0, ())]
         return [
-            one
-            for one in near
-            if (one.id == CLAIM and one.path in (("turns", turn - 1), ("turns",)))
-            or (lint and one.id == lint)
-            or (one.id == CLAIM and one.path[-1:] == ("error",) and one.turn == turn)
+            finding
+            for finding in near
+            if (finding.id == CLAIM and finding.path in (("turns", turn - 1), ("turns",)))
+            or (lint and finding.id == lint)
+            or (finding.id == CLAIM and finding.path[-1:] == ("error",) and finding.turn == turn)
         ]
 
     def _cause_of_lines(self, finding: Finding) -> Finding | None:
@@ -105,7 +105,7 @@ class _Causes:
         """Return the agents that did not run, if that alone keeps a claim from holding."""
         ran = self._ran.get(scope.turn, set())
         expected = {
-            name for one in self._by_turn.get(scope.turn, ()) for name in self._expects(one)
+            name for name_ in self._by_turn.get(scope.turn, ()) for name in self._expects(name_)
         }
         if claim in ("context", "runs"):
             names = {finding.agent}
@@ -116,8 +116,8 @@ class _Causes:
             names = {*_named(getattr(scope.expect, claim), key)} - ran if _lacks(finding) else set()
         elif claim in ("reply", "interrupt"):
             value = scope.reply if claim == "reply" else scope.interrupt
-            wanted = {*_texts(scope.expect.agents)}
-            is_another = claim == "reply" and _author(scope) not in wanted
+            expected_agents = {*_texts(scope.expect.agents)}
+            is_another = claim == "reply" and _author(scope) not in expected_agents
             names = expected if value is None or is_another else set()
         elif claim == "state":
             names = expected if _is_unwritten(finding, scope) else set()
@@ -130,13 +130,13 @@ class _Causes:
         turns = [finding.turn] if finding.turn else [0, *(turn for turn in self._by_turn if turn)]
         for turn in turns:
             for agent in sorted(missing):
-                yield from (one for one in self._expected(agent, turn) if one is not finding)
-            for one in self._by_turn.get(turn, ()):
-                if one.id == _LEFT_OVER and one.agent in missing and one is not finding:
-                    yield one
-        for one in self._by_turn.get(finding.turn, ()):
-            if one is not finding and missing & self._handed_to(one):
-                yield one
+                yield from (other for other in self._expected(agent, turn) if other is not finding)
+            for other in self._by_turn.get(turn, ()):
+                if other.id == _LEFT_OVER and other.agent in missing and other is not finding:
+                    yield other
+        for other in self._by_turn.get(finding.turn, ()):
+            if other is not finding and missing & self._handed_to(other):
+                yield other
 
     def _handed_to(self, finding: Finding) -> set[str]:
         """Return the agents that a claim on handoffs names, if it only lacks some."""
@@ -148,9 +148,9 @@ class _Causes:
 
     def _expected(self, agent: str, turn: int) -> Iterator[Finding]:
         """Yield the claim on who runs in a turn, if it names an agent that did not."""
-        for one in self._by_turn.get(turn, ()):
-            if agent in self._expects(one):
-                yield one
+        for claim in self._by_turn.get(turn, ()):
+            if agent in self._expects(claim):
+                yield claim
 
     def _expects(self, finding: Finding) -> set[str]:
         """Return the agents that a failing claim on who runs names and that did not run."""
@@ -171,8 +171,10 @@ def _is_cut_off(finding: Finding, claim: str, scope: Scope) -> bool:
 def _lacks(finding: Finding, _: Scope | None = None) -> bool:
     """Whether something is missing, and nothing else is wrong."""
     return bool(finding.differences) and all(
-        one.found == NOTHING or one.wanted.startswith(_LACKING) or not (one.wanted or one.found)
-        for one in finding.differences
+        difference.actual == NOTHING
+        or difference.expected.startswith(_LACKING)
+        or not (difference.expected or difference.actual)
+        for difference in finding.differences
     )
 
 
@@ -211,9 +213,9 @@ def _author(scope: Scope) -> str:
 
 def _is_unwritten(finding: Finding, scope: Scope) -> bool:
     """Whether nobody wrote, in scope, the channels of a claim on the state that differ."""
-    keys = {head_of(one.at) for one in finding.differences if one.at}
-    written = {name for update in scope.updates if update.agent for name in update.update}
-    return bool(keys) and not keys & written
+    keys = {head_of(difference.at) for difference in finding.differences if difference.at}
+    written_channels = {name for update in scope.updates if update.agent for name in update.update}
+    return bool(keys) and not keys & written_channels
 
 
 def _named(matcher: Any, key: str) -> Iterator[str]:

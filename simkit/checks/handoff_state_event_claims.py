@@ -20,48 +20,48 @@ _ENDS: Final = ("outcome", "reason")
 
 def check_handoffs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Requests to pass control, in order; those of a plain list are made where it does not say."""
-    found = [handoff.fields() for handoff in scope.handoffs]
-    wanted = _made_by_default(scope.expect.handoffs)
-    if not writer.misses(wanted, found):
+    handoffs = [handoff.fields() for handoff in scope.handoffs]
+    expected = _made_by_default(scope.expect.handoffs)
+    if not writer.misses(expected, handoffs):
         return
     title = f"handoffs requested {scope.words}:"
-    lines = first_lines(title, [_handoff_line(one) for one in found])
+    lines = first_lines(title, [_handoff_line(scope_handoff) for scope_handoff in handoffs])
     yield from writer.compare(
-        wanted,
-        found,
+        expected,
+        handoffs,
         (*scope.path, "handoffs"),
         "handoffs",
         turn=scope.turn,
-        context=list(lines) if found else [f"no handoff was requested {scope.words}"],
+        context=list(lines) if handoffs else [f"no handoff was requested {scope.words}"],
     )
 
 
-def _made_by_default(wanted: Any) -> Any:
+def _made_by_default(matcher: Any) -> Any:
     """Returns the claim in which what a plain list names without an end is made.
 
     Inside of operators nothing is added: what is denied with an outcome that nobody wrote is
     denied of less than it says.
     """
-    if not isinstance(wanted, (list, tuple)):
-        return wanted
+    if not isinstance(matcher, (list, tuple)):
+        return matcher
     return [
-        {**one, "outcome": "made"} if _is_named(one) and not _says_end(one) else one
-        for one in wanted
+        {**element, "outcome": "made"} if _is_named(element) and not _says_end(element) else element
+        for element in matcher
     ]
 
 
-def _is_named(wanted: Any) -> bool:
+def _is_named(matcher: Any) -> bool:
     """Whether an element names fields of a handoff beside its operators."""
-    return isinstance(wanted, Mapping) and any(not is_operator(key) for key in wanted)
+    return isinstance(matcher, Mapping) and any(not is_operator(key) for key in matcher)
 
 
-def _says_end(wanted: Any) -> bool:
+def _says_end(matcher: Any) -> bool:
     """Whether a matcher of one handoff says, in an operator too, how its request ended."""
-    if isinstance(wanted, (list, tuple)):
-        return any(_says_end(one) for one in wanted)
-    return isinstance(wanted, Mapping) and any(
+    if isinstance(matcher, (list, tuple)):
+        return any(_says_end(element) for element in matcher)
+    return isinstance(matcher, Mapping) and any(
         _says_end(inner) if is_operator(key) else head_of(key) in _ENDS
-        for key, inner in wanted.items()
+        for key, inner in matcher.items()
     )
 
 
@@ -94,7 +94,11 @@ def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
         if facts is not None and facts.scope == "agent_run":
             yield f"channel {channel} has scope agent_run: it is in no state, only in `runs`"
             continue
-        writes = [one for one in scope.updates if channel in one.update and not one.state]
+        writes = [
+            scope_update
+            for scope_update in scope.updates
+            if channel in scope_update.update and not scope_update.state
+        ]
         by = listed(list(dict.fromkeys(_writer(update) for update in writes)))
         yield (
             f"channel {channel} was written {scope.words} by {by}"
@@ -121,18 +125,18 @@ def _writer(update: e.StateUpdated) -> str:
 
 def check_logs(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The log records of the code's own loggers, in order."""
-    found = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
-    if not writer.misses(scope.expect.logs, found):
+    logs = [log_fields(event) for event in scope.events if isinstance(event, e.LogRecorded)]
+    if not writer.misses(scope.expect.logs, logs):
         return
     title = f"log records {scope.words}:"
-    lines = first_lines(title, [_log_line(one) for one in found])
+    lines = first_lines(title, [_log_line(log) for log in logs])
     yield from writer.compare(
         scope.expect.logs,
-        found,
+        logs,
         (*scope.path, "logs"),
         "logs",
         turn=scope.turn,
-        context=list(lines) if found else [f"nothing was logged {scope.words}"],
+        context=list(lines) if logs else [f"nothing was logged {scope.words}"],
     )
 
 
@@ -142,12 +146,12 @@ def _log_line(record: Mapping[str, Any]) -> str:
 
 def check_events(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Any fields of the events."""
-    found = [event_fields(event) for event in scope.events]
-    misses = writer.misses(scope.expect.events, found)
+    events = [event_fields(event) for event in scope.events]
+    misses = writer.misses(scope.expect.events, events)
     if misses:
         yield from writer.compare(
             scope.expect.events,
-            found,
+            events,
             (*scope.path, "events"),
             "events",
             turn=scope.turn,
@@ -160,8 +164,8 @@ def _events_near(scope: Scope) -> Iterator[str]:
     kinds = set(_kinds_in(scope.expect.events))
     near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
     if not near:
-        found = dict.fromkeys(e.kind_of(event) for event in scope.events)
-        yield f"kinds of events {scope.words}: {', '.join(found) or 'none'}"
+        known_kinds = dict.fromkeys(e.kind_of(event) for event in scope.events)
+        yield f"kinds of events {scope.words}: {', '.join(known_kinds) or 'none'}"
         return
     yield f"events of these kinds {scope.words}:"
     for place, event in near[:LINES_MAX]:
@@ -175,8 +179,8 @@ def _kinds_in(matcher: Any) -> Iterator[str]:
         for key, inner in matcher.items():
             yield from _texts(inner) if key == "kind" else _kinds_in(inner)
     elif isinstance(matcher, (list, tuple)):
-        for one in matcher:
-            yield from _kinds_in(one)
+        for element in matcher:
+            yield from _kinds_in(element)
 
 
 def _texts(matcher: Any) -> Iterator[str]:
@@ -186,8 +190,8 @@ def _texts(matcher: Any) -> Iterator[str]:
         for inner in matcher.values():
             yield from _texts(inner)
     elif isinstance(matcher, (list, tuple)):
-        for one in matcher:
-            yield from _texts(one)
+        for element in matcher:
+            yield from _texts(element)
 
 
 def _event_line(event: e.AnyEvent) -> str:

@@ -99,8 +99,8 @@ def judge(
     ``twins`` is what the lints saw that compare runs.
     """
     try:
-        view, seen = run_lints(trace.events, all_lints())
-        return judge_seen(scenario, document, view, [*seen, *twins], find)
+        view, hits_ = run_lints(trace.events, all_lints())
+        return judge_seen(scenario, document, view, [*hits_, *twins], find)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
         if path is None:
@@ -132,9 +132,9 @@ def judge_seen(
         for scope in scopes
         for finding in (*_checked(scope, writer), *check_satisfies(scope, writer, view, find))
     ]
-    unheld = [one.path for one in (*claimed, *writer.passed_over)]
-    seen = [*hits, *vacuous_claims(claims, view, writer, unheld)]
-    by_turn = HitsByTurn(seen, scopes)
+    unheld = [claim.path for claim in (*claimed, *writer.passed_over)]
+    hits_ = [*hits, *vacuous_claims(claims, view, writer, unheld)]
+    by_turn = HitsByTurn(hits_, scopes)
     sorted_ = sorted_hits(by_turn, scenario.lints, writer)
     findings = [*check_endings(scenario, view, sorted_, writer), *claimed]
     findings += check_lint_claims(scopes, by_turn, writer)
@@ -161,15 +161,15 @@ def strictly(judgement: Judgement) -> Judgement:
 
     They are those that were not looked at, and those whose denial nothing could break (RUN-03).
     """
-    vacuous = [one for one in judgement.warnings if one.id == _VACUOUS]
+    vacuous = [warning for warning in judgement.warnings if warning.id == _VACUOUS]
     unproven = [*judgement.passed_over, *vacuous]
     if not unproven:
         return judgement
-    failing = [replace(one, severity="E") for one in unproven]
+    failing = [replace(warning, severity="E") for warning in unproven]
     return replace(
         judgement,
         findings=(*judgement.findings, *failing),
-        warnings=tuple(one for one in judgement.warnings if one.id != _VACUOUS),
+        warnings=tuple(warning for warning in judgement.warnings if warning.id != _VACUOUS),
     )
 
 
@@ -193,9 +193,9 @@ def _scopes(scenario: Scenario, view: View, places: Collection[int]) -> list[Sco
 
 
 def _checked(scope: Scope, writer: Writer) -> Iterator[Finding]:
-    written = scope.expect.model_fields_set
+    claims_set = scope.expect.model_fields_set
     for name, check in CHECKS.items():
-        if name not in written:
+        if name not in claims_set:
             continue
         need = unobservable(scope, name)
         if need:

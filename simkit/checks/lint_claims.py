@@ -26,7 +26,7 @@ class Sorted:
         self.failing: list[Hit] = []
         self.warnings: list[Hit] = []
         self.noted: list[Hit] = []
-        self.told: set[tuple[str, int]] = set()
+        self.expected_hits: set[tuple[str, int]] = set()
         """Lint and turn of the hits that fail the scenario, or that it claims by name."""
 
 
@@ -60,26 +60,26 @@ def check_lint_claims(
         claims = list(scope.expect.findings or ())
         if not claims:
             continue
-        here = hits.of(scope)
+        scope_hits = hits.of(scope)
         # Each claim takes a hit of its own: the matcher finds the largest pairing.
-        for miss in writer.misses({"$has": claims}, [hit.fields() for hit in here]):
+        for miss in writer.misses({"$has": claims}, [hit.fields() for hit in scope_hits]):
             place = miss.at[1]
             assert isinstance(place, int)
-            wanted = claims[place]["id"]
-            name = wanted if isinstance(wanted, str) else "a lint"
-            lines = [f"found: {hit.id} {hit.what}" for hit in here if hit.id == name]
+            lint = claims[place]["id"]
+            name = lint if isinstance(lint, str) else "a lint"
+            lines = [f"found: {hit.id} {hit.what}" for hit in scope_hits if hit.id == name]
             if len(lines) > LINES_MAX:
                 lines[LINES_MAX:] = [f"… {len(lines) - LINES_MAX} more"]
             yield writer.finding(
                 (*scope.path, "findings", place),
                 f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
                 turn=scope.turn,
-                context=lines or [_found_instead(here, scope)],
+                context=lines or [_found_instead(scope_hits, scope)],
             )
 
 
-def _found_instead(here: Sequence[Hit], scope: Scope) -> str:
-    return f"lints found {scope.words}: {listed(sorted({hit.id for hit in here}))}"
+def _found_instead(scope_hits: Sequence[Hit], scope: Scope) -> str:
+    return f"lints found {scope.words}: {listed(sorted({hit.id for hit in scope_hits}))}"
 
 
 def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
@@ -99,13 +99,13 @@ def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: 
         else:
             sorted_.warnings.append(hit)
         if claimed or fails:
-            sorted_.told.add((hit.id, hit.turn))
+            sorted_.expected_hits.add((hit.id, hit.turn))
     return sorted_
 
 
 def _claims(scope: Scope, hit: Hit, writer: Writer) -> bool:
     return any(
-        writer.matchers.of(wanted)[1].holds(hit.fields()) for wanted in scope.expect.findings or ()
+        writer.matchers.of(claim)[1].holds(hit.fields()) for claim in scope.expect.findings or ()
     )
 
 

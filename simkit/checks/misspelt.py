@@ -14,13 +14,13 @@ def meant_agent(
 ) -> str:
     """Returns ``; did you mean …?`` for an agent that nothing knows, if one is near."""
     known = dict.fromkeys(_agents(facts, runs, calls))
-    return _meant(agent, known)
+    return _nearest_name(agent, known)
 
 
 def meant_tool(tool: str, calls: Iterable[CallView], tools: Iterable[ToolView]) -> str:
     """Returns the same for a tool that was neither offered nor called."""
     names = [name for call in calls for name in (call.context.tools or ())]
-    return _meant(tool, dict.fromkeys([*names, *(one.tool for one in tools)]))
+    return _nearest_name(tool, dict.fromkeys([*names, *(tool_.tool for tool_ in tools)]))
 
 
 def _agents(
@@ -33,7 +33,7 @@ def _agents(
         yield from call.context.handoffs or ()
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _nearest_name(word: str, known: Iterable[str]) -> str:
     names = [name for name in known if name]
     nearest = "" if word in names else near(word, names)
     return f"; did you mean `{nearest}`?" if nearest else ""

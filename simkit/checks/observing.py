@@ -74,9 +74,9 @@ def _has_unseen_tools(scope: Scope) -> bool:
     facts = scope.pipeline
     if not facts.is_code or {"state", "filters"} & {*facts.observes}:
         return False
-    told = {tool.call_id for tool in scope.tools}
+    ids_of_calls = {tool.call_id for tool in scope.tools}
     return any(
-        call.id not in told and not call.is_handoff
+        call.id not in ids_of_calls and not call.is_handoff
         for run in scope.runs
         for message in run.messages
         for call in message.calls
@@ -97,8 +97,8 @@ def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher
     if _is_named(scope, agent) and name not in _NEVER_NAMED:
         return ""
     if name == "dropped":
-        seen = scope.can_observe("filters") or scope.can_observe("sections")
-        return "" if seen else "filters"
+        observes_history = scope.can_observe("filters") or scope.can_observe("sections")
+        return "" if observes_history else "filters"
     needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or names_section(matcher)
     return "sections" if needs and not scope.can_observe("sections") else ""
 
@@ -119,14 +119,14 @@ def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
 
 
 def not_observable(
-    scope: Scope, writer: Writer, path: Path, what: str, need: str, agent: str = ""
+    scope: Scope, writer: Writer, path: Path, subject: str, need: str, agent: str = ""
 ) -> Iterator[Finding]:
     """Yields the finding that a claim can neither hold nor fail; none where that was declared."""
     if need in scope.pipeline.unseen:
         writer.passed_over.append(
             writer.finding(
                 path,
-                f"{what} was not looked at: {_why_unseen(scope, need)}",
+                f"{subject} was not looked at: {_why_unseen(scope, need)}",
                 turn=scope.turn,
                 agent=agent,
                 fix="Claim it of what the code shows, or show it in the code.",
@@ -136,7 +136,7 @@ def not_observable(
     driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
     yield writer.finding(
         path,
-        f"{what} is not observable by {driver}, which does not see {WORDS[need]}",
+        f"{subject} is not observable by {driver}, which does not see {WORDS[need]}",
         turn=scope.turn,
         agent=agent,
         fix=_in_code(need, str(path[-1]), agent) if writer.is_code else _OTHERWISE,
@@ -189,7 +189,9 @@ def _says(matcher: Any, key: str, text: str) -> bool:
             _holds_text(inner, text) if name == key else _says(inner, key, text)
             for name, inner in matcher.items()
         )
-    return isinstance(matcher, (list, tuple)) and any(_says(one, key, text) for one in matcher)
+    return isinstance(matcher, (list, tuple)) and any(
+        _says(element, key, text) for element in matcher
+    )
 
 
 def _holds_text(matcher: Any, text: str) -> bool:

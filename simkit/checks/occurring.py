@@ -60,7 +60,7 @@ class Occurring:
     def __init__(self, view: View, writer: Writer) -> None:
         self._view, self._writer = view, writer
         self._values: dict[int, list[Any]] = {}
-        self._found: dict[tuple[int, bytes], bool] = {}
+        self._holds_by_key: dict[tuple[int, bytes], bool] = {}
 
     def occurs(self, matcher: Any, path: Path) -> bool:
         """Whether something of its kind matches a pattern; ``path`` leads from `expect` to it."""
@@ -78,7 +78,7 @@ class Occurring:
             return True
         if isinstance(matcher, (list, tuple)):
             inner = (*steps, "$has")
-            return all(self._could_be(one, inner, kind) for one in matcher)
+            return all(self._could_be(element, inner, kind) for element in matcher)
         if not isinstance(matcher, Mapping) or not any(key in _LISTING for key in matcher):
             return False
         return all(self._holds_in(key, inner, steps, kind) for key, inner in matcher.items())
@@ -87,11 +87,11 @@ class Occurring:
         """The same of one key of a pattern."""
         if key in _ELEMENTS:
             each = operand if key != "$each" and isinstance(operand, (list, tuple)) else [operand]
-            return all(self._could_be(one, (*steps, "$has"), kind) for one in each)
+            return all(self._could_be(element, (*steps, "$has"), kind) for element in each)
         if key == "$all":
-            return all(self._could_be(one, steps, kind) for one in operand)
+            return all(self._could_be(element, steps, kind) for element in operand)
         if key in ("$either", "$in"):
-            return any(self._could_be(one, steps, kind) for one in operand)
+            return any(self._could_be(element, steps, kind) for element in operand)
         if key in ("$eq", "$exact"):
             return self._could_be(operand, steps, kind)
         return self._is_one({key: operand}, steps, kind)
@@ -106,13 +106,13 @@ class Occurring:
             matcher = {step: [matcher] if step == "$has" else matcher}
         key, compiled = self._writer.matchers.of(matcher)
         memo = id(kind), key
-        if memo not in self._found:
-            self._found[memo] = (
+        if memo not in self._holds_by_key:
+            self._holds_by_key[memo] = (
                 self._is_message(key, compiled)
                 if kind.values is None
                 else any(compiled.holds(value) for value in self._all(kind))
             )
-        return self._found[memo]
+        return self._holds_by_key[memo]
 
     def _is_message(self, key: bytes, compiled: Any) -> bool:
         view = self._view
@@ -122,11 +122,11 @@ class Occurring:
         )
 
     def _all(self, kind: Kind) -> list[Any]:
-        found = self._values.get(id(kind))
-        if found is None:
+        values_found = self._values.get(id(kind))
+        if values_found is None:
             assert kind.values is not None
-            found = self._values[id(kind)] = list(kind.values(self._view))
-        return found
+            values_found = self._values[id(kind)] = list(kind.values(self._view))
+        return values_found
 
 
 _LISTING: Final = (*_ELEMENTS, *_SAME)
@@ -154,14 +154,14 @@ def _steps(inside: Path, kind: Kind) -> Path:
 
 def _of_contexts(name: str) -> Callable[[View], Iterator[Any]]:
     def values(view: View) -> Iterator[Any]:
-        return (one for call in view.calls.values() for one in _listed(call.context, name))
+        return (item for call in view.calls.values() for item in _listed(call.context, name))
 
     return values
 
 
 def _listed(context: Any, name: str) -> Iterator[Any]:
-    found = getattr(context, name)
-    yield from (found() if callable(found) else found) or ()
+    items = getattr(context, name)
+    yield from (items() if callable(items) else items) or ()
 
 
 def _tools(view: View) -> Iterator[str]:

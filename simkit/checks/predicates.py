@@ -47,10 +47,12 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
             )
             continue
         if answer is not True:
-            yield writer.finding(path, f"`{name}` does not hold: {_said(answer)}", turn=scope.turn)
+            yield writer.finding(
+                path, f"`{name}` does not hold: {_answer_text(answer)}", turn=scope.turn
+            )
 
 
-def _said(answer: Any) -> str:
+def _answer_text(answer: Any) -> str:
     if isinstance(answer, str):
         return answer if len(answer) <= MESSAGE_MAX else f"{answer[: MESSAGE_MAX - 1]}…"
     returned = "nothing" if answer is None else line(answer)

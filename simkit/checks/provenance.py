@@ -27,7 +27,7 @@ def shares(context: ContextView) -> dict[str, float]:
 
     What one message renders of a history counts for its section only.
     """
-    spoken = {"current_message", "run"} | {
+    sections_read = {"current_message", "run"} | {
         part.section
         for part in context.parts
         if isinstance(part, ShownPart) and part.rendered is None
@@ -37,7 +37,7 @@ def shares(context: ContextView) -> dict[str, float]:
     for section, agent, tokens in context.weights():
         total += tokens
         sizes[section] = sizes.get(section, 0) + tokens
-        speaker = agent or ("user" if section in spoken else "")
+        speaker = agent or ("user" if section in sections_read else "")
         if speaker and speaker != section:
             sizes[speaker] = sizes.get(speaker, 0) + tokens
     return {name: size / total for name, size in sizes.items()} if total else {}
@@ -69,13 +69,13 @@ class _Lines(Sequence[str]):
         return len(self._values)
 
     def __getitem__(self, index: Any) -> Any:
-        return said(self._values[index])
+        return message_text(self._values[index])
 
 
-def said(value: Message | Dropped) -> str:
+def message_text(value: Message | Dropped) -> str:
     """Returns a message on one line: who, when, what."""
     if isinstance(value, Dropped):
-        return f"{said(value.message)} — {_cut_words(value)}"
+        return f"{message_text(value.message)} — {_cut_words(value)}"
     content = short(value.content, CONTENT_MAX)
     calls = ", ".join(map(_call, value.calls))
     if calls:
@@ -153,12 +153,12 @@ def _with_scope(channel: str, scope: Scope) -> str:
 
 def unshown_texts(context: ContextView, matcher: Matcher) -> Iterator[str]:
     """Yields what was left out although a claim on messages wants its text."""
-    wanted = (
+    patterns = (
         entry
         for entry in context.unshown
         if "text" in entry and matcher.holds(Message("system", as_text(entry["text"])))
     )
-    for entry in islice(wanted, LINES_MAX):
+    for entry in islice(patterns, LINES_MAX):
         yield f"what it wants is not shown: {unshown_words(entry)}"
 
 
@@ -175,11 +175,11 @@ def unshown_words(entry: Mapping[str, Any]) -> str:
 
 def histories(context: ContextView) -> set[str]:
     """Returns the sections that show what was said before, also within shared messages."""
-    found: set[str] = set()
+    sections_found: set[str] = set()
     for part in context.parts:
-        shown = [part] if isinstance(part, ShownPart) else part.shown_parts
-        found.update(one.section for one in shown)
-    return found
+        parts_shown = [part] if isinstance(part, ShownPart) else part.shown_parts
+        sections_found.update(part_.section for part_ in parts_shown)
+    return sections_found
 
 
 def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
@@ -187,11 +187,11 @@ def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
     counts: dict[tuple[str, str], int] = {}
     for drop in drops:
         counts[drop.what, drop.by] = counts.get((drop.what, drop.by), 0) + 1
-    for (what, by), count in counts.items():
+    for (kind, by), count in counts.items():
         messages = counted(count, "message")
-        if what == "message":
+        if kind == "message":
             yield f"left out by {by}: {messages}"
-        elif what == "tool_calls":
+        elif kind == "tool_calls":
             yield f"cut by {by}: the tool calls of {messages}"
         else:
             yield f"edited by {by}: {messages}"
@@ -200,7 +200,7 @@ def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
 def lost(drops: Sequence[Dropped]) -> Iterator[str]:
     """Yields what was left out although a claim wants it."""
     for drop in drops[:LINES_MAX]:
-        yield f"what it wants is not shown: {said(drop)}"
+        yield f"what it wants is not shown: {message_text(drop)}"
     if len(drops) > LINES_MAX:
         yield f"… {len(drops) - LINES_MAX} more"
 
@@ -215,13 +215,13 @@ def wanted_but_left_out(
         if place is not None:
             places[miss.at[: place + 1]] = None
     for at in islice(places, LINES_MAX):
-        wanted = follow(matcher, at)
-        if not isinstance(wanted, (Mapping, str)):
+        matcher_there = follow(matcher, at)
+        if not isinstance(matcher_there, (Mapping, str)):
             continue
-        _, compiled = writer.matchers.of(wanted)
-        drop = next((one for one in drops if compiled.holds(one.message)), None)
+        _, compiled = writer.matchers.of(matcher_there)
+        drop = next((drop_ for drop_ in drops if compiled.holds(drop_.message)), None)
         if drop is not None:
-            yield f"what [{at[-1]}] wants is not shown: {said(drop)}"
+            yield f"what [{at[-1]}] wants is not shown: {message_text(drop)}"
 
 
 def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
@@ -235,12 +235,17 @@ def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
     place = distances.index(least)
     misses = matcher.mismatches(recent[place])
     is_far = least >= FAR * len(misses)
-    most = max(len(matcher.mismatches(one)) for one in recent) if is_far else 0
+    most = max(len(matcher.mismatches(difference)) for difference in recent) if is_far else 0
     if is_far and (not misses[0].path or len(misses) == most > 1):
         return []
     return [
-        Difference(f"messages[{first + place}]{_below(one.at)}", one.wanted, one.found, one.note)
-        for one in differences(misses)
+        Difference(
+            f"messages[{first + place}]{_below(difference.at)}",
+            difference.expected,
+            difference.actual,
+            difference.note,
+        )
+        for difference in differences(misses)
     ]
 
 
@@ -257,7 +262,9 @@ def around(message: Message, matcher: Any) -> str:
     """Returns a message on one line, cut around the text that a matcher looks for."""
     calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
     text = " ".join(" ".join([message.content, *calls]).split())
-    place = next((found for one in patterns_of(matcher) if (found := text.find(one)) >= 0), 0)
+    place = next(
+        (position for pattern in patterns_of(matcher) if (position := text.find(pattern)) >= 0), 0
+    )
     start = max(0, place - _BEFORE) if len(text) > CONTENT_MAX else 0
-    shown = f"…{text[start:]}" if start else text
-    return f"{speaker(message)}: {short(shown, CONTENT_MAX)}"
+    excerpt = f"…{text[start:]}" if start else text
+    return f"{speaker(message)}: {short(excerpt, CONTENT_MAX)}"

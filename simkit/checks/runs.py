@@ -36,17 +36,17 @@ _OF_LISTS: Final = ("$has", "$in_order", "$unordered", "$not", "$either", "$all"
 
 def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The runs in start order; a nested list is one parallel group in any order."""
-    wanted = scope.expect.agents
+    claimed = scope.expect.agents
     groups = groups_of(scope.runs)
-    found = groups
-    if _is_whole(wanted) or _has_group(wanted):
-        wanted = _with_groups(wanted)
+    actual = groups
+    if _is_whole(claimed) or _has_group(claimed):
+        claimed = _with_groups(claimed)
     else:
-        found = [run.agent for run in scope.runs]
-    misses = writer.misses(wanted, found)
+        actual = [run.agent for run in scope.runs]
+    misses = writer.misses(claimed, actual)
     if not misses:
         return
-    lines = [f"agents that ran {scope.words}: {listed([_name(one) for one in groups])}"]
+    lines = [f"agents that ran {scope.words}: {listed([_name(group) for group in groups])}"]
     if scope.error is not None:
         lines.append(_error_line(scope))
     at = misses[0].at
@@ -56,8 +56,8 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
         turn=scope.turn,
         context=lines,
         differences=[
-            replace(one, wanted=one.wanted.replace(f"{_GROUP}: [", "the group ["))
-            for one in differences(misses)
+            replace(difference, expected=difference.expected.replace(f"{_GROUP}: [", "the group ["))
+            for difference in differences(misses)
         ],
         fix=_group_advice(scope.expect.agents, groups),
         # What stands here for a nested list is in no file.
@@ -69,36 +69,38 @@ def check_agents(scope: Scope, writer: Writer) -> Iterator[Finding]:
     )
 
 
-def _group_advice(wanted: Any, groups: list[Any]) -> str:
+def _group_advice(claimed: Any, groups: list[Any]) -> str:
     """Says what a nested list means, where the right agents ran, but not so."""
-    if not isinstance(wanted, list) or _names(wanted) != _names(groups):
+    if not isinstance(claimed, list) or _names(claimed) != _names(groups):
         return ""
-    if _has_group(wanted) == _has_group(groups):
+    if _has_group(claimed) == _has_group(groups):
         return ""
     return "A nested list is one parallel group, `[router, [a, b]]`; a flat one is one by one."
 
 
 def groups_of(runs: Sequence[RunView]) -> list[Any]:
     """Returns the agents in start order; a list of several is one parallel group."""
-    found: list[Any] = []
+    groups_found: list[Any] = []
     groups: dict[str, list[str]] = {}
     for run in runs:
         if not run.group:
-            found.append(run.agent)
+            groups_found.append(run.agent)
         elif run.group in groups:
             # Agents that work inside of one may have started in between.
             groups[run.group].append(run.agent)
         else:
             groups[run.group] = [run.agent]
-            found.append(groups[run.group])
-    return found
+            groups_found.append(groups[run.group])
+    return groups_found
 
 
 def _is_whole(matcher: Any) -> bool:
     """Whether a matcher of agents is a list of all of them, or denies one, or chooses."""
     if isinstance(matcher, Mapping):
         return any(_is_whole(matcher.get(key)) for key in ("$not", "$eq", "$ne")) or any(
-            _is_whole(one) for key in ("$either", "$all", "$in") for one in matcher.get(key, ())
+            _is_whole(element)
+            for key in ("$either", "$all", "$in")
+            for element in matcher.get(key, ())
         )
     return isinstance(matcher, list)
 
@@ -115,7 +117,7 @@ def _has_group(matcher: Any, inside: bool = False) -> bool:
 def _with_groups(matcher: Any) -> Any:
     """Returns the matcher with every list of a list as a group in any order."""
     if isinstance(matcher, list):
-        return [{_GROUP: one} if isinstance(one, list) else one for one in matcher]
+        return [{_GROUP: element} if isinstance(element, list) else element for element in matcher]
     if isinstance(matcher, Mapping):
         return {
             key: _with_groups(inner) if key in _OF_LISTS else inner
@@ -130,8 +132,8 @@ def _names(matcher: Any) -> list[str]:
     return [matcher] if isinstance(matcher, str) else []
 
 
-def _name(one: Any) -> str:
-    return f"[{', '.join(one)}]" if isinstance(one, list) else str(one)
+def _name(element: Any) -> str:
+    return f"[{', '.join(element)}]" if isinstance(element, list) else str(element)
 
 
 def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
@@ -157,8 +159,8 @@ def check_reply(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 def _error_line(scope: Scope) -> str:
     assert scope.error is not None
-    what = "turn" if scope.turn else "run"
-    return f"the {what} ended with error {scope.error.type}: {short(scope.error.message, 160)}"
+    noun = "turn" if scope.turn else "run"
+    return f"the {noun} ended with error {scope.error.type}: {short(scope.error.message, 160)}"
 
 
 def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
@@ -171,8 +173,8 @@ def check_runs(scope: Scope, writer: Writer) -> Iterator[Finding]:
         for name, matcher in claims_of(claims):
             need = unobservable_in_run(scope, name)
             if need:
-                what = f"runs.{key}.{name}"
-                yield from not_observable(scope, writer, (*path, name), what, need, named)
+                title = f"runs.{key}.{name}"
+                yield from not_observable(scope, writer, (*path, name), title, need, named)
             else:
                 observable.append((name, matcher))
         groups = _groups(scope, selector) if observable else []
@@ -186,8 +188,8 @@ def _groups(scope: Scope, selector: Selector) -> list[Group[RunView]] | str:
     for run in scope.runs:
         mine.setdefault(run.agent, []).append(run)
     if agent != ALL_AGENTS and agent not in mine:
-        meant = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
-        ran = f"those that did: {listed(list(mine))}{meant}"
+        nearest = meant_agent(agent, scope.pipeline, scope.runs, scope.all_calls)
+        ran = f"those that did: {listed(list(mine))}{nearest}"
         return f"agent {agent!r} did not run {scope.words}; {ran}"
     chosen = mine if agent == ALL_AGENTS else {agent: mine[agent]}
     groups = [
@@ -223,24 +225,24 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
     run, name, group = claim.item, claim.name, claim.group
     untold = untold_of_run(claim.scope, name, run)
     if untold:
-        what = f"runs.{claim.key}.{name}"
-        found = not_observable(claim.scope, writer, claim.path, what, untold, run.agent)
-        return list(found)
-    selector, polarity = selected(claim.key), polarity_of(claim.written)
+        title = f"runs.{claim.key}.{name}"
+        reason = not_observable(claim.scope, writer, claim.path, title, untold, run.agent)
+        return list(reason)
+    selector, polarity = selected(claim.key), polarity_of(claim.source_matcher)
     value = _value(run, name)
     if writer.holds(claim.looked.matcher, value):
         return []
 
-    def holds(one: RunView) -> bool:
-        wanted = claim.looked.matcher if claim.looked.is_denial else claim.written
-        return writer.holds(wanted, _value(one, name))
+    def holds(run_view: RunView) -> bool:
+        matcher = claim.looked.matcher if claim.looked.is_denial else claim.source_matcher
+        return writer.holds(matcher, _value(run_view, name))
 
     lines = [_STATUS[run.status]] if run.status in _STATUS else []
     if run.status == "handed_off" and run.update:
         lines = ["the run passed control on, so it has no output; its handoff's contract wrote"]
     if name == "update" and not run.update and run.status == "done":
         lines.append("the run wrote nothing")
-    looked = list(looked_at(selector, polarity, claim.written, group))
+    looked = list(looked_at(selector, polarity, claim.source_matcher, group))
     is_single = selector.which not in (EVERY, SOME) and selector.agent != ALL_AGENTS
     key = claim.key if is_single else group.name(run)
     return writer.compare(
@@ -254,19 +256,19 @@ def _check_run(claim: Claim[RunView], writer: Writer) -> list[Finding]:
             *which_words(selector, polarity, claim.looked, group, claim.scope, holds),
             *lines,
         ],
-        several=not is_single or any(_value(one.item, name) != value for one in looked),
+        several=not is_single or any(_value(run_view.item, name) != value for run_view in looked),
     )
 
 
 def _holds(claim: Claim[RunView], run: RunView, writer: Writer) -> bool:
     if untold_of_run(claim.scope, claim.name, run):
         return False
-    return writer.holds(claim.written, _value(run, claim.name))
+    return writer.holds(claim.source_matcher, _value(run, claim.name))
 
 
 def _distance(claim: Claim[RunView], writer: Writer) -> float:
     """Return how far a run is from a claim; 0 where it holds."""
-    return writer.matchers.of(claim.written)[1].distance(_value(claim.item, claim.name))
+    return writer.matchers.of(claim.source_matcher)[1].distance(_value(claim.item, claim.name))
 
 
 def _value(run: RunView, name: str) -> Any:
@@ -285,28 +287,34 @@ _RUNS: Final[Check[RunView]] = Check(
 
 def check_tool_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Tool calls in order."""
-    found = [tool.fields() for tool in scope.tools]
+    calls_found = [tool.fields() for tool in scope.tools]
     path = (*scope.path, "tool_calls")
-    if not writer.misses(scope.expect.tool_calls, found):
+    if not writer.misses(scope.expect.tool_calls, calls_found):
         return
-    calls = [f"{one['tool']} by {one['agent']}" for one in found]
+    calls = [f"{call_['tool']} by {call_['agent']}" for call_ in calls_found]
     title = f"tools called {scope.words}:"
     lines = first_lines(title, calls) if calls else [f"no tool was called {scope.words}"]
     yield from writer.compare(
-        scope.expect.tool_calls, found, path, "tool_calls", turn=scope.turn, context=list(lines)
+        scope.expect.tool_calls,
+        calls_found,
+        path,
+        "tool_calls",
+        turn=scope.turn,
+        context=list(lines),
     )
 
 
 def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """How often each agent's model was asked."""
-    for agent, wanted in (scope.expect.model_calls or {}).items():
-        found = len(scope.calls.get(agent, ()))
-        if found == wanted:
+    for agent, expected in (scope.expect.model_calls or {}).items():
+        actual = len(scope.calls.get(agent, ()))
+        if actual == expected:
             continue
         counts = [f"{name} {len(calls)}" for name, calls in scope.calls.items()]
         yield writer.finding(
             (*scope.path, "model_calls", agent),
-            f"agent {agent!r} made {counted(found, 'model call')} {scope.words}, wanted {wanted}",
+            f"agent {agent!r} made {counted(actual, 'model call')} {scope.words}, wanted "
+            f"{expected}",
             turn=scope.turn,
             agent=agent,
             context=[f"model calls {scope.words}: {listed(counts)}"],
@@ -315,13 +323,13 @@ def check_model_calls(scope: Scope, writer: Writer) -> Iterator[Finding]:
 
 def check_error(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """The error that the turn, or the run, ends with; a text alone is its type."""
-    wanted = scope.expect.error
-    if isinstance(wanted, str):
-        wanted = {"type": wanted}
-    found = None if scope.error is None else error_fields(scope)
-    lines = [f"there was no error {scope.words}" if found is None else _error_line(scope)]
+    expected = scope.expect.error
+    if isinstance(expected, str):
+        expected = {"type": expected}
+    actual = None if scope.error is None else error_fields(scope)
+    lines = [f"there was no error {scope.words}" if actual is None else _error_line(scope)]
     yield from writer.compare(
-        wanted, found, (*scope.path, "error"), "error", turn=scope.turn, context=lines
+        expected, actual, (*scope.path, "error"), "error", turn=scope.turn, context=lines
     )
 
 

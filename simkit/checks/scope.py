@@ -43,13 +43,13 @@ class Scope(msgspec.Struct, frozen=True):
         """``in turn 2``, or ``in the whole run``."""
         return f"in turn {self.turn}" if self.turn else "in the whole run"
 
-    def can_observe(self, what: str) -> bool:
+    def can_observe(self, aspect: str) -> bool:
         """Whether the driver sees ``sections``, ``state``, ``runs`` or ``handoffs``."""
-        if what in self.pipeline.unseen:
+        if aspect in self.pipeline.unseen:
             return False
-        if what == "state" and self.state and not self.pipeline.channels:
+        if aspect == "state" and self.state and not self.pipeline.channels:
             return True  # The code itself has told some.
-        return what in self.pipeline.observes
+        return aspect in self.pipeline.observes
 
 
 def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:

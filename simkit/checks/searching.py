@@ -37,14 +37,16 @@ class Search:
         """
         if context.named is not None and names_section(matcher.source):
             # The file says which section it is: the parts of the context do not.
-            return next((one for one in context.sectioned() if matcher.holds(one)), None)
+            return next(
+                (message_ for message_ in context.sectioned() if matcher.holds(message_)), None
+            )
         for part in context.parts:
             if isinstance(part, MadePart):
-                found = _in_made(part, matcher)
+                match = _in_made(part, matcher)
             else:
-                found = self._in_shown(part, key, matcher)
-            if found is not None:
-                return found
+                match = self._in_shown(part, key, matcher)
+            if match is not None:
+                return match
         for message in context.own_messages:
             placed = replace(message, section="run")
             if matcher.holds(placed):
@@ -58,17 +60,17 @@ class Search:
         and one that each turn makes with words of its own must not read all that was ever said.
         """
         if context.named is not None and names_section(matcher.source):
-            return any(matcher.holds(one) for one in context.sectioned())
+            return any(matcher.holds(message_) for message_ in context.sectioned())
         for message in context.own_messages:
             if matcher.holds(replace(message, section="run")):
                 return True
-        shown = [part for part in context.parts if isinstance(part, ShownPart)]
+        shown_parts = [part for part in context.parts if isinstance(part, ShownPart)]
         for part in context.parts:
             if isinstance(part, MadePart) and _in_made(part, matcher) is not None:
                 return True
-        if any(self._is_new(part, matcher) for part in shown):
+        if any(self._is_new(part, matcher) for part in shown_parts):
             return True
-        return any(self._in_shown(part, key, matcher) is not None for part in shown)
+        return any(self._in_shown(part, key, matcher) is not None for part in shown_parts)
 
     def _is_new(self, part: ShownPart, matcher: Matcher) -> bool:
         if part.rendered is not None:
@@ -107,14 +109,14 @@ def names_section(matcher: Any) -> bool:
             key == "section" or (key.startswith("$") and names_section(inner))
             for key, inner in matcher.items()
         )
-    return isinstance(matcher, (list, tuple)) and any(names_section(one) for one in matcher)
+    return isinstance(matcher, (list, tuple)) and any(names_section(element) for element in matcher)
 
 
 def _in_made(part: MadePart, matcher: Matcher) -> Message | None:
-    found = next((piece for piece in part.piece_messages() if matcher.holds(piece)), None)
-    if found is None and matcher.holds(part.message):
+    match = next((piece for piece in part.piece_messages() if matcher.holds(piece)), None)
+    if match is None and matcher.holds(part.message):
         return part.message
-    return found
+    return match
 
 
 class _Stream:
@@ -122,7 +124,7 @@ class _Stream:
 
     def __init__(self, stream: StreamView) -> None:
         self._entries = stream.entries
-        self._found: dict[tuple[str, bytes], tuple[int, list[int]]] = {}
+        self._places_found: dict[tuple[str, bytes], tuple[int, list[int]]] = {}
         """Section and pattern to how far it was looked for, and where it matched."""
         self._texts: list[str] = []
         self._blocks: list[str] = []
@@ -130,13 +132,13 @@ class _Stream:
     def places(self, part: ShownPart, key: bytes, matcher: Matcher) -> list[int]:
         """The places that match, in order, at least as far as a part shows them."""
         memo = part.section, key
-        searched, places = self._found.get(memo, (0, []))
+        searched, places = self._places_found.get(memo, (0, []))
         if searched < part.hi:
             texts = required_texts(matcher.source)
             for place in self._candidates(searched, part.hi, texts):
                 if matcher.holds(part.settled(place)):
                     places.append(place)
-            self._found[memo] = (part.hi, places)
+            self._places_found[memo] = (part.hi, places)
         return places
 
     def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
@@ -161,10 +163,10 @@ class _Stream:
             self._blocks.append("\n".join(self._texts[start : start + BLOCK]))
 
 
-def _holds_all(text: str, wanted: tuple[str, ...]) -> bool:
+def _holds_all(text: str, texts_required: tuple[str, ...]) -> bool:
     # A plain loop: this runs for every pattern and every message that is near.
-    for one in wanted:  # noqa: SIM110
-        if one not in text:
+    for text_ in texts_required:  # noqa: SIM110
+        if text_ not in text:
             return False
     return True
 
@@ -191,8 +193,8 @@ def _required(matcher: Any) -> Iterator[str]:
             if key not in NAMES and key not in _TEXTLESS and not is_path:
                 yield from _required(inner)
     elif isinstance(matcher, (list, tuple)):
-        for one in matcher:
-            yield from _required(one)
+        for element in matcher:
+            yield from _required(element)
     elif isinstance(matcher, str) and _is_plain(matcher):
         yield matcher
 
@@ -206,4 +208,6 @@ def has_alternatives(matcher: Any) -> bool:
     """Whether a matcher may hold although a text inside it does not occur."""
     if isinstance(matcher, Mapping):
         return any(key in ALTERNATIVES or has_alternatives(inner) for key, inner in matcher.items())
-    return isinstance(matcher, (list, tuple)) and any(has_alternatives(one) for one in matcher)
+    return isinstance(matcher, (list, tuple)) and any(
+        has_alternatives(element) for element in matcher
+    )

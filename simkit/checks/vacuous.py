@@ -44,10 +44,10 @@ def vacuous_claims(
     search, candidates = _Search(view, writer), Candidates(view)
     for path, turn, expect in claims:
         for inner, matcher in _negatives(expect):
-            what = _why_vacuous(search, candidates, matcher, inner, turn)
-            if what and not any(_is_of_claim(one, path, inner) for one in unheld):
-                what = f"{path_text(inner)}: {what}, so its absence proves nothing"
-                yield Hit("RUN-03", what, turn, path=(*path, *inner))
+            reason = _why_vacuous(search, candidates, matcher, inner, turn)
+            if reason and not any(_is_of_claim(unheld_path, path, inner) for unheld_path in unheld):
+                reason = f"{path_text(inner)}: {reason}, so its absence proves nothing"
+                yield Hit("RUN-03", reason, turn, path=(*path, *inner))
 
 
 def _why_vacuous(
@@ -69,15 +69,15 @@ def _is_excludes(inner: Path) -> bool:
     return inner[0] == "context" and inner[2] == "excludes"
 
 
-def _is_of_claim(found: Path, path: Path, inner: Path) -> bool:
+def _is_of_claim(unheld_path: Path, path: Path, inner: Path) -> bool:
     """Whether a finding is of the claim in which a pattern stands, or of more than that claim."""
     size = 1
     if inner[0] in ("context", "runs"):
         is_any = selected(str(inner[1])).which == SOME  # Its claims hold of one call, or none does.
         size = 2 if is_any else 4 if inner[2] in ("includes", "excludes") else 3
     claim = (*path, *inner[:size])
-    shared = min(len(found), len(claim))
-    return shared > len(path) and found[:shared] == claim[:shared]
+    shared = min(len(unheld_path), len(claim))
+    return shared > len(path) and unheld_path[:shared] == claim[:shared]
 
 
 def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
@@ -90,9 +90,9 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
     for key, run in expect.runs.items():
         for name, matcher in claims_of(run):
             yield from _nots(("runs", key, name), matcher)
-    written = expect.model_fields_set
+    claims_set = expect.model_fields_set
     for name in _CLAIMS:
-        if name in written:
+        if name in claims_set:
             yield from _nots((name,), getattr(expect, name))
 
 
@@ -146,7 +146,7 @@ class _Search:
         escaped = json.dumps(text, ensure_ascii=False)[1:-1]
         near = min(turn, len(self._texts) - 1)
         some = (self._texts[near], self._texts[max(0, near - 1)], self._texts[0], self._whole)
-        if any(text in one for one in some):
+        if any(text in text_ for text_ in some):
             return True
         return escaped != text and escaped in self._whole
 
@@ -154,17 +154,19 @@ class _Search:
 def _pattern(matcher: Any, names: Sequence[str]) -> Any:
     """Returns the matcher without names and bounds, or ABSENT if nothing is left."""
     if isinstance(matcher, Mapping):
-        kept = {
+        patterns = {
             key: inner
             for key, value in matcher.items()
             if key not in _NUMERIC
             and key not in names
             and (inner := _pattern(value, names)) is not ABSENT
         }
-        return kept or ABSENT
+        return patterns or ABSENT
     if isinstance(matcher, (list, tuple)):
-        found = [inner for one in matcher if (inner := _pattern(one, names)) is not ABSENT]
-        return found or ABSENT
+        patterns_inside = [
+            inner for element in matcher if (inner := _pattern(element, names)) is not ABSENT
+        ]
+        return patterns_inside or ABSENT
     return matcher
 
 
@@ -172,14 +174,14 @@ def _texts_by_turn(view: View) -> list[str]:
     """Everything that was said, made or written, once, by turn; names and what is given first."""
     texts: list[list[str]] = [[] for _ in range(len(view.turns) + 1)]
     texts[0] += _vocabulary(view.pipeline)
-    seen = set(texts[0])
+    texts_seen = set(texts[0])
     for event in view.events:
         turn = texts[event.turn if event.turn < len(texts) else 0]
         for text in _texts_of(event):
-            if text not in seen:
-                seen.add(text)
+            if text not in texts_seen:
+                texts_seen.add(text)
                 turn.append(text)
-    return ["\n".join(found) for found in texts]
+    return ["\n".join(turn_texts) for turn_texts in texts]
 
 
 def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
@@ -216,26 +218,26 @@ def _texts_of(event: e.AnyEvent) -> Iterator[str]:
         if value is not None:
             yield as_text(value)
     if isinstance(event, e.MessageAdded):
-        yield from _said(event.message)
+        yield from _message_texts(event.message)
     elif isinstance(event, e.ContextBuilt):
         for part in event.parts:
             if isinstance(part, e.Made):
-                yield from _said(part.message)
-                shown = part.shown
+                yield from _message_texts(part.message)
+                entries_shown = part.shown
             else:
-                shown = (part,)
-            for one in shown:
-                yield from _shown(one)
+                entries_shown = (part,)
+            for entry in entries_shown:
+                yield from _shown_texts(entry)
 
 
-def _shown(part: e.Shown) -> Iterator[str]:
+def _shown_texts(part: e.Shown) -> Iterator[str]:
     edits = [cut.becomes for cut in (*part.cuts, *part.tail_cuts)]
     for message in (part.summary, part.rendered, *edits):
         if message is not None:
-            yield from _said(message)
+            yield from _message_texts(message)
 
 
-def _said(message: Message) -> Iterator[str]:
+def _message_texts(message: Message) -> Iterator[str]:
     yield message.content
     for call in message.calls:
         yield from (call.name, as_text(call.args))

@@ -25,12 +25,12 @@ def check_waivers(waivers: Waived, hits: Sequence[Hit], writer: Writer) -> Itera
     for code, place in places_off(waivers):
         if code.startswith(PREFIX):
             continue  # `simkit validate` looks at these.
-        here = [hit for hit in hits if hit.id == code]
-        if any(names_place(_texts(hit, writer), place) for hit in here):
+        hits_of_lint = [hit for hit in hits if hit.id == code]
+        if any(names_place(_texts(hit, writer), place) for hit in hits_of_lint):
             continue
-        lines = [f"found: {hit.what}" for hit in here[:LINES_MAX]]
-        if len(here) > LINES_MAX:
-            lines.append(f"… {len(here) - LINES_MAX} more")
+        lines = [f"found: {hit.what}" for hit in hits_of_lint[:LINES_MAX]]
+        if len(hits_of_lint) > LINES_MAX:
+            lines.append(f"… {len(hits_of_lint) - LINES_MAX} more")
         yield writer.finding(
             ("lints", code, place),
             f"`{code}` was not found at `{place}`, so nothing is turned off there",

@@ -76,8 +76,8 @@ class _LazyGroup(click.Group):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
         from simkit import __version__
         from simkit.core.output import echo
 
@@ -161,9 +161,9 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         is_told = isinstance(problem, Terminated) or isinstance(problem.__cause__, Terminated)
         return TERMINATED if is_told else STOPPED
     except click.ClickException as problem:
-        said = io.StringIO()
-        problem.show(file=said)
-        _say(said.getvalue().rstrip("\n"))
+        output = io.StringIO()
+        problem.show(file=output)
+        _say(output.getvalue().rstrip("\n"))
         return BROKEN
     except Exception as problem:
         _say(bug_text(problem, "simkit --traceback …"))
@@ -201,9 +201,9 @@ def bug_text(problem: BaseException, again: str) -> str:
         return f"{problem.filename}: {why}" if problem.filename else why
     if isinstance(problem, ValueError) and "null" in str(problem) and "embedded" in str(problem):
         return f"the name of a file cannot be: {problem}"
-    said = f"{type(problem).__name__}: {problem}".rstrip(": ")
+    problem_text = f"{type(problem).__name__}: {problem}".rstrip(": ")
     return (
-        f"simkit itself failed: {said}\n"
+        f"simkit itself failed: {problem_text}\n"
         "  This is a bug in simkit. Please report it with the traceback, which this prints:\n"
         f"  {again}"
     )

@@ -28,13 +28,13 @@ def configured_paths(folder: str) -> list[str]:
     for name, table in _FILES:
         file = Path(folder, name)
         if file.is_file():
-            written = _setting(file, table)
-            if written:
-                return [path for pattern in written for path in _there(folder, pattern)]
+            setting = _setting(file, table)
+            if setting:
+                return [path for pattern in setting for path in _paths_there(folder, pattern)]
     return []
 
 
-def _there(folder: str, pattern: str) -> list[str]:
+def _paths_there(folder: str, pattern: str) -> list[str]:
     return sorted(str(Path(path)) for path in glob.glob(str(Path(folder, pattern)), recursive=True))
 
 
@@ -46,11 +46,11 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
             place: Any = tomllib.loads(text)
             for key in table:
                 place = place.get(key, {})
-            written = place.get("testpaths", [])
+            setting = place.get("testpaths", [])
         else:
             parser = configparser.RawConfigParser()
             parser.read_string(text)
-            written = parser.get(table[0], "testpaths", fallback="")
-        return shlex.split(written) if isinstance(written, str) else [str(one) for one in written]
+            setting = parser.get(table[0], "testpaths", fallback="")
+        return shlex.split(setting) if isinstance(setting, str) else [str(path) for path in setting]
     except (OSError, ValueError, TypeError, AttributeError, configparser.Error):
         return []

@@ -53,7 +53,7 @@ class Progress:
 
     def __init__(self, total: int) -> None:
         self._total, self._done = total, 0
-        self._began = self._drawn = time.monotonic()
+        self._started = self._drawn = time.monotonic()
         self._is_shown = sys.stderr.isatty() and total > 1
         self._is_drawn = False
 
@@ -61,7 +61,7 @@ class Progress:
         """Counts one more, and draws if it is time."""
         self._done += 1
         now = time.monotonic()
-        is_early = now - self._began < PROGRESS_AFTER_S or now - self._drawn < PROGRESS_EVERY_S
+        is_early = now - self._started < PROGRESS_AFTER_S or now - self._drawn < PROGRESS_EVERY_S
         if not self._is_shown or is_early:
             return
         self._drawn, self._is_drawn = now, True

@@ -35,10 +35,10 @@ def command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
     """
     if base and pipeline:
         raise click.UsageError("--base compares stored traces, --pipeline runs scenarios: use one.")
-    wanted = {"--base": (0, 1), "--pipeline": (1, 1)}.get(
+    arity = {"--base": (0, 1), "--pipeline": (1, 1)}.get(
         ("--base" if base else "") or ("--pipeline" if pipeline else ""), (2, 2)
     )
-    if not wanted[0] <= len(paths) <= wanted[1]:
+    if not arity[0] <= len(paths) <= arity[1]:
         raise click.UsageError(
             "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline "
             f"one scenario; here are {len(paths)}."

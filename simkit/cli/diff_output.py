@@ -40,36 +40,36 @@ from simkit.trace.diff import TraceDiff, trace_diff, without
 
 def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
     """Prints what differs, in the form asked for; returns the exit code."""
-    told = []
+    rows = []
     paint = paint_for(wants_color() and form == "text")
     for pair in pairs:
-        told.append(pair)
+        rows.append(pair)
         lines = list(pair_lines(pair, sides, paint)) if form == "text" else []
         if lines:
             echo("\n".join(lines) + "\n")
     if form == "json":
-        echo_json(diff_json(told, sides, __version__))
+        echo_json(diff_json(rows, sides, __version__))
     elif form == "markdown":
-        echo(diff_markdown(told, sides))
+        echo(diff_markdown(rows, sides))
     else:
         if form == "github":
-            echo_commands(diff_annotations(told, sides))
-        echo(summary_line(told, sides, paint))
-    return exit_code(told)
+            echo_commands(diff_annotations(rows, sides))
+        echo(summary_line(rows, sides, paint))
+    return exit_code(rows)
 
 
 # Stored traces
 
 
-def stored_pairs(one: str, other: str) -> Iterator[Compared]:
+def stored_pairs(left: str, right: str) -> Iterator[Compared]:
     """Yields the traces of two files or folders side by side; ``""`` is the last run.
 
     Raises TraceError if there are none.
     """
-    mine, its = trace_files(one), _last_run() if not other else trace_files(other)
-    if Path(one).is_dir() != Path(other or FOLDER).is_dir():
-        raise TraceError(f"{one}, {other}: one is a folder; compare two traces or two folders")
-    if not Path(one).is_dir():
+    mine, its = trace_files(left), _last_run() if not right else trace_files(right)
+    if Path(left).is_dir() != Path(right or FOLDER).is_dir():
+        raise TraceError(f"{left}, {right}: one is a folder; compare two traces or two folders")
+    if not Path(left).is_dir():
         return iter([_compared(mine[0], its[0], Identities())])
     identities = Identities()
     return (_compared(*files, identities) for files in _paired(mine, its))
@@ -84,11 +84,11 @@ def _last_run() -> list[str]:
         ) from None
 
 
-def _paired(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _paired(left_files: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields the files of the same scenario: of the same name, else of the only one so called."""
-    its = {Path(file).name: file for file in other}
-    pairs = {file: its.pop(Path(file).name, "") for file in one}
-    left = [file for file, found in pairs.items() if not found]
+    its = {Path(file).name: file for file in right}
+    pairs = {file: its.pop(Path(file).name, "") for file in left_files}
+    left = [file for file, others in pairs.items() if not others]
     names, its_names = _by_scenario(left), _by_scenario(its.values())
     for name, files in names.items():
         if len(files) == 1 and len(its_names.get(name, ())) == 1:
@@ -99,25 +99,25 @@ def _paired(one: Sequence[str], other: Sequence[str]) -> Iterator[tuple[str, str
 
 
 def _by_scenario(files: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    entries_by_name: dict[str, list[str]] = {}
     for file in files:
         with contextlib.suppress(TraceError):
-            found.setdefault(stored(file).started.scenario, []).append(file)
-    return found
+            entries_by_name.setdefault(stored(file).started.scenario, []).append(file)
+    return entries_by_name
 
 
-def _compared(one: str, other: str, identities: Identities) -> Compared:
-    identity = identities.of(other or one) or identities.of(one or other)
+def _compared(left: str, right: str, identities: Identities) -> Compared:
+    identity = identities.of(right or left) or identities.of(left or right)
     file = parted(identity)[0]
     line = identities.line_of(identity) if identity else 0
     try:
-        mine, its = (stored(path) if path else None for path in (one, other))
+        mine, its = (stored(path) if path else None for path in (left, right))
     except TraceError as problem:
-        return Compared(identity or other or one, (one, other), None, str(problem), file, line)
+        return Compared(identity or right or left, (left, right), None, str(problem), file, line)
     names = dict.fromkeys(trace.started.scenario for trace in (mine, its) if trace is not None)
     name = identity or " → ".join(names)
     diff = None if mine is None or its is None else trace_diff(mine.view, its.view)
-    return Compared(name, (one, other), diff, "", file, line)
+    return Compared(name, (left, right), diff, "", file, line)
 
 
 # Two pipelines
@@ -148,48 +148,54 @@ class _Pairs:
         """Yields every scenario's two runs, then what was declared and did not occur."""
         for entry in entries:
             yield self._pair(entry)
-        compared = {os.path.realpath(one.file) + one.name for one in entries}
-        for document, app, met in self._others.values():
-            yield from _stale(document, app, met, compared)
+        compared = {
+            os.path.realpath(known_entry.file) + known_entry.name for known_entry in entries
+        }
+        for document, app, scenarios_compared in self._others.values():
+            yield from _stale(document, app, scenarios_compared, compared)
 
     def _pair(self, entry: Item | Result) -> Compared:
         if isinstance(entry, Result):
             return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
-        told = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
+        comparison = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
         named = named_for(entry.file, self._pipeline)
         try:
             own = self._library.prepared(entry)
         except SimkitError as problem:
-            return replace(told, error=str(problem))
+            return replace(comparison, error=str(problem))
         try:
             other = other_pipeline(entry, named, self._library)
             reason = other.standing.other or other.standing.left_out
             if reason or other.prepared is None:
-                return replace(told, left_out=reason)
+                return replace(comparison, left_out=reason)
             mine, its = (_ran(prepared, entry.id) for prepared in (own, other.prepared))
         except SimkitError as problem:
-            return replace(told, error=f"with --pipeline {self._pipeline}\n{problem}")
+            return replace(comparison, error=f"with --pipeline {self._pipeline}\n{problem}")
         diff = self._undeclared(trace_diff(mine.view, its.view), other.prepared)
-        return replace(told, sources=(_source(own), _source(other.prepared)), diff=diff)
+        return replace(comparison, sources=(_source(own), _source(other.prepared)), diff=diff)
 
     def _undeclared(self, diff: TraceDiff, other: Prepared) -> TraceDiff:
         app, document = other.pipeline, other.pipeline_document
         if not isinstance(app, App) or app.implements is None:
             return diff
-        _, _, met = self._others.setdefault(document.file, (document, app, set()))
-        rest, found = without(diff, app.implements.differs)
-        met.update(found)
+        _, _, scenarios_compared = self._others.setdefault(document.file, (document, app, set()))
+        rest, remaining = without(diff, app.implements.differs)
+        scenarios_compared.update(remaining)
         return rest
 
 
-def _stale(document: Document, app: App, met: set[str], compared: set[str]) -> Iterator[Compared]:
+def _stale(
+    document: Document, app: App, scenario_names: set[str], compared: set[str]
+) -> Iterator[Compared]:
     """Yields the declared differences that no scenario shows, where all were compared."""
     assert app.implements is not None
-    every = {os.path.realpath(one.file) + one.name for one in scenarios_of(app).values()}
+    every = {
+        os.path.realpath(scenario.file) + scenario.name for scenario in scenarios_of(app).values()
+    }
     if not every <= compared:
         return
     for at in app.implements.differs:
-        if at not in met:
+        if at not in scenario_names:
             where = document.position(("implements", "differs", at), key=True)
             error = f"{where}: `{at}` is declared to differ, and does not in any scenario"
             yield Compared(document.file, ("", ""), None, error, document.file)

@@ -32,6 +32,6 @@ def command(scenario: str) -> int:
         if [*installed(("langgraph",))] or server_file(Path()):
             echo(f"\n{server_text(Path())}")
         return 0
-    found = first_turn(scenario)
-    echo(f"\n{found.text}")
-    return 0 if found.is_well else 2
+    turn = first_turn(scenario)
+    echo(f"\n{turn.text}")
+    return 0 if turn.is_well else 2

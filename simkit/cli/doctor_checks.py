@@ -113,11 +113,11 @@ def clients() -> Rows:
         with contextlib.suppress(ImportError):
             import_module(module)
     with intercepting():
-        found: Rows = [
+        rows: Rows = [
             (row.library, row.version, "yes" if row.what else "no", row.what.replace(", ", "\n"))
             for row in patched()
         ]
-    return [*found, *((name, at, OTHERS[name], "") for name, at in installed(OTHERS))]
+    return [*rows, *((name, at, OTHERS[name], "") for name, at in installed(OTHERS))]
 
 
 def providers() -> Rows:
@@ -128,50 +128,50 @@ def providers() -> Rows:
 
 def _through(name: str, known: Iterable[str]) -> str:
     """Returns the clients, or providers' libraries, that a distribution requires."""
-    wanted = {*known, *PROVIDERS}
+    known_hosts = {*known, *PROVIDERS}
     required = [line for line in metadata.requires(name) or () if "extra ==" not in line]
     names = [match[0].lower() for line in required if (match := _DISTRIBUTION.match(line))]
-    return ", ".join(dict.fromkeys(name for name in names if name in wanted)) or "unknown"
+    return ", ".join(dict.fromkeys(name for name in names if name in known_hosts)) or "unknown"
 
 
 def frameworks() -> Rows:
     """Returns the frameworks that are installed, and how simkit knows their agents apart."""
     adapters = {adapter_of(entry) for entry in metadata.entry_points(group=GROUP)}
-    found: Rows = []
+    rows: Rows = []
     for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
-        seen: tuple[str, ...] = _SEEN_BY_RULES
+        libraries: tuple[str, ...] = _SEEN_BY_RULES
         if name in _APART:
             how = "another process makes its calls: `simkit serve`"
         elif name.removesuffix("-slim") in adapters:
             how = f"its adapter, `{name.removesuffix('-slim')}`"
-            seen = _SEEN_BY_ADAPTER.get(name.removesuffix("-slim"), _SEEN_BY_OTHERS)
+            libraries = _SEEN_BY_ADAPTER.get(name.removesuffix("-slim"), _SEEN_BY_OTHERS)
         elif name in _TOLD_BY_SPANS:
             how = _TOLD_BY_SPANS[name]
-            seen = _SEEN_BY_SPANS
-        found.append((name, at, how, *seen))
-    return found
+            libraries = _SEEN_BY_SPANS
+        rows.append((name, at, how, *libraries))
+    return rows
 
 
 def variables(environment: Mapping[str, str]) -> Rows:
     """Returns what is set that clients read: names, and of addresses the host; never a value."""
     replaced = {name for protocol in PROTOCOLS.values() for name in protocol.keys}
     addresses = {name for protocol in PROTOCOLS.values() for name in protocol.variables}
-    found: Rows = []
+    rows: Rows = []
     for name, value in sorted(environment.items()):
         if not value:
             continue
         if name.upper() in _PROXIES:
-            found.append((name, _host(value), "no matter in process; `serve` sets NO_PROXY"))
+            rows.append((name, _host(value), "no matter in process; `serve` sets NO_PROXY"))
         elif name in _REPORTING:
-            found.append((name, "set", "reports elsewhere, which a scenario refuses"))
+            rows.append((name, "set", "reports elsewhere, which a scenario refuses"))
         elif name in replaced:
-            found.append((name, "set", "a dummy stands for it while a scenario runs"))
+            rows.append((name, "set", "a dummy stands for it while a scenario runs"))
         elif name in addresses or (_OF_MODELS.match(name) and _ADDRESS.search(name)):
-            found.append((name, _host(value), "points clients there; a scenario answers first"))
+            rows.append((name, _host(value), "points clients there; a scenario answers first"))
         elif _KEY.search(name):
-            found.append((name, "set", "stays, and is redacted in what is written"))
-    return found
+            rows.append((name, "set", "stays, and is redacted in what is written"))
+    return rows
 
 
 def _host(value: str) -> str:
@@ -186,5 +186,5 @@ def _host(value: str) -> str:
 
 def plugins() -> Rows:
     """Returns pytest itself, and the plugins that get into simkit's way."""
-    found: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
-    return [*found, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]
+    rows: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
+    return [*rows, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]

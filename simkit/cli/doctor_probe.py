@@ -81,22 +81,26 @@ def first_turn(path: str) -> FirstTurn:
         )
     if prepared.skip is not None:
         return FirstTurn(False, f"{title}It is skipped: {prepared.skip}")
-    trace, seen, started, problem = _taken(prepared)
-    lines = [*_told(trace, seen, prepared.pipeline), *problem, *_server(prepared.pipeline)]
-    is_well = any(one.protocol for one in seen) and not problem
-    if not any(one.protocol for one in seen):
+    trace, requests, started, problem = _run_once(prepared)
+    lines = [
+        *_report_lines(trace, requests, prepared.pipeline),
+        *problem,
+        *_server(prepared.pipeline),
+    ]
+    is_well = any(request.protocol for request in requests) and not problem
+    if not any(request.protocol for request in requests):
         lines += ["", "Why there may be none:", *(f"- {why}" for why in _reasons(trace, started))]
     return FirstTurn(is_well, title + "\n".join(lines))
 
 
-def _taken(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[str]]:
+def _run_once(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[str]]:
     """Returns the trace, the requests, the processes that were started, and what broke it."""
     first = prepared.scenario.turns[:1]
     prepared = msgspec.structs.replace(
         prepared, scenario=prepared.scenario.model_copy(update={"turns": first})
     )
     trace, problem = Trace(), []
-    with _watched() as seen, _processes() as started:
+    with _watched() as requests, _processes() as started:
         try:
             # What the pipeline prints must not stand inside the report.
             with (
@@ -108,27 +112,27 @@ def _taken(prepared: Prepared) -> tuple[Trace, list[_Seen], list[str], list[str]
                 execution.follow(first)
         except SimkitError as broken:
             problem = ["", *str(broken).splitlines()]
-    return trace, seen, started, problem
+    return trace, requests, started, problem
 
 
 @contextmanager
 def _watched() -> Iterator[list[_Seen]]:
     """Yields what comes to the gates of runs."""
-    seen: list[_Seen] = []
+    requests: list[_Seen] = []
 
-    def made(before: Made) -> Made:
+    def wrapper(before: Made) -> Made:
         def take(gate: ModelInterceptor, request: HttpRequest) -> Decision:
-            seen.append(_seen(request))
+            requests.append(_request_row(request))
             decision: Decision = before(gate, request)
             return decision
 
         return take
 
-    with Installation(lambda: [(ModelInterceptor, "take", made)]):
-        yield seen
+    with Installation(lambda: [(ModelInterceptor, "take", wrapper)]):
+        yield requests
 
 
-def _seen(request: HttpRequest) -> _Seen:
+def _request_row(request: HttpRequest) -> _Seen:
     protocol = protocol_of(request)
     how = ""
     if current_mark() is not None:
@@ -161,20 +165,20 @@ def _processes() -> Iterator[list[str]]:
         is_over = True
 
 
-def _told(trace: Trace, seen: list[_Seen], app: App) -> Iterator[str]:
-    calls = [one for one in seen if one.protocol]
+def _report_lines(trace: Trace, requests: list[_Seen], app: App) -> Iterator[str]:
+    calls = [request for request in requests if request.protocol]
     agents = [event.agent for event in trace.events if isinstance(event, e.ModelCalled)]
     yield f"{counted(len(calls), 'model call')} seen"
     if calls:
         rows = [
-            (agent or "none", one.how or _rule(agent, app), one.client, one.protocol)
-            for agent, one in zip_longest(agents[: len(calls)], calls, fillvalue="")
-            if isinstance(one, _Seen)
+            (agent or "none", request.how or _rule(agent, app), request.client, request.protocol)
+            for agent, request in zip_longest(agents[: len(calls)], calls, fillvalue="")
+            if isinstance(request, _Seen)
         ]
         head = ("agent", "told by", "client", "protocol")
         yield ""
         yield from (line.rstrip() for line in tabulate(rows, head, "simple").splitlines())
-    others = dict.fromkeys(one.where for one in seen if not one.protocol)
+    others = dict.fromkeys(request.where for request in requests if not request.protocol)
     yield from (f"no model call, and refused unless allowed: {where}" for where in others)
     for event in trace.events:
         if isinstance(event, e.TurnFinished) and event.error is not None:
@@ -186,10 +190,10 @@ def _told(trace: Trace, seen: list[_Seen], app: App) -> Iterator[str]:
 def _server(app: App) -> list[str]:
     """Return what LangGraph's server has to do with a pipeline that uses LangGraph."""
     module = app.entry.partition(":")[0]
-    there = getattr(sys.modules.get(module), "__file__", None)
-    if there is None or "langgraph" not in sys.modules:
+    module_file = getattr(sys.modules.get(module), "__file__", None)
+    if module_file is None or "langgraph" not in sys.modules:
         return []
-    return ["", server_text(Path(there).parent, app.entry)]
+    return ["", server_text(Path(module_file).parent, app.entry)]
 
 
 def _rule(agent: str, app: App) -> str:

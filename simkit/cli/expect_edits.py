@@ -42,14 +42,14 @@ def expect(paths: Sequence[str], accepts_all: bool) -> int:
         text, left = _with_claims(file, text_of(before), items, library)
         notes += left
         if text != text_of(before):
-            if any(isinstance(library.prepared(one).pipeline, App) for one in items):
+            if any(isinstance(library.prepared(other_item).pipeline, App) for other_item in items):
                 of_code.add(file)
             changes.append(FileChange(file, before, with_text(before, text)))
     if not changes:
         echo("every turn that runs has claims")
-    written = offer(changes, notes, accepts_all)
-    broken = [file for file in written if file in of_code and not _holds_alone(file)]
-    return 0 if len(written) == len(changes) and not broken else 1
+    files_written = offer(changes, notes, accepts_all)
+    broken = [file for file in files_written if file in of_code and not _holds_alone(file)]
+    return 0 if len(files_written) == len(changes) and not broken else 1
 
 
 def _holds_alone(file: str) -> bool:

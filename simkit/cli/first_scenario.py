@@ -41,7 +41,7 @@ class First(msgspec.Struct, frozen=True):
 
     name: str
     pipeline: str
-    said: tuple[str, ...]
+    messages: tuple[str, ...]
     call: str = ""
     cassette: str = ""
     folders: tuple[str, ...] = ()
@@ -56,30 +56,32 @@ def write_first(first: First) -> int:
     file = Path(first.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
     _refuse_what_is_there(file)
     redactor = Redactor(os.environ)
-    seen = _seen(first, file, redactor)
-    if not seen.spoken:
+    first_run_ = _first_run_of(first, file, redactor)
+    if not first_run_.calls:
         raise SimkitError(
             f"`{first.pipeline}` called no model that simkit knows: there is nothing to write\n"
             "  `simkit doctor` says which client libraries are seen."
         )
     make = partial(
         scenario_of,
-        seen,
+        first_run_,
         file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
         first.pipeline,
-        _app(first, file, found=True),
-        first.said,
+        _app(first, file, with_paths=True),
+        first.messages,
     )
     tree = redactor.value(make())
     text, problems = _holding(str(file), tree, redactor)
-    if problems and any(used.tool in seen.functions for used in seen.used):
+    if problems and any(used.tool in first_run_.functions for used in first_run_.used):
         # What a tool changes inside the app is no result that could stand in for it.
         without = redactor.value(make(with_tools=False))
         text, others = _holding(str(file), without, redactor)
         tree, problems = (tree, problems) if others else (without, ())
     if problems:
-        told = findings_text(problems, paint_for(False))
-        raise SimkitError(f"{file}: not written, since a scripted run is not as this one:\n{told}")
+        report = findings_text(problems, paint_for(False))
+        raise SimkitError(
+            f"{file}: not written, since a scripted run is not as this one:\n{report}"
+        )
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,18 +112,18 @@ def _refuse_what_is_there(file: Path) -> None:
         raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
 
 
-def _app(first: First, file: Path, *, found: bool = False) -> dict[str, Any]:
+def _app(first: First, file: Path, *, with_paths: bool = False) -> dict[str, Any]:
     """Return the app's options; with ``found``, the folder too in which its module was found."""
     folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
-    root = root_of(first.pipeline) if found else None
+    root = root_of(first.pipeline) if with_paths else None
     if root is not None and root not in folders:
         folders.append(root)
-    here = file.resolve().parent
-    path = [os.path.relpath(folder, here).replace(os.sep, "/") for folder in folders]
+    scenario_folder = file.resolve().parent
+    path = [os.path.relpath(folder, scenario_folder).replace(os.sep, "/") for folder in folders]
     return {"path": path, **({"call": first.call} if first.call else {})}
 
 
-def _seen(first: First, file: Path, redactor: Redactor) -> Seen:
+def _first_run_of(first: First, file: Path, redactor: Redactor) -> Seen:
     """Runs the app once; calls of which it does not say whose they are, are one agent's so far."""
     tree = {
         "version": 1,
@@ -132,7 +134,7 @@ def _seen(first: First, file: Path, redactor: Redactor) -> Seen:
         "limits": dict.fromkeys(
             ("agent_runs_per_turn", "model_calls_per_run", "handoffs_per_turn"), _MANY
         ),
-        "turns": [{"user": text} for text in first.said],
+        "turns": [{"user": text} for text in first.messages],
     }
     prepared = _prepared(str(file), _text(tree))
     cassette = load(first.cassette) if first.cassette else None
@@ -152,9 +154,9 @@ def _holding(
     text = claimed(_text(tree))
     with contextlib.redirect_stdout(sys.stderr):
         findings = simulate(_prepared(file, text)).judgement.findings
-    lints = [one.id for one in findings if one.id != CLAIM and not one.breaks]
+    lints = [finding.id for finding in findings if finding.id != CLAIM and not finding.breaks]
     if lints:
-        reasons = {one: f"the first run did so: {LINTS[one].name}" for one in lints}
+        reasons = {finding: f"the first run did so: {LINTS[finding].name}" for finding in lints}
         text = claimed(_text({**tree, "lints": reasons}))
         with contextlib.redirect_stdout(sys.stderr):
             findings = simulate(_prepared(file, text)).judgement.findings

@@ -39,7 +39,7 @@ def convert(folder: str, name: str = "", output: str = "") -> Converted:
     engine = engine_in(folder)
     data = pipeline_of(engine, name)
     if not write_new(Path(file), _yaml_text(data, comments_of(engine))):
-        raise _taken(file)
+        raise _already_there(file)
     return Converted(file, _summary(data), engine.left_out)
 
 
@@ -68,7 +68,7 @@ def _summary(data: Mapping[str, Any]) -> str:
     graph = data["flow"]["graph"]
     holders = {"node": graph["nodes"], "edge": graph["edges"], "agent": data["agents"]}
     holders["tool"] = data.get("tools", {})
-    return ", ".join(counted(len(held), noun) for noun, held in holders.items())
+    return ", ".join(counted(len(entries_held), noun) for noun, entries_held in holders.items())
 
 
 def _name(folder: str, name: str) -> str:
@@ -76,10 +76,10 @@ def _name(folder: str, name: str) -> str:
         raise SimkitError(
             f"--name {name}: a name is no path\n  `--output FILE` says where the file is written."
         )
-    found = name or Path(folder).resolve().name
-    if not found:
+    pipeline_name = name or Path(folder).resolve().name
+    if not pipeline_name:
         raise SimkitError(f"{folder}: this folder has no name\n  Give one with `--name`.")
-    return found
+    return pipeline_name
 
 
 def _check_target(file: str) -> None:
@@ -90,10 +90,10 @@ def _check_target(file: str) -> None:
             advice=f"Write `--output {Path(file).name.split('.')[0]}{PIPELINE_SUFFIX}`.",
         )
     if os.path.lexists(file):
-        raise _taken(file)
+        raise _already_there(file)
 
 
-def _taken(file: str) -> SourceError:
+def _already_there(file: str) -> SourceError:
     return SourceError(
         file,
         "the file is there already, and nothing is overwritten",

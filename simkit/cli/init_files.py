@@ -132,7 +132,7 @@ def started(folder: str) -> Iterator[str]:
     _make(root)
     for name, text in first_project().items():
         file = root / name
-        if _written(file, text):
+        if _write_new(file, text):
             yield f"{file}: written"
         elif name == SETTINGS_FILE and SCHEMA_FILE.encode() not in read_bytes(str(file)):
             yield f"{file}: {_THERE}; for completion in the editor, add to it:"
@@ -154,7 +154,7 @@ def _make(folder: Path) -> None:
         raise SimkitError(f"{folder}: the folder cannot be made: {problem.strerror}") from None
 
 
-def _written(file: Path, text: str) -> bool:
+def _write_new(file: Path, text: str) -> bool:
     """Writes a file, and the folders above it, where nothing is; says whether it did."""
     _make(file.parent)
     return write_new(file, text)
@@ -162,7 +162,7 @@ def _written(file: Path, text: str) -> bool:
 
 def _ignoring(file: Path) -> str:
     """Makes git ignore what a run leaves behind, unless it does; returns what was done."""
-    if _written(file, f"{IGNORED}\n"):
+    if _write_new(file, f"{IGNORED}\n"):
         return f"{file}: written"
     before = read_bytes(str(file))
     # With and without slashes, and below any folder, the line says the same here.

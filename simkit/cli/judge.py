@@ -12,7 +12,7 @@ import click
 @click.argument("traces", nargs=-1, metavar="[TRACE]...")
 @click.option(
     "--scenario",
-    "asked",
+    "question",
     default="",
     metavar="PATH[::NAME]",
     help="The scenarios that the traces are of, where they do not say it themselves.",
@@ -24,7 +24,7 @@ import click
     help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
 )
 @click.option("-q", "quiet", is_flag=True, help="Print only what fails, and the last line.")
-def command(traces: tuple[str, ...], asked: str, form: str, strict: bool, quiet: bool) -> int:
+def command(traces: tuple[str, ...], question: str, form: str, strict: bool, quiet: bool) -> int:
     """Hold stored traces against today's claims and lints.
 
     TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
@@ -34,4 +34,4 @@ def command(traces: tuple[str, ...], asked: str, form: str, strict: bool, quiet:
     # Imported here because `simkit judge --help` must not load what reads scenarios.
     from simkit.cli.judge_traces import judge_traces
 
-    return judge_traces(traces, asked, form, quiet, strict)
+    return judge_traces(traces, question, form, quiet, strict)

@@ -45,32 +45,32 @@ SECOND_RUN: Final = {
 """Lints that no stored trace can be held against, and why."""
 
 
-class Judged(Result, frozen=True):
+class Judged(Result, frozen=True, rename={"question": "asked"}):
     """What came of one trace."""
 
     unjudged: tuple[str, ...] = ()
     """Lints that would have looked at the scenario if it had run."""
-    asked: str = ""
+    question: str = ""
     """The ``--scenario`` of the call."""
 
     @property
     def reproduce(self) -> str:
         """The command that judges this again, quoted for the shell."""
-        named = f" --scenario {shlex.quote(self.asked)}" if self.asked else ""
+        named = f" --scenario {shlex.quote(self.question)}" if self.question else ""
         strict = " --strict" if self.strict else ""
         return f"simkit judge {shlex.quote(self.trace)}{named}{strict}"
 
 
 def judge_traces(
-    paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool = False
+    paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool = False
 ) -> int:
     """Judges and tells; returns the exit code. Raises SimkitError if nothing can be judged."""
     with unchanged(paths or (FOLDER,)):
-        return _judged(paths, asked, form, quiet, strict)
+        return _judged(paths, question, form, quiet, strict)
 
 
-def _judged(paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bool) -> int:
-    began = time.perf_counter()
+def _judged(paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool) -> int:
+    started = time.perf_counter()
     fit_terminal()
     files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in _at(path)))
     is_long = len(files) == 1 and not quiet
@@ -81,7 +81,7 @@ def _judged(paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bo
             width=table_width(),
             strict=strict,
         ),
-        asked,
+        question,
     )
     results, is_open = [], False
     for file in files:
@@ -97,7 +97,7 @@ def _judged(paths: Sequence[str], asked: str, form: str, quiet: bool, strict: bo
             echo_commands(result_annotations(results))
         elif is_open:
             echo()
-        for line in _last_lines(results, time.perf_counter() - began):
+        for line in _last_lines(results, time.perf_counter() - started):
             echo(line)
     return summary_of(results).exit_code
 
@@ -117,10 +117,10 @@ def _at(path: str) -> list[str]:
 class _Judge(Runner):
     """Tells of stored traces as replay tells of runs."""
 
-    def __init__(self, job: Job, asked: str) -> None:
+    def __init__(self, job: Job, question: str) -> None:
         super().__init__(job)
-        self._asked = asked
-        self._scenarios, self._files = Scenarios(asked), Library()
+        self._question = question
+        self._scenarios, self._files = Scenarios(question), Library()
 
     def ran_on(self, file: str) -> Ran:
         """Judges one trace. Whatever is wrong with it is its result, and stops no other."""
@@ -128,24 +128,24 @@ class _Judge(Runner):
             trace = stored(file)
             prepared = self._files.prepared(self._scenarios.item_of(trace))
             if prepared.skip is not None:
-                return self._told(self._skipped(prepared, file, prepared.skip), None)
+                return self._lines(self._skipped(prepared, file, prepared.skip), None)
             # Claims hold what Faker drew from the seed of the run.
             prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
             # What a user's predicate prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome = _judgement(prepared, trace)
         except SimkitError as problem:
-            return self._told(self._broken(file, str(problem)), None)
+            return self._lines(self._broken(file, str(problem)), None)
         except Exception as problem:
             again = f"simkit --traceback judge {shlex.quote(file)}"
-            return self._told(self._broken(file, bug_text(problem, again)), None)
+            return self._lines(self._broken(file, bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
-        found = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
-        facts = {name: getattr(found, name) for name in Result.__struct_fields__}
-        facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "asked": self._asked}
+        result_ = result_of(prepared, trace.trace, outcome.judgement, trace.started.seed)
+        facts = {name: getattr(result_, name) for name in Result.__struct_fields__}
+        facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "question": self._question}
         facts["strict"] = self._job.strict
         judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))
-        return self._told(judged, outcome, prepared)
+        return self._lines(judged, outcome, prepared)
 
     def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
         item = prepared.item
@@ -157,18 +157,18 @@ class _Judge(Runner):
             "skipped",
             reason=reason,
             trace=file,
-            asked=self._asked,
+            question=self._question,
         )
 
     def _broken(self, file: str, error: str) -> Judged:
-        return Judged(file, file, 1, "", "broken", error=error, trace=file, asked=self._asked)
+        return Judged(file, file, 1, "", "broken", error=error, trace=file, question=self._question)
 
 
 def _judgement(prepared: Prepared, trace: Stored) -> Outcome:
     scenario = _as_stored(prepared)
-    found = judge(scenario, prepared.document, trace.trace, function_named)
-    kept = tuple(f for f in found.findings if not _claims_second_run(f, prepared.scenario))
-    return Outcome(trace.trace, msgspec.structs.replace(found, findings=kept))
+    judgement = judge(scenario, prepared.document, trace.trace, function_named)
+    findings = tuple(f for f in judgement.findings if not _claims_second_run(f, prepared.scenario))
+    return Outcome(trace.trace, msgspec.structs.replace(judgement, findings=findings))
 
 
 def _as_stored(prepared: Prepared) -> Scenario:
@@ -201,12 +201,12 @@ def _claims_second_run(finding: Finding, scenario: Scenario) -> bool:
 
 
 def _unjudged(scenario: Scenario) -> tuple[str, ...]:
-    found = []
+    results = []
     if any(turn.restart for turn in scenario.turns):
-        found.append("STA-06")
+        results.append("STA-06")
     if len({turn.session for turn in scenario.turns}) > 1:
-        found.append("STA-08")
-    return tuple(lint for lint in found if not is_off(scenario.lints, lint))
+        results.append("STA-08")
+    return tuple(lint for lint in results if not is_off(scenario.lints, lint))
 
 
 def _unjudged_counts(results: Sequence[Result]) -> dict[str, int]:

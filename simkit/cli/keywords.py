@@ -32,31 +32,33 @@ class _Parser:
         at = 0
         text = expression.rstrip()
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise self.error(f"the quote at {text[at:].strip()!r} is not closed")
-            bracket, double, single, word = found.groups()
+            bracket, double, single, word = match.groups()
             if bracket or (word and word.lower() in ("and", "or", "not")):
                 self.tokens.append(("mark", (bracket or word).lower()))
             else:
                 self.tokens.append(("word", double or single or word or ""))
-            at = found.end()
+            at = match.end()
 
     def either(self) -> Holds:
         options = [self._all()]
         while self._takes("or"):
             options.append(self._all())
-        return options[0] if len(options) == 1 else lambda text: any(one(text) for one in options)
+        return (
+            options[0] if len(options) == 1 else lambda text: any(holds(text) for holds in options)
+        )
 
     def _all(self) -> Holds:
-        parts = [self._one()]
+        parts = [self._term()]
         while self._takes("and"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else lambda text: all(one(text) for one in parts)
+            parts.append(self._term())
+        return parts[0] if len(parts) == 1 else lambda text: all(holds(text) for holds in parts)
 
-    def _one(self) -> Holds:
+    def _term(self) -> Holds:
         if self._takes("not"):
-            inner = self._one()
+            inner = self._term()
             return lambda text: not inner(text)
         if self._takes("("):
             inner = self.either()
@@ -64,8 +66,8 @@ class _Parser:
                 raise self.error("a `)` is missing")
             return inner
         if not self.tokens or self.tokens[0][0] == "mark":
-            found = repr(self.tokens[0][1]) if self.tokens else "the end"
-            raise self.error(f"{found} stands where a word should")
+            text_found = repr(self.tokens[0][1]) if self.tokens else "the end"
+            raise self.error(f"{text_found} stands where a word should")
         word = self.tokens.pop(0)[1].lower()
         return lambda text: word in text
 
@@ -75,8 +77,8 @@ class _Parser:
             return True
         return False
 
-    def error(self, what: str) -> SimkitError:
+    def error(self, problem: str) -> SimkitError:
         return SimkitError(
-            f"-k {self.expression!r}: {what}\n"
+            f"-k {self.expression!r}: {problem}\n"
             "  Write words joined with `and`, `or`, `not` and brackets; quote a word with spaces."
         )

@@ -64,15 +64,15 @@ def list_cassettes(paths: Sequence[str], form: str, strict: bool) -> int:
     """Prints what there is to say of each cassette; returns the exit code."""
     used = users(paths)
     today = datetime.now(UTC).date()
-    found = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
+    rows = [_listed(file, used.get(file.resolve(), ()), today) for file in _files(paths, used)]
     if form == "json":
-        echo_json(msgspec.json.format(msgspec.json.encode({"cassettes": found}), indent=2).decode())
+        echo_json(msgspec.json.format(msgspec.json.encode({"cassettes": rows}), indent=2).decode())
     else:
-        for line in _lines(found):
+        for line in _lines(rows):
             echo(line)
-    if any(one.error for one in found):
+    if any(row.error for row in rows):
         return BROKEN
-    return int(strict and any(one.is_orphan or one.days_over or one.stale for one in found))
+    return int(strict and any(row.is_orphan or row.days_over or row.stale for row in rows))
 
 
 def scan_cassettes(paths: Sequence[str], form: str) -> int:
@@ -82,17 +82,17 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
     leaks, errors = list[Leak](), list[str]()
     for file in files:
         try:
-            found = scan_file(file, redactor)
+            leaks_found = scan_file(file, redactor)
         except CassetteInvalid as problem:
             errors.append(str(problem))
             continue
-        leaks += found.leaks
+        leaks += leaks_found.leaks
         # Below a folder that somebody names, there may be YAML and JSON of other kinds.
-        if found.problem and (found.is_cassette or _is_meant(file, paths)):
-            errors.append(found.problem)
+        if leaks_found.problem and (leaks_found.is_cassette or _is_meant(file, paths)):
+            errors.append(leaks_found.problem)
     if form == "json":
-        told = {"files": len(files), "leaks": leaks, "errors": errors}
-        echo_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+        summary = {"files": len(files), "leaks": leaks, "errors": errors}
+        echo_json(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
     else:
         for leak in leaks:
             where = f"{leak.file}:{leak.line}" if leak.line else leak.file
@@ -113,7 +113,7 @@ def _is_meant(file: Path, paths: Sequence[str]) -> bool:
 def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
     """Returns the scenarios below paths by the cassette that they name; raises SourceError."""
     library = Library()
-    found: dict[Path, tuple[User, ...]] = {}
+    users_found: dict[Path, tuple[User, ...]] = {}
     for file in dict.fromkeys(_scenario_files(paths)):
         for item in items_in(file):
             data = library.documents(file)[item.index].data
@@ -122,9 +122,9 @@ def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
             prepared = library.prepared(item)
             path = cassette_path(prepared)
             if path is not None:
-                known = found.get(path.resolve(), ())
-                found[path.resolve()] = (*known, _user(prepared))
-    return found
+                known = users_found.get(path.resolve(), ())
+                users_found[path.resolve()] = (*known, _user(prepared))
+    return users_found
 
 
 def _user(prepared: Prepared) -> User:
@@ -140,19 +140,19 @@ def _scenario_files(paths: Iterable[str]) -> Iterator[str]:
 
 def _files(paths: Sequence[str], used: Mapping[Path, tuple[User, ...]]) -> list[Path]:
     """Returns the files named by scenarios and those in folders of cassettes, each once."""
-    found = {Path(path).resolve(): Path(path) for path in paths if Path(path).is_file()}
+    by_path = {Path(path).resolve(): Path(path) for path in paths if Path(path).is_file()}
     for folder in _folders(paths):
         if folder.name == FOLDER or folder.resolve().name == FOLDER:
-            found.update({file.resolve(): file for file in cassettes_in(folder)})
+            by_path.update({file.resolve(): file for file in cassettes_in(folder)})
     for file in used:
         if file.exists():
-            found.setdefault(file, _shown(file))
-    return sorted(found.values())
+            by_path.setdefault(file, _short_path(file))
+    return sorted(by_path.values())
 
 
-def _shown(file: Path) -> Path:
-    here = Path.cwd()
-    return file.relative_to(here) if file.is_relative_to(here) else file
+def _short_path(file: Path) -> Path:
+    folder = Path.cwd()
+    return file.relative_to(folder) if file.is_relative_to(folder) else file
 
 
 def _folders(paths: Iterable[str]) -> Iterator[Path]:
@@ -201,12 +201,15 @@ def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
         days=days,
         is_orphan=not used,
         days_over=max(days - min(limits), 0) if limits and days is not None else 0,
-        stale=sum(bool(names and one.scenario and one.scenario not in names) for one in items),
+        stale=sum(bool(names and item.scenario and item.scenario not in names) for item in items),
     )
 
 
 def _protocols(cassette: Cassette) -> dict[str, int]:
-    counts = Counter(one.protocol or _foreign(one.request) for one in cassette.interactions)
+    counts = Counter(
+        interaction.protocol or _foreign(interaction.request)
+        for interaction in cassette.interactions
+    )
     return dict(sorted(counts.items()))
 
 
@@ -219,42 +222,42 @@ def _foreign(request: HttpRequest) -> str:
     return f"{request.method} {host or request.url.partition('?')[0] or 'nowhere'}"
 
 
-def _lines(found: Sequence[Listed]) -> Iterator[str]:
-    rows = [_row(one) for one in found if not one.error]
+def _lines(scanned: Sequence[Listed]) -> Iterator[str]:
+    rows = [_row(row) for row in scanned if not row.error]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-    told = iter(rows)
-    for one in found:
-        if one.error:
-            yield one.error
+    table_rows = iter(rows)
+    for row in scanned:
+        if row.error:
+            yield row.error
             continue
-        cells = [cell.ljust(width) for cell, width in zip(next(told), widths, strict=True)]
+        cells = [cell.ljust(width) for cell, width in zip(next(table_rows), widths, strict=True)]
         yield "  ".join(cells).rstrip()
-    yield _summary(found)
+    yield _summary(scanned)
 
 
-def _row(one: Listed) -> tuple[str, ...]:
-    said = []
-    if one.is_orphan:
-        said.append("orphan: no scenario names it")
-    if one.days_over:
-        said.append(f"over age by {counted(one.days_over, 'day')}")
-    if one.stale:
-        said.append(f"{counted(one.stale, 'interaction')} of no scenario that names it")
-    age = "age unknown" if one.days is None else counted(one.days, "day")
-    size = f"{one.bytes / _KILO:,.1f} kB"
-    names = [*one.protocols]
+def _row(row: Listed) -> tuple[str, ...]:
+    cells = []
+    if row.is_orphan:
+        cells.append("orphan: no scenario names it")
+    if row.days_over:
+        cells.append(f"over age by {counted(row.days_over, 'day')}")
+    if row.stale:
+        cells.append(f"{counted(row.stale, 'interaction')} of no scenario that names it")
+    age = "age unknown" if row.days is None else counted(row.days, "day")
+    size = f"{row.bytes / _KILO:,.1f} kB"
+    names = [*row.protocols]
     protocols = ", ".join(names[:_NAMES_MAX]) or "nothing"
     if len(names) > _NAMES_MAX:
         protocols += f", {len(names) - _NAMES_MAX} more"
-    what = counted(one.interactions, "interaction")
-    return one.file, what, protocols, size, age, "; ".join(said)
+    count_text = counted(row.interactions, "interaction")
+    return row.file, count_text, protocols, size, age, "; ".join(cells)
 
 
-def _summary(found: Sequence[Listed]) -> str:
+def _summary(rows: Sequence[Listed]) -> str:
     counts = {
-        "orphan": sum(one.is_orphan for one in found),
-        "over age": sum(bool(one.days_over) for one in found),
-        "unreadable": sum(bool(one.error) for one in found),
+        "orphan": sum(row.is_orphan for row in rows),
+        "over age": sum(bool(row.days_over) for row in rows),
+        "unreadable": sum(bool(row.error) for row in rows),
     }
-    told = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    return counted(len(found), "cassette") + (f": {told}" if told else "")
+    counts_text = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    return counted(len(rows), "cassette") + (f": {counts_text}" if counts_text else "")

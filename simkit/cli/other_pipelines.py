@@ -31,15 +31,15 @@ def other_pipeline(item: Item, named: str, library: Library) -> Other:
 
     Raises SourceError for what is wrong with it there.
     """
-    found = _standing(item, named, library)
-    if found.other:
-        return Other(None, found)
+    pipeline_file = _standing(item, named, library)
+    if pipeline_file.other:
+        return Other(None, pipeline_file)
     try:
-        return Other(on_pipeline(item, named, library), found)
+        return Other(on_pipeline(item, named, library), pipeline_file)
     except SourceError:
-        if not found.left_out:
+        if not pipeline_file.left_out:
             raise
-        return Other(None, found)
+        return Other(None, pipeline_file)
 
 
 def _standing(item: Item, named: str, library: Library) -> Standing:
@@ -102,25 +102,25 @@ def named_for(file: str, pipeline: str) -> str:
         if not Path(pipeline).is_file():
             raise SourceError(pipeline, "there is no such file")
         return os.path.relpath(pipeline, folder)
-    here = _pipelines_in(file)
-    if pipeline in here:
+    names_here = _pipelines_in(file)
+    if pipeline in names_here:
         return pipeline
-    beside = {
-        name: found.name
-        for found in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
-        for name in _pipelines_in(str(found))
+    names_beside = {
+        name: file_.name
+        for file_ in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
+        for name in _pipelines_in(str(file_))
     }
-    if pipeline not in beside:
-        known = (*here, *beside)
+    if pipeline not in names_beside:
+        known = (*names_here, *names_beside)
         raise SourceError(
             file,
             f"--pipeline: there is no pipeline `{pipeline}` in this file or beside it",
             near=near(pipeline, known),
             known=known,
         )
-    return beside[pipeline]
+    return names_beside[pipeline]
 
 
 def _pipelines_in(file: str) -> list[str]:
     values = (head.values for head in heads(file) if "scenario" not in head.values)
-    return [str(text_of(found["pipeline"])) for found in values if "pipeline" in found]
+    return [str(text_of(value["pipeline"])) for value in values if "pipeline" in value]

@@ -42,7 +42,9 @@ MODES = ("once", "new_episodes", "all", "verify", "none")
     help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
 )
 @click.option("--pipeline", default="", metavar="MODULE:FUNCTION", help="With --new: the app.")
-@click.option("--say", "said", multiple=True, metavar="TEXT", help="With --new: a user's message.")
+@click.option(
+    "--say", "messages", multiple=True, metavar="TEXT", help="With --new: a user's message."
+)
 @click.option(
     "--call",
     default="",
@@ -72,7 +74,7 @@ def command(
     quiet: bool,
     name: str,
     pipeline: str,
-    said: tuple[str, ...],
+    messages: tuple[str, ...],
     call: str,
     folders: tuple[str, ...],
     cassette: str,
@@ -90,7 +92,7 @@ def command(
 
     options: dict[str, object] = {
         "--pipeline": pipeline,
-        "--say": said,
+        "--say": messages,
         "--call": call,
         "--path": folders,
         "--cassette": cassette,
@@ -105,7 +107,7 @@ def command(
     if name:
         from simkit.cli.first_scenario import First, write_first
 
-        return write_first(First(name, pipeline, said, call, cassette, folders))
+        return write_first(First(name, pipeline, messages, call, cassette, folders))
     if mode not in ("none", "verify"):
         require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -121,9 +123,11 @@ def command(
 def _check(name: str, paths: tuple[str, ...], options: dict[str, object]) -> None:
     """Raises UsageError for options that say nothing together."""
     if not name:
-        given = [option for option, value in options.items() if value]
-        if given:
-            raise click.UsageError(f"{given[0]} is about a scenario that is to be written: --new.")
+        options_given = [option for option, value in options.items() if value]
+        if options_given:
+            raise click.UsageError(
+                f"{options_given[0]} is about a scenario that is to be written: --new."
+            )
         return
     if paths:
         raise click.UsageError(f"--new writes a scenario of its own; leave out {paths[0]}.")

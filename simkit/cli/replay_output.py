@@ -70,7 +70,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 def replay(call: Call) -> int:
     """Runs what is asked for and returns the exit code; raises SimkitError if nothing can run."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     fit_terminal()
     selection = selection_of(call)
     if selection is None:
@@ -92,10 +92,10 @@ def replay(call: Call) -> int:
             rans.append(ran)
             printer.show(ran)
     except KeyboardInterrupt:
-        seen = [ran.result for ran in rans]
-        printer.note(problem or record(seen, ledger))
+        past_results = [ran.result for ran in rans]
+        printer.note(problem or record(past_results, ledger))
         ledger.end()
-        printer.stopped(seen, len(selection.entries), time.perf_counter() - began)
+        printer.stopped(past_results, len(selection.entries), time.perf_counter() - started)
         raise
     results = [ran.result for ran in rans]
     if call.verify:
@@ -106,7 +106,7 @@ def replay(call: Call) -> int:
     if call.form == "json":
         echo_json(json_text(results, __version__, libraries()))
     else:
-        printer.finish(results, selection.deselected, time.perf_counter() - began)
+        printer.finish(results, selection.deselected, time.perf_counter() - started)
         _publish(call, results, printer)
     return summary_of(results).exit_code
 
@@ -153,8 +153,8 @@ def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> S
     if expression:
         return SourceError(places, f"nothing to run: none of {deselected} fits -k {expression!r}")
     if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
-        what = "nothing to run: a pipeline file holds no scenario"
-        return SourceError(places, what, advice=f"Check it with `simkit validate {places}`.")
+        problem = "nothing to run: a pipeline file holds no scenario"
+        return SourceError(places, problem, advice=f"Check it with `simkit validate {places}`.")
     return SourceError(
         places,
         "nothing to run: there is no `*.scenario.yaml` file with a scenario",
@@ -194,10 +194,10 @@ def _verify(
         for entry, ran in zip(selection.entries, rans, strict=True)
         if isinstance(entry, Item) and ran.result.digest
     ]
-    found = verified(pairs, call.seed) if pairs else []
+    differences = verified(pairs, call.seed) if pairs else []
     differing = {
         ran.result.id: finding
-        for (_, ran), finding in zip(pairs, found, strict=True)
+        for (_, ran), finding in zip(pairs, differences, strict=True)
         if finding is not None
     }
     results = [_with(ran.result, differing.get(ran.result.id)) for ran in rans]

@@ -199,28 +199,28 @@ class Runner:
     def ran(self, entry: Entry) -> Ran:
         """Runs one scenario. Whatever goes wrong with it is its result, and stops no other."""
         if isinstance(entry, Result):
-            return self._told(entry, None)
+            return self._lines(entry, None)
         standing = HOLDS
         try:
             prepared, standing = self._prepared(entry)
             if standing.other:
-                return self._told(not_run(entry, "skipped", reason=standing.other), None)
+                return self._lines(not_run(entry, "skipped", reason=standing.other), None)
             if prepared is None:
-                return self._told(not_run(entry, "xfailed", reason=standing.left_out), None)
+                return self._lines(not_run(entry, "xfailed", reason=standing.left_out), None)
             if prepared.skip is not None:
-                return self._told(self._left_out(entry, prepared, prepared.skip), None)
+                return self._lines(self._left_out(entry, prepared, prepared.skip), None)
             # What a user's function prints must not stand inside a report.
             with contextlib.redirect_stdout(sys.stderr):
                 outcome, note = self._outcome(prepared)
         except SimkitError as problem:
-            return self._told(self._turned(not_run(entry, "broken", error=str(problem)), standing))
+            return self._lines(self._turned(not_run(entry, "broken", error=str(problem)), standing))
         except Exception as problem:
             again = f"simkit --traceback replay {shlex.quote(entry.id)}"
-            return self._told(not_run(entry, "broken", error=bug_text(problem, again)), None)
+            return self._lines(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = judged(prepared, outcome, self._job.seed)
         result = msgspec.structs.replace(result, strict=self._job.strict)
-        ran = self.kept(prepared, outcome, self._turned(result, standing))
+        ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
             proposal = fixes(prepared, outcome.trace, outcome.judgement)
             ran = msgspec.structs.replace(ran, proposal=proposal)
@@ -265,7 +265,7 @@ class Runner:
             return not_run(item, "skipped", reason=reason)
         return not_run(item, "broken", error=str(prepared.refusal()))
 
-    def kept(self, prepared: Prepared, outcome: Outcome, result: Result | None = None) -> Ran:
+    def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result | None = None) -> Ran:
         """Keeps the trace of a run that came out so, and words what came of it.
 
         ``result`` is what the judge said, where the caller has made it.
@@ -274,19 +274,21 @@ class Runner:
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
         self._redactor = prepared.redactor(os.environ)
         # Before anything is laid out: what a table cuts short is known as a secret no more.
-        shown = msgspec.structs.replace(outcome, trace=redacted(outcome.trace, self._redactor.line))
+        redacted_outcome = msgspec.structs.replace(
+            outcome, trace=redacted(outcome.trace, self._redactor.line)
+        )
         note = ""
         try:
             if self._job.run:
                 identity = self._redactor.text(result.id)
-                trace = self._ledger.keep(identity, shown.trace.lines())
+                trace = self._ledger.keep(identity, redacted_outcome.trace.lines())
                 result = msgspec.structs.replace(result, trace=trace)
         except OSError as problem:
             note = f"the traces of this run are not kept: {failure_text(problem)}"
-        ran = self._told(result, shown, prepared)
+        ran = self._lines(result, redacted_outcome, prepared)
         return msgspec.structs.replace(ran, lines=lines, note=note)
 
-    def _told(
+    def _lines(
         self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
     ) -> Ran:
         """Word a result, without secrets; ``outcome`` holds none already."""
@@ -316,11 +318,11 @@ class Runner:
         if is_long:
             line = facts(result)
             lines = wrapped(line, width=job.width) if job.width < TABLE_WIDTH else [line]
-            yield "\n".join(paint(f"    {one}", "quiet") for one in lines)
+            yield "\n".join(paint(f"    {picture_line}", "quiet") for picture_line in lines)
             rows = rows_of(view)
             chosen = selected(rows, job.turn, job.agent)
-            who = "node" if view.pipeline.flow == "graph" else "agent"
-            yield _indented(table(chosen, job.width, who) or [_nothing_chosen(rows, job)])
+            noun = "node" if view.pipeline.flow == "graph" else "agent"
+            yield _indented(table(chosen, job.width, noun) or [_nothing_chosen(rows, job)])
         if job.show == "context":
             unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
             yield _indented(context_lines(view, job.turn, job.agent, paint, unheld))
@@ -350,8 +352,8 @@ def _nothing_chosen(rows: Sequence[Row], job: Job) -> str:
     if job.turn is not None and job.turn > turns:
         return f"there is no turn {job.turn}: the run has {counted(turns, 'turn')}"
     where = f" in turn {job.turn}" if job.turn is not None else ""
-    who = f" by agent {job.agent!r}" if job.agent else ""
-    return f"nothing was done{who}{where}; agents of the whole run: {', '.join(ran)}"
+    by_agent = f" by agent {job.agent!r}" if job.agent else ""
+    return f"nothing was done{by_agent}{where}; agents of the whole run: {', '.join(ran)}"
 
 
 def _indented(lines: Iterator[str] | Sequence[str]) -> str:

@@ -10,28 +10,28 @@ from simkit.spec.scenario.schema import schemas
 
 def schema_text(kind: str | None) -> str:
     """Returns the JSON Schema of a kind of document, or of both, indented."""
-    found = schemas()
-    schema = found[kind] if kind else either(found)
+    schemas_ = schemas()
+    schema = schemas_[kind] if kind else either(schemas_)
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
 
-def either(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def either(known_definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Returns the schema that accepts a document of any of the kinds.
 
     What the schemas define is put together, because references lead to the top of the whole.
     """
     definitions: dict[str, Any] = {}
-    for schema in found.values():
+    for schema in known_definitions.values():
         for name, definition in schema["$defs"].items():
             assert definitions.setdefault(name, definition) == definition, name
     own = ("$schema", "$defs")
     return {
-        "$schema": next(iter(found.values()))["$schema"],
+        "$schema": next(iter(known_definitions.values()))["$schema"],
         "title": "simkit",
         "description": "A scenario or a pipeline of simkit.",
         "anyOf": [
             {key: value for key, value in schema.items() if key not in own}
-            for schema in found.values()
+            for schema in known_definitions.values()
         ],
         "$defs": definitions,
     }

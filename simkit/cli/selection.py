@@ -65,25 +65,25 @@ def select(paths: Sequence[str], expression: str = "") -> Selection:
 
     Raises SourceError for a path or name that is not there.
     """
-    found = list(_unique(entry for path in paths for entry in _at(path)))
+    entries = list(_unique(entry for path in paths for entry in _at(path)))
     fits = keyword(expression) if expression else None
-    kept = tuple(
+    kept_entries = tuple(
         entry
-        for entry in found
+        for entry in entries
         if fits is None or isinstance(entry, Result) or fits(_searched(entry))
     )
     by_name = all(parted(path)[1] for path in paths)
-    return Selection(kept, len(found) - len(kept), by_name)
+    return Selection(kept_entries, len(entries) - len(kept_entries), by_name)
 
 
 def only(
     selection: Selection, identities: Iterable[str], safe: Callable[[str], str] = str
 ) -> Selection:
     """Returns those of a selection that have one of the ids, as they are when ``safe``."""
-    wanted = set(identities)
-    kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted)
-    left_out = selection.deselected + len(selection.entries) - len(kept)
-    return Selection(kept, left_out, selection.by_name)
+    wanted_ids = set(identities)
+    entries_kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted_ids)
+    left_out = selection.deselected + len(selection.entries) - len(entries_kept)
+    return Selection(entries_kept, left_out, selection.by_name)
 
 
 def parted(path: str) -> tuple[str, str]:
@@ -97,10 +97,10 @@ def _searched(item: Item) -> str:
 
 
 def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
-    seen: set[str] = set()
+    visited: set[str] = set()
     for entry in entries:
-        if entry.id not in seen:
-            seen.add(entry.id)
+        if entry.id not in visited:
+            visited.add(entry.id)
             yield entry
 
 
@@ -109,13 +109,13 @@ def _at(path: str) -> Iterator[Entry]:
     items: list[Item] = []
     for file in scenario_files(place):
         try:
-            found = items_in(file)
+            entries_there = items_in(file)
         except SourceError as problem:
             yield Result(file, file, 1, "", "broken", error=str(problem))
             continue
-        items += found
+        items += entries_there
         if not name:
-            yield from found
+            yield from entries_there
     if name:
         yield from _named(place, items, name)
 
@@ -135,7 +135,7 @@ def _named(place: str, items: Sequence[Item], name: str) -> list[Item]:
         advice=""
         if nearest or not known
         else "It holds:"
-        + "".join(f"\n    {one}" for one in known[:NAMES_MAX])
+        + "".join(f"\n    {name_}" for name_ in known[:NAMES_MAX])
         + ("\n    …" if len(known) > NAMES_MAX else ""),
     )
 

@@ -171,8 +171,8 @@ async def _then(
 
 def _print(url: str, variables: Mapping[str, str], form: str) -> None:
     if form == "json":
-        shown = {name: value for name, value in variables.items() if not _is_hidden(value)}
-        echo_json(msgspec.json.encode({"url": url, "environment": shown}).decode())
+        visible = {name: value for name, value in variables.items() if not _is_hidden(value)}
+        echo_json(msgspec.json.encode({"url": url, "environment": visible}).decode())
     else:
         for name, value in variables.items():
             if not _is_hidden(value):
@@ -193,9 +193,9 @@ def _judge(prepared: Prepared, trace: Trace, call: Call) -> int:
     job, problem = with_run(
         Job(details="all", show=call.show, color=wants_color(), width=table_width()), ledger
     )
-    found = judged(prepared, outcome, None)
-    facts = {name: getattr(found, name) for name in Result.__struct_fields__}
-    ran = Runner(job).kept(prepared, outcome, Served(**facts, program=call.program))
+    judgement_ = judged(prepared, outcome, None)
+    facts = {name: getattr(judgement_, name) for name in Result.__struct_fields__}
+    ran = Runner(job).finish_run(prepared, outcome, Served(**facts, program=call.program))
     echo(ran.text)
     sys.stdout.flush()
     note = problem or record([ran.result], ledger) or ran.note

@@ -48,7 +48,7 @@ def trace_files(path: str) -> list[str]:
     place = Path(path)
     if not place.is_dir():
         if not place.exists():
-            known = [str(found) for found in sorted(place.parent.glob(f"*{SUFFIX}"))]
+            known = [str(files) for files in sorted(place.parent.glob(f"*{SUFFIX}"))]
             nearest = near(path, known)
             hint = f"\n  did you mean `{nearest}`?" if nearest else ""
             raise TraceError(f"{path}: there is no such file or folder{hint}")
@@ -57,9 +57,9 @@ def trace_files(path: str) -> list[str]:
         if listed := _listed(folder):
             return listed
     for folder in (place, place / "traces", place / FOLDER / "traces"):
-        found = sorted(str(file) for file in folder.glob(f"*{SUFFIX}"))
-        if found:
-            return found
+        files = sorted(str(file) for file in folder.glob(f"*{SUFFIX}"))
+        if files:
+            return files
     raise TraceError(f"{path}: there is no trace in this folder, no file `*{SUFFIX}`")
 
 
@@ -151,21 +151,21 @@ def _recorded(last_json: Path) -> dict[str, str]:
 class Scenarios:
     """Finds the scenarios that traces are of; reads each file once."""
 
-    def __init__(self, asked: str = "") -> None:
+    def __init__(self, question: str = "") -> None:
         """``asked`` is the ``PATH[::NAME]`` that the user named; it stands for all traces."""
-        self._asked, self._identities = asked, Identities()
-        self._found: dict[str, list[Item]] = {}
+        self._question, self._identities = question, Identities()
+        self._items_by_file: dict[str, list[Item]] = {}
 
     def item_of(self, trace: Stored) -> Item:
         """Returns a trace's scenario; raises SourceError saying where it was looked for."""
         name = trace.started.scenario
-        if self._asked:
-            return self._chosen(trace, self._asked, name)
-        file, wanted = parted(self._identities.of(trace.file))
+        if self._question:
+            return self._chosen(trace, self._question, name)
+        file, identity_ = parted(self._identities.of(trace.file))
         if file:
             if not Path(file).exists():
                 raise self._missing(trace, name, f"its file `{file}` is not there")
-            return self._chosen(trace, file, wanted)
+            return self._chosen(trace, file, identity_)
         if not Path(DEFAULT_PATH).exists():
             raise self._missing(trace, name, "the trace does not say in which file it is")
         return self._chosen(trace, DEFAULT_PATH, name)
@@ -173,30 +173,30 @@ class Scenarios:
     def _chosen(self, trace: Stored, path: str, name: str) -> Item:
         items = self._items(path)
         redact = current_redactor().text
-        found = [item for item in items if name in (item.name, redact(item.name))]
+        candidates = [item for item in items if name in (item.name, redact(item.name))]
         if len(items) == 1 and parted(path)[1]:
-            found = items
-        if len(found) > 1:
+            candidates = items
+        if len(candidates) > 1:
             # The name of a kept trace holds the file's, too.
-            kept = [item for item in found if slug(item.id) == Path(trace.file).stem]
-            found = kept or found
-        if not found:
+            same_name = [item for item in candidates if slug(item.id) == Path(trace.file).stem]
+            candidates = same_name or candidates
+        if not candidates:
             nearest = near(name, [item.name for item in items])
             hint = f", but {nearest!r}" if nearest else ""
             raise self._missing(trace, name, f"`{path}` holds none of that name{hint}")
-        if len(found) > 1:
-            listed = ", ".join(f"`{item.id}`" for item in found[:NAMES_MAX])
-            raise self._missing(trace, name, f"there are {len(found)} of that name: {listed}")
-        return found[0]
+        if len(candidates) > 1:
+            listed = ", ".join(f"`{item.id}`" for item in candidates[:NAMES_MAX])
+            raise self._missing(trace, name, f"there are {len(candidates)} of that name: {listed}")
+        return candidates[0]
 
     def _items(self, path: str) -> list[Item]:
-        if path not in self._found:
+        if path not in self._items_by_file:
             entries: Sequence[Item | Result] = select([path]).entries
             items = [entry for entry in entries if isinstance(entry, Item)]
             if not items and entries:
                 raise SourceError(path, "no scenario of it can be read; try `simkit validate`")
-            self._found[path] = items
-        return self._found[path]
+            self._items_by_file[path] = items
+        return self._items_by_file[path]
 
     def _missing(self, trace: Stored, name: str, why: str) -> SourceError:
         return SourceError(

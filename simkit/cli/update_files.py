@@ -28,8 +28,8 @@ def update(entries: Sequence[Entry], processes: int, accepts_all: bool) -> int:
     """
     rans = list(run_all(entries, Job(details="none", proposes=True), processes))
     changes, notes = file_changes(ran.proposal for ran in rans if ran.proposal is not None)
-    written = offer(changes, notes, accepts_all)
-    is_left = bool(changes) and not written
+    files_written = offer(changes, notes, accepts_all)
+    is_left = bool(changes) and not files_written
     return summary_of([ran.result for ran in rans]).exit_code if is_left else 0
 
 
@@ -46,14 +46,14 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
         echo(line if place else f"\n{line}")
     if changes:
         echo()
-    written: list[str] = []
+    files_written: list[str] = []
     for change in changes:
         if accepts_all or (_is_answered() and click.confirm(clean(f"write {change.file}?"))):
             write(change)
-            written.append(change.file)
+            files_written.append(change.file)
     if changes:
-        echo(_summary(len(changes), written))
-    return written
+        echo(_summary(len(changes), files_written))
+    return files_written
 
 
 def _is_answered() -> bool:
@@ -61,9 +61,9 @@ def _is_answered() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _summary(count: int, written: Sequence[str]) -> str:
-    if written:
-        return f"{counted(len(written), 'file')} of {count} written"
+def _summary(count: int, files_written: Sequence[str]) -> str:
+    if files_written:
+        return f"{counted(len(files_written), 'file')} of {count} written"
     return "nothing written" if _is_answered() else "nothing written: say so with --yes"
 
 

@@ -32,8 +32,8 @@ def checked(paths: Sequence[str]) -> Report:
     Raises SourceError for a path that is not there, or where there is nothing to check.
     """
     folders = {path: yaml_files(path) for path in paths if Path(path).is_dir()}
-    found = (file for path in paths for file in _files(path, folders.get(path)))
-    files = list(dict.fromkeys(found))
+    files_there = (file for path in paths for file in _files(path, folders.get(path)))
+    files = list(dict.fromkeys(files_there))
     if not files:
         raise SourceError(
             ", ".join(paths),
@@ -49,7 +49,7 @@ def checked(paths: Sequence[str]) -> Report:
 
 def _files(path: str, inside: Sequence[str] | None) -> list[str]:
     if inside is not None:
-        return [one for one in inside if one.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX))]
+        return [file_ for file_ in inside if file_.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX))]
     file, parting, _ = path.partition("::")
     if parting and not Path(path).exists():
         advice = f"Write `simkit validate {file}`."

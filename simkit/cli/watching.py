@@ -93,31 +93,31 @@ class _Watching:
 
     def begin(self) -> None:
         """Runs everything."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         self._see(self._scenario_files())
         self._run(self._entries())
         files = counted(len(self._stamps), "file")
-        echo(f"{self._verdict(began)}; watching {files}, Ctrl-C stops")
+        echo(f"{self._verdict(started)}; watching {files}, Ctrl-C stops")
 
     def changed(self) -> set[str]:
         """Waits until something has changed, and returns what."""
-        while not (found := self._differing()):
+        while not (changed_files := self._differing()):
             time.sleep(POLL_S)
         while True:
             time.sleep(SETTLE_S)
-            if found == (found := found | self._differing()):
-                return found
+            if changed_files == (changed_files := changed_files | self._differing()):
+                return changed_files
 
     def go_on(self, changed: set[str]) -> None:
         """Runs the scenarios that have read something of what has changed."""
-        began = time.perf_counter()
-        there = self._scenario_files()
+        started = time.perf_counter()
+        files_there = self._scenario_files()
         affected = {file for file, needs in self._needs.items() if needs & changed}
-        affected |= {file for file in there if file not in self._needs}
+        affected |= {file for file in files_there if file not in self._needs}
         for path in changed:
             self._stamps[path] = stamp(path)
-        self._see(there)
-        for file in affected - set(there):
+        self._see(files_there)
+        for file in affected - set(files_there):
             self._needs.pop(file, None)
             self._results.pop(file, None)
         try:
@@ -125,22 +125,22 @@ class _Watching:
         except SimkitError as problem:
             echo(f"{_changes(changed)}\n{problem}")
             return
-        wanted = [entry for entry in entries if entry.file in affected]
-        self._run(wanted)
-        ran = f"{counted(len(wanted), 'scenario')} ran"
-        echo(f"{_changes(changed)}, {ran}; all {self._verdict(began)}")
+        entries_affected = [entry for entry in entries if entry.file in affected]
+        self._run(entries_affected)
+        ran = f"{counted(len(entries_affected), 'scenario')} ran"
+        echo(f"{_changes(changed)}, {ran}; all {self._verdict(started)}")
 
     def _entries(self) -> Sequence[Entry]:
         selection = selection_of(self._call)
         return selection.entries if selection is not None else ()
 
     def _scenario_files(self) -> list[str]:
-        found: list[str] = []
+        files: list[str] = []
         for place in self._places:
             # What is gone may come back.
             with suppress(SimkitError):
-                found += scenario_files(place)
-        return found
+                files += scenario_files(place)
+        return files
 
     def _differing(self) -> set[str]:
         news = {file for file in self._scenario_files() if file not in self._stamps}
@@ -159,8 +159,10 @@ class _Watching:
             texts = [ran.text for ran in done.rans if ran.result.failed or self._job.show]
             if texts:
                 echo("\n".join((done.file, *texts)))
-        kept = set().union(*self._needs.values())
-        self._stamps = {path: seen for path, seen in self._stamps.items() if path in kept}
+        paths_needed = set().union(*self._needs.values())
+        self._stamps = {
+            path: stamp_ for path, stamp_ in self._stamps.items() if path in paths_needed
+        }
         note = self._problem or record(self._all(), self._ledger)
         if note:
             echo(f"note: {note}", err=True)
@@ -178,8 +180,8 @@ class _Watching:
     def _all(self) -> list[Result]:
         return [result for file in sorted(self._results) for result in self._results[file]]
 
-    def _verdict(self, began: float) -> str:
-        seconds = time.perf_counter() - began
+    def _verdict(self, started: float) -> str:
+        seconds = time.perf_counter() - started
         return next(summary_lines(summary_of(self._all()), (), seconds))
 
 
@@ -194,10 +196,10 @@ def stamp(path: str) -> Stamp:
     try:
         if os.path.isdir(path):
             return tuple(sorted(n for n in os.listdir(path) if n.endswith((".py", *YAML))))
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return there.st_mtime_ns, there.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 # In the process that runs the scenarios of one file
@@ -215,9 +217,9 @@ class _Reads:
     """Notes every file that is opened, as it is just before."""
 
     def __init__(self) -> None:
-        self._here = Path.cwd()
-        self._seen: Stamps = {}
-        self._written: set[str] = set()
+        self._folder = Path.cwd()
+        self._stamps_read: Stamps = {}
+        self._files_written: set[str] = set()
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Is told by Python of everything that it opens."""
@@ -230,15 +232,15 @@ class _Reads:
                 path = importlib.util.source_from_cache(path)
         path = self._named(path)
         if path and _writes(mode, flags):
-            self._written.add(path)
-        elif path and path not in self._seen:
-            self._seen[path] = stamp(path)
+            self._files_written.add(path)
+        elif path and path not in self._stamps_read:
+            self._stamps_read[path] = stamp(path)
 
     def _named(self, path: str) -> str:
         """Returns a path as seen from here; empty for what is nobody's own."""
-        whole = Path(os.path.normpath(self._here / path))
-        is_here = whole.is_relative_to(self._here)
-        near = whole.relative_to(self._here) if is_here else whole
+        whole = Path(os.path.normpath(self._folder / path))
+        is_here = whole.is_relative_to(self._folder)
+        near = whole.relative_to(self._folder) if is_here else whole
         if any(part.startswith(".") or part == "site-packages" for part in near.parts):
             return ""
         if is_here:
@@ -247,7 +249,11 @@ class _Reads:
 
     def stamps(self) -> Stamps:
         """Returns what was read and not written; what a run writes itself changes each time."""
-        return {path: seen for path, seen in self._seen.items() if path not in self._written}
+        return {
+            path: stamp_
+            for path, stamp_ in self._stamps_read.items()
+            if path not in self._files_written
+        }
 
 
 def _writes(mode: str | None, flags: int) -> bool:

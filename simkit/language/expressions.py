@@ -76,7 +76,7 @@ class Expression:
             # Imported here because hardly a search needs it.
             import regex
 
-            plain = _FOREIGN.sub(lambda found: found[1] or f"\\{found[0]}", self.pattern)
+            plain = _FOREIGN.sub(lambda match: match[1] or f"\\{match[0]}", self.pattern)
             self._limited = regex.compile(plain, regex.VERSION0)
         return self._limited
 
@@ -84,10 +84,10 @@ class Expression:
         try:
             return _waited_for(partial(search, text, timeout=CPU_SECONDS_MAX, concurrent=True))
         except TimeoutError:
-            shown = self.pattern[:_SHOWN_MAX] + "…" * (len(self.pattern) > _SHOWN_MAX)
+            pattern_text = self.pattern[:_SHOWN_MAX] + "…" * (len(self.pattern) > _SHOWN_MAX)
             raise PatternTooSlow(
-                f"the regular expression `{shown}` found no answer within {CPU_SECONDS_MAX:g} s of "
-                f"work in a text of {len(text):,} characters\n"
+                f"the regular expression `{pattern_text}` found no answer within "
+                f"{CPU_SECONDS_MAX:g} s of work in a text of {len(text):,} characters\n"
                 "  Repeats inside repeats, as in `(a+)+`, are tried in every combination: write it "
                 "without, or use `$contains`, `$starts` or `$ends`.",
                 self.pattern,
@@ -124,21 +124,21 @@ def _waited_for(search: Callable[[], Any]) -> Any:
     clock; one that is given up ends by the library's count. The thread is none of a run's, although
     a reply line's `when` is looked at while one goes on.
     """
-    found: list[Any] = []
+    results: list[Any] = []
     done = _thread.allocate_lock()
     done.acquire()
 
     def look() -> None:
         try:
-            found.append(search())
+            results.append(search())
         except BaseException as problem:  # Raised again where it is waited for.
-            found.append(problem)
+            results.append(problem)
         finally:
             done.release()
 
     _start_thread(look, ())
     if not done.acquire(timeout=SECONDS_MAX):
         raise TimeoutError
-    if isinstance(found[0], BaseException):
-        raise found[0]
-    return found[0]
+    if isinstance(results[0], BaseException):
+        raise results[0]
+    return results[0]

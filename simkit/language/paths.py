@@ -65,16 +65,16 @@ def getter(path: str) -> Getter:
         value = root
         for rest, part in steps:
             if value.__class__ is dict:
-                found = value.get(rest, ABSENT)
-                if found is not ABSENT:
-                    return found
+                inner = value.get(rest, ABSENT)
+                if inner is not ABSENT:
+                    return inner
                 value = value.get(part, ABSENT)
             elif value.__class__ is list and part.__class__ is int:
                 value = value[part] if -len(value) <= part < len(value) else ABSENT
             else:
-                found = _step(value, rest)
-                if found is not ABSENT:
-                    return found
+                inner = _step(value, rest)
+                if inner is not ABSENT:
+                    return inner
                 value = _step(value, part)
             if value is ABSENT:
                 return ABSENT
@@ -108,34 +108,34 @@ def _steps(path: str) -> tuple[tuple[str, Part], ...]:
     while at < len(path) or not steps:
         start = at
         if path[at : at + 1] == "[":
-            found = _BRACKET.match(path, at)
-            if found is None:
+            match = _BRACKET.match(path, at)
+            if match is None:
                 raise ReferenceInvalid(
                     f"the path `{path}` cannot be read at `{path[at:]}`: "
                     'brackets hold an index or a quoted key, `[0]` or `["a.b"]`'
                 )
-            part = _bracketed(found)
+            part = _bracketed(match)
         else:
             if steps:
                 start = at = at + 1 if path[at] == "." else len(path)
-            found = _WORD.match(path, at)
-            if found is None:
+            match = _WORD.match(path, at)
+            if match is None:
                 raise ReferenceInvalid(
                     f"the path `{path}` has no key where one should stand; "
                     "keys are joined by single dots: `state.count`"
                 )
-            part = found.group()
+            part = match.group()
         steps.append((path[start:], part))
-        at = found.end()
+        at = match.end()
     return tuple(steps)
 
 
-def _bracketed(found: re.Match[str]) -> Part:
-    if found["index"] is not None:
-        return int(found["index"])
-    if found["double"] is not None:
-        return str(json.loads(found["double"]))
-    return found["single"]
+def _bracketed(match: re.Match[str]) -> Part:
+    if match["index"] is not None:
+        return int(match["index"])
+    if match["double"] is not None:
+        return str(json.loads(match["double"]))
+    return match["single"]
 
 
 def as_text(value: Any) -> str:

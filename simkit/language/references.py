@@ -90,19 +90,19 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
         return [text]
     pieces: list[str | _Path] = []
     end = 0
-    for found in _REFERENCE.finditer(text):
-        pieces.append(text[end : found.start()])
-        end = found.end()
-        if found["literal"]:
+    for match in _REFERENCE.finditer(text):
+        pieces.append(text[end : match.start()])
+        end = match.end()
+        if match["literal"]:
             pieces.append("${")
-        elif found["open"]:
+        elif match["open"]:
             raise ReferenceInvalid(
                 f"a reference in `{text}` has no end: write `${{path}}`, "
                 "or `$${` for the two characters themselves",
                 at,
             )
         else:
-            path = found["path"].strip()
+            path = match["path"].strip()
             try:
                 parse(path)
             except ReferenceInvalid as error:
@@ -131,8 +131,8 @@ def _compile_text(text: str) -> Resolve | None:
         get = getter(pieces[0].text)
 
         def alone(root: Mapping[str, Any]) -> Any:
-            found = get(root)
-            return None if found is ABSENT else found
+            own_value = get(root)
+            return None if own_value is ABSENT else own_value
 
         return alone
     parts = [getter(piece.text) if isinstance(piece, _Path) else piece for piece in pieces]

@@ -106,8 +106,8 @@ def _whereabouts(finding: Finding) -> str:
 
 def _difference_lines(difference: Difference, paint: Paint) -> Iterator[str]:
     at = f"at {difference.at}: " if difference.at else ""
-    if difference.wanted or difference.found:
-        expected, actual = difference.wanted, difference.found
+    if difference.expected or difference.actual:
+        expected, actual = difference.expected, difference.actual
         if len(f"  {at}wanted {expected}, found {actual}") <= columns():
             yield f"  {at}wanted {paint(expected, 'good')}, found {paint(actual, 'bad')}"
         else:

@@ -114,7 +114,7 @@ def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) 
     for rule in contract.rules:
         for miss in mismatches(rule, request.facts()):
             place = ".".join(str(step) for step in miss.path)
-            found.append(f"rule on {place}: wanted {miss.wanted}, found {miss.found}")
+            found.append(f"rule on {place}: wanted {miss.expected}, found {miss.actual}")
     if contract.depth_max is not None and request.depth > contract.depth_max:
         found.append(f"depth {request.depth} exceeds depth_max {contract.depth_max}")
     return found

@@ -105,20 +105,20 @@ def record(prepared: Prepared, recording: Recording) -> Recorded:
             if recording.keeps_failed:
                 traffic.save(path)
             raise
-        written = traffic.save(path) if outcome.passed or recording.keeps_failed else None
-        return Recorded(outcome, what_was_recorded(traffic, path, written))
+        saved = traffic.save(path) if outcome.passed or recording.keeps_failed else None
+        return Recorded(outcome, what_was_recorded(traffic, path, saved))
 
 
 def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) -> Outcome:
     """Returns what came of a scenario; where traffic is not what was recorded is a finding."""
     where = prepared.document.position(("cassette",))
-    found = []
+    findings = []
     for text in traffic.differences:
-        what, *lines = text.split("\n")
-        told = tuple(line.removeprefix("  ") for line in lines)
-        found.append(Finding(CLAIM, "E", what, where, ("cassette",), context=told))
+        problem, *lines = text.split("\n")
+        details = tuple(line.removeprefix("  ") for line in lines)
+        findings.append(Finding(CLAIM, "E", problem, where, ("cassette",), context=details))
     judgement = msgspec.structs.replace(
-        outcome.judgement, findings=(*outcome.judgement.findings, *found)
+        outcome.judgement, findings=(*outcome.judgement.findings, *findings)
     )
     return Outcome(outcome.trace, judgement)
 
@@ -156,7 +156,7 @@ class Conversation:
             for place in sorted(prepared.waiting):
                 # What a turn waits for was said when those before it were taken.
                 self._execution.follow(turns[: max(place, 0)])
-                if self.taken == place:
+                if self.turns_taken == place:
                     now = prepared.turn_after(place, said_in(self.view))
                     turns = (*turns[:place], now, *turns[place + 1 :])
             self._execution.follow(turns)
@@ -167,7 +167,7 @@ class Conversation:
         return self._execution.traffic
 
     @property
-    def taken(self) -> int:
+    def turns_taken(self) -> int:
         """How many turns were taken."""
         return len(self._execution.turns)
 

@@ -51,7 +51,10 @@ def test_what_differs_is_shown_with_what_was_logged() -> None:
     ).judgement.findings
 
     assert finding.what == "logs does not match"
-    assert [one.found for one in finding.differences] == ['"DEBUG"', '"answered with 5 characters"']
+    assert [one.actual for one in finding.differences] == [
+        '"DEBUG"',
+        '"answered with 5 characters"',
+    ]
     assert finding.context == (
         "log records in turn 1:",
         "  [0] DEBUG desk.orders: asked Hi",

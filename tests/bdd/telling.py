@@ -136,7 +136,7 @@ def _told(file: Path, scenario: Any, library: Library) -> Told:
         said = _BY_KEYWORD[step.type].line(step.name)
         assert said is not None, step.name
         story.lines = (step.line_number, step.line_number)
-        story.whose, story.text = said.whose, step.docstring
+        story.last_turn, story.text = said.owner, step.docstring
         story.table = None if step.datatable is None else step.datatable.raw()
         said.step.tell(story, said.holes)
     lines = text.splitlines()

@@ -80,7 +80,7 @@ def tell(line: str, folder: Path) -> None:
         said = BY_KEYWORD[step.type].line(step.name)
         assert said is not None, step.name
         story.lines = (step.line_number, step.line_number)
-        story.whose, story.text, story.table = said.whose, step.docstring, None
+        story.last_turn, story.text, story.table = said.owner, step.docstring, None
         said.step.tell(story, said.holes)
     assert not story.end().findings
 

@@ -120,7 +120,7 @@ def test_a_line_may_speak_of_another_turn_or_of_the_end() -> None:
     then = VOCABULARIES[2]
 
     whose = {
-        said: line and line.whose
+        said: line and line.owner
         for said in (
             "nobody handed off",
             "in turn 2, nobody handed off",

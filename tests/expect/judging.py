@@ -187,7 +187,7 @@ def _told(finding: Finding, document: Document) -> str:
         f"at `{source_at(finding.where, document)}`",
     ]
     for one in finding.differences:
-        lines.append(f"{one.at or '.'}: wanted {one.wanted}, found {one.found}")
+        lines.append(f"{one.at or '.'}: wanted {one.expected}, found {one.actual}")
         lines += [f"  note: {one.note}"] if one.note else []
     lines += [f"| {line}" for line in finding.context]
     lines += [f"-> {finding.fix}"] if finding.fix else []

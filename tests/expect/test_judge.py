@@ -117,7 +117,7 @@ def words_of(finding: Finding) -> Iterator[str]:
     """Everything that a finding says, but for the scenario's own lines."""
     yield from (finding.what, finding.fix, *finding.context)
     for one in finding.differences:
-        yield from (one.at, one.wanted, one.found, one.note)
+        yield from (one.at, one.expected, one.actual, one.note)
 
 
 @given(st.sampled_from(PLACES), MATCHERS)

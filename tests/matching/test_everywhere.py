@@ -391,7 +391,7 @@ def test_a_story_refuses_it_too(name: str, turn: int) -> None:
         story.pipeline("p")
         story.say("Hi")
         story.reply("a", "Yes")
-        story.whose = turn
+        story.last_turn = turn
         with pytest.raises(SourceError) as problem:
             story.claim(claimed, never)
         assert problem.value.where.startswith("t.feature:3"), f"{name}: {never}: {problem.value}"

@@ -39,7 +39,7 @@ def test_only_what_differs_is_told_with_its_place_in_value_and_matcher() -> None
     ],
 )
 def test_wanted_and_found_read_like_yaml(matcher: Any, value: Any, wanted: str, found: str) -> None:
-    assert [(one.wanted, one.found) for one in mismatches(matcher, value)] == [(wanted, found)]
+    assert [(one.expected, one.actual) for one in mismatches(matcher, value)] == [(wanted, found)]
 
 
 def test_keys_too_many_are_told_one_by_one() -> None:
@@ -79,12 +79,12 @@ def test_long_texts_are_cut_around_the_place_where_they_part() -> None:
 def test_long_values_are_cut_at_the_end() -> None:
     (found,) = mismatches("x", {"key": list(range(1000))})
 
-    assert found.found == "{key: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 1000 in all]}"
+    assert found.actual == "{key: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 1000 in all]}"
 
 
 def test_no_rendering_is_longer_than_a_line() -> None:
     (found,) = mismatches({"$contains": "y" * 500}, ["x" * 500, "z"])
 
-    assert (len(found.wanted), len(found.found)) == (120, 120)
-    assert found.wanted.endswith("y…")
-    assert found.found.endswith("x…")
+    assert (len(found.expected), len(found.actual)) == (120, 120)
+    assert found.expected.endswith("y…")
+    assert found.actual.endswith("x…")

@@ -20,8 +20,8 @@ def test_a_list_says_which_parts_are_missing_and_where_the_nearest_place_is() ->
 
     assert (first.at, second.at) == (("$contains", 1), ("$contains", 2))
     assert first.note == second.note == "1 of 3 parts are there"
-    assert "The parcel 4711 was sent by rail" in first.found
-    assert "by rail on Monday" in second.found
+    assert "The parcel 4711 was sent by rail" in first.actual
+    assert "by rail on Monday" in second.actual
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,20 @@ def test_a_list_says_which_parts_are_missing_and_where_the_nearest_place_is() ->
 def test_long_values_are_cut_around_what_an_operator_speaks_of(matcher: Any, value: Any) -> None:
     (miss,) = mismatches(matcher, value)
 
-    assert "parcel 471" in miss.found
-    assert len(miss.found) <= 120
+    assert "parcel 471" in miss.actual
+    assert len(miss.actual) <= 120
 
 
 def test_an_end_that_is_not_there_shows_the_end() -> None:
     (miss,) = mismatches({"$ends": "Goodbye."}, f"{FILLER}Until next week.")
 
-    assert miss.found.endswith('Until next week."')
+    assert miss.actual.endswith('Until next week."')
 
 
 def test_a_value_with_nothing_in_common_shows_its_head() -> None:
     (miss,) = mismatches({"$contains": "qqq"}, TEXT)
 
-    assert miss.found.startswith('"Nothing of interest')
+    assert miss.actual.startswith('"Nothing of interest')
 
 
 @pytest.mark.parametrize("operator", ["$has", "$in_order", "$unordered"])
@@ -78,7 +78,7 @@ def test_a_role_is_not_near_another_for_its_letters() -> None:
 def test_an_element_too_many_at_the_head_is_the_only_difference_there() -> None:
     found = mismatches(["a", "b", "c", "d"], ["x", "a", "b", "c", "e"])
 
-    assert [(one.path, one.wanted, one.found) for one in found] == [
+    assert [(one.path, one.expected, one.actual) for one in found] == [
         ((0,), "nothing", '"x"'), ((4,), '"d"', '"e"'),
     ]  # fmt: skip
 
@@ -86,4 +86,4 @@ def test_an_element_too_many_at_the_head_is_the_only_difference_there() -> None:
 def test_an_element_that_is_missing_in_the_middle_is_told_where_it_should_stand() -> None:
     (miss,) = mismatches(["a", "b", "c", "d"], ["a", "c", "d"])
 
-    assert (miss.path, miss.wanted, miss.found) == ((1,), '"b"', "nothing")
+    assert (miss.path, miss.expected, miss.actual) == ((1,), '"b"', "nothing")

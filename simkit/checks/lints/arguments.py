@@ -29,23 +29,23 @@ class ArgumentLost:
 
     def look(self, event: e.ToolCalled, view: View) -> Iterable[Hit]:
         """Compares what a tool was called with to what its model said."""
-        asked = view.requests.get(event.call_id)
-        if asked == event.args or not isinstance(asked, Mapping):
+        request = view.requests.get(event.call_id)
+        if request == event.args or not isinstance(request, Mapping):
             return ()
         args = event.args if isinstance(event.args, Mapping) else {}
-        lost = [*lost_in(asked, args)]
+        lost = [*lost_in(request, args)]
         if not lost:
             return ()
-        what = (
+        problem = (
             f"tool {event.tool!r} of agent {event.agent!r} was called in turn {event.turn} with "
             "other arguments than the model said: "
-            + "; ".join(_words(key, asked, args) for key in lost)
+            + "; ".join(_words(key, request, args) for key in lost)
         )
         data = {"tool": event.tool, "arguments": lost}
-        return (Hit(self.id, what, event.turn, event.agent, data=data),)
+        return (Hit(self.id, problem, event.turn, event.agent, data=data),)
 
 
-def _words(key: str, asked: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
-    came = as_text(args[key]) if key in args else "nothing"
-    said, came = short_both(as_text(asked[key]), came, _SHOWN)
-    return f"{key}: {said} → {came}"
+def _words(key: str, request_args: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
+    value_received = as_text(args[key]) if key in args else "nothing"
+    requested_text, value_received = short_both(as_text(request_args[key]), value_received, _SHOWN)
+    return f"{key}: {requested_text} → {value_received}"

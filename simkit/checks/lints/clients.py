@@ -65,18 +65,18 @@ class RetriedInVain(_Again):
 
     def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at every call that is made again."""
-        found = self.failed(event, view)
-        if found is None:
+        failure = self.failed(event, view)
+        if failure is None:
             return ()
-        call, failed = found
+        call, failed = failure
         if not 400 <= failed.status < 500 or failed.status in WORTH_RETRYING:
             return ()
-        what = (
+        problem = (
             f"agent {call.agent!r} sends call {call.id} again in turn {call.turn}, unchanged, "
             f"after {failed.error} with status {failed.status}: it can only be refused again"
         )
         data: dict[str, JsonValue] = {"error": failed.error, "status": failed.status}
-        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+        return (Hit(self.id, problem, call.turn, call.agent, call.index, data=data),)
 
 
 class RetriedTooEarly(_Again):
@@ -91,19 +91,19 @@ class RetriedTooEarly(_Again):
 
     def look(self, event: e.ModelRetried | e.ContextBuilt, view: View) -> Iterable[Hit]:
         """Looks at every call that is made again."""
-        found = self.failed(event, view)
-        if found is None or view.started is None or view.started.driver == "served":
+        failure = self.failed(event, view)
+        if failure is None or view.started is None or view.started.driver == "served":
             return ()
-        call, failed = found
+        call, failed = failure
         waited_ms, asked_ms = event.at - failed.at, failed.retry_after_ms
         if waited_ms + ROUNDED_MS >= asked_ms:
             return ()
-        what = (
+        problem = (
             f"agent {call.agent!r} sends call {call.id} again in turn {call.turn} after "
             f"{waited_ms} ms, but the provider asks for {asked_ms} ms"
         )
         data: dict[str, JsonValue] = {"waited_ms": waited_ms, "retry_after_ms": asked_ms}
-        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+        return (Hit(self.id, problem, call.turn, call.agent, call.index, data=data),)
 
 
 class CutReplyTaken:
@@ -140,10 +140,10 @@ class CutReplyTaken:
             self._suspect(event)
         elif isinstance(event, e.ModelReplied):
             self._suspects.pop(event.message, None)
-            said = view.messages.get(event.message)
-            if said is not None:
+            message = view.messages.get(event.message)
+            if message is not None:
                 # It was whole after all.
-                self._partial.pop((event.session, said.content.strip()), None)
+                self._partial.pop((event.session, message.content.strip()), None)
         elif isinstance(event, e.ContextBuilt):
             return self._in_context(event, view) if self._suspects else ()
         elif isinstance(event, e.TurnFinished) and isinstance(event.reply, str):
@@ -171,13 +171,13 @@ class CutReplyTaken:
 
     def _hit(self, failed: e.ModelFailed, turn: int, where: str, view: View) -> Hit:
         text = short(failed.partial.strip(), _SHOWN)
-        what = (
+        problem = (
             f"what came of call {failed.call} of agent {failed.agent!r} in turn {failed.turn} "
             f"before {failed.error}, {text!r}, {where}"
         )
         data: dict[str, JsonValue] = {"error": failed.error, "partial": failed.partial}
         index = view.calls[failed.call].index if failed.turn == turn else None
-        return Hit(self.id, what, turn, failed.agent, index, data=data)
+        return Hit(self.id, problem, turn, failed.agent, index, data=data)
 
 
 class RetryStorm:
@@ -194,9 +194,9 @@ class RetryStorm:
         if event.attempt != ATTEMPTS_MOST + 1:
             return ()
         call = view.calls[event.call]
-        what = (
+        problem = (
             f"agent {event.agent!r} makes one call for the {event.attempt}th time in turn "
             f"{event.turn}; it last failed with {call.error.error if call.error else 'nothing'}"
         )
         data: dict[str, JsonValue] = {"attempt": event.attempt}
-        return (Hit(self.id, what, event.turn, event.agent, call.index, data=data),)
+        return (Hit(self.id, problem, event.turn, event.agent, call.index, data=data),)

@@ -33,7 +33,7 @@ class WrongInstructions:
     kinds: tuple[type, ...] = (e.ContextBuilt,)
 
     def __init__(self) -> None:
-        self._found: set[tuple[int, str, str]] = set()
+        self._reported: set[tuple[int, str, str]] = set()
         """Turn and agent, with the agent whose instructions it is sent."""
 
     def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
@@ -50,8 +50,8 @@ class WrongInstructions:
         wrong = _wrong_in(_instructions_in(event.parts), event.agent, declared)
         if not wrong:
             return ()
-        what = f"agent {event.agent!r} {wrong} in turn {event.turn}"
-        return (Hit(self.id, what, event.turn, event.agent, call.index),)
+        problem = f"agent {event.agent!r} {wrong} in turn {event.turn}"
+        return (Hit(self.id, problem, event.turn, event.agent, call.index),)
 
     def _of_another(self, event: e.ContextBuilt, own: str, view: View) -> Iterable[Hit]:
         """Looks for other agents' instructions among the system messages that code sends."""
@@ -66,17 +66,17 @@ class WrongInstructions:
         for name, facts in view.pipeline.agents.items():
             text = facts.instructions.strip()
             key = (event.turn, event.agent, name)
-            if name == event.agent or not _is_whole(text) or text in own or key in self._found:
+            if name == event.agent or not _is_whole(text) or text in own or key in self._reported:
                 continue
             if text not in blocks:
                 continue
-            self._found.add(key)
-            beside = "" if own.strip() in blocks else ", and not its own"
-            what = (
-                f"agent {event.agent!r} is sent the instructions of {name!r}{beside} in turn "
-                f"{event.turn}: {_shown(text)}"
+            self._reported.add(key)
+            own_text = "" if own.strip() in blocks else ", and not its own"
+            problem = (
+                f"agent {event.agent!r} is sent the instructions of {name!r}{own_text} in turn "
+                f"{event.turn}: {_excerpt(text)}"
             )
-            hits.append(Hit(self.id, what, event.turn, event.agent, call.index))
+            hits.append(Hit(self.id, problem, event.turn, event.agent, call.index))
         return hits
 
 
@@ -103,7 +103,7 @@ def _is_plain(parts: Sequence[e.Part], agent: str, declared: str) -> bool:
 def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: str) -> str:
     """Says what is wrong with the instructions blocks; empty if nothing is."""
     if not declared:
-        return f"has no instructions, but is sent {_shown(blocks[0][1])}" if blocks else ""
+        return f"has no instructions, but is sent {_excerpt(blocks[0][1])}" if blocks else ""
     if not blocks:
         return "is sent no instructions"
     if len(blocks) > 1:
@@ -113,7 +113,7 @@ def _wrong_in(blocks: Sequence[tuple[str | None, str]], agent: str, declared: st
         return f"is sent the instructions of {author!r}"
     if text == declared or declared in text or "${" in declared:
         return ""
-    return f"is sent other instructions than its own: {_shown(text)}"
+    return f"is sent other instructions than its own: {_excerpt(text)}"
 
 
 def _instructions_in(parts: Sequence[e.Part]) -> list[tuple[str | None, str]]:
@@ -139,7 +139,7 @@ def _is_spoken_for(part: e.Made) -> bool:
     return message.agent is not None and not message.id and part.section != "summary"
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return repr(text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…")
 
 
@@ -158,13 +158,15 @@ class OverBudget:
         if not budget or tokens < WARNED_SHARE * budget:
             return ()
         is_over = tokens > budget
-        what = (
+        problem = (
             f"agent {event.agent!r} is sent {tokens} tokens in turn {event.turn}, "
             f"{'more than' if is_over else f'{100 * tokens // budget} % of'} its budget of {budget}"
         )
         index = view.calls[event.call].index
         data = {"tokens": tokens, "budget": budget}
-        return (Hit(self.id, what, event.turn, event.agent, index, "E" if is_over else "W", data),)
+        return (
+            Hit(self.id, problem, event.turn, event.agent, index, "E" if is_over else "W", data),
+        )
 
 
 class CurrentMessageTwice:
@@ -202,13 +204,13 @@ class CurrentMessageTwice:
                 sections += [part.section] * _times_shown(part, identity, event.turn)
             elif _is_made_of(part, identity):
                 sections.append(part.section)
-        what = (
+        problem = (
             f"agent {event.agent!r} is sent the user's message {identity} {times} times "
             f"in turn {event.turn}: through {', '.join(sections)}"
         )
         index = view.calls[event.call].index
         data = {"sections": sections}
-        return (Hit(self.id, what, event.turn, event.agent, index, data=data),)
+        return (Hit(self.id, problem, event.turn, event.agent, index, data=data),)
 
 
 def _is_made_of(part: MadePart, identity: str) -> bool:

@@ -34,8 +34,8 @@ def first_call_of_target(
     return (run.calls[0], handoff.event) if handoff is not None else None
 
 
-def _data(asked: HandoffEvent) -> dict[str, JsonValue]:
-    return {"from": asked.from_agent, "to": asked.to_agent, "type": asked.type}
+def _data(handoff: HandoffEvent) -> dict[str, JsonValue]:
+    return {"from": handoff.from_agent, "to": handoff.to_agent, "type": handoff.type}
 
 
 class RequestLost:
@@ -59,7 +59,7 @@ class RequestLost:
         """Looks at the first context of each handoff's target; of code, again at the turn's end."""
         if isinstance(event, e.TurnFinished):
             lost, self._lost = self._lost, []
-            return [hit for one in lost for hit in one.hits(view)]
+            return [hit for loss in lost for hit in loss.hits(view)]
         lost_here = self._missing(event, view)
         if lost_here is None:
             return ()
@@ -69,46 +69,46 @@ class RequestLost:
         return (lost_here.hit,)
 
     def _missing(self, event: e.ContextBuilt, view: View) -> _Lost | None:
-        found = first_call_of_target(event, view)
-        if found is None:
+        first_call = first_call_of_target(event, view)
+        if first_call is None:
             return None
-        call, asked = found
-        contract = contract_of(asked, view.pipeline)
+        call, handoff = first_call
+        contract = contract_of(handoff, view.pipeline)
         if contract is not None and contract.history == "none":
             return None
-        said = view.turns[-1].message
+        message = view.turns[-1].message
         isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
-        others = [asked.query or ""]
+        others = [handoff.query or ""]
         if "sections" not in view.pipeline.observes:
-            others += _inner_texts(said.data if said is not None else None)
-            if view.handoffs[asked.handoff].mode == "delegate":
-                others += _inner_texts(asked.payload)
+            others += _inner_texts(message.data if message is not None else None)
+            if view.handoffs[handoff.handoff].mode == "delegate":
+                others += _inner_texts(handoff.payload)
         parts = call.context.parts
-        if _is_shown(parts, said, others, isolated):
+        if _is_shown(parts, message, others, isolated):
             return None
         # What was asked in the same words before is, where a driver knows it again, that message.
-        if asked.query and asked.query in _texts(parts, settled_max=SETTLED_MAX):
+        if handoff.query and handoff.query in _texts(parts, settled_max=SETTLED_MAX):
             return None
         missing = (
             "is not sent the user's message"
-            if asked.query is None
+            if handoff.query is None
             else "is sent neither the user's message nor the query"
         )
-        what = (
-            f"agent {event.agent!r}, to which {asked.from_agent!r} handed off in turn "
+        problem = (
+            f"agent {event.agent!r}, to which {handoff.from_agent!r} handed off in turn "
             f"{event.turn}, {missing}"
         )
-        hit = Hit(self.id, what, event.turn, event.agent, call.index, data=_data(asked))
-        given = [*_inner_texts(asked.payload)]
-        is_asked = bool(given) and _is_shown(parts, None, given, isolated)
-        return _Lost(hit, asked, len(view.turns[-1].calls), is_asked)
+        hit = Hit(self.id, problem, event.turn, event.agent, call.index, data=_data(handoff))
+        payload_texts = [*_inner_texts(handoff.payload)]
+        is_asked = bool(payload_texts) and _is_shown(parts, None, payload_texts, isolated)
+        return _Lost(hit, handoff, len(view.turns[-1].calls), is_asked)
 
 
 class _Lost(NamedTuple):
     """A request that a target is not sent, before it is known what the target is used for."""
 
     hit: Hit
-    asked: HandoffEvent
+    handoff: HandoffEvent
     calls: int
     """How many model calls the turn had by then."""
     is_asked: bool
@@ -116,7 +116,7 @@ class _Lost(NamedTuple):
 
     def hits(self, view: View) -> Iterable[Hit]:
         """Returns the hit as bad as it is, now that the turn is over."""
-        is_tool = view.handoffs[self.asked.handoff].mode == "delegate" or self._has_gone_on(view)
+        is_tool = view.handoffs[self.handoff.handoff].mode == "delegate" or self._has_gone_on(view)
         if is_tool and self.is_asked:
             return ()
         is_known = view.pipeline.has_adapter and not is_tool
@@ -125,7 +125,7 @@ class _Lost(NamedTuple):
     def _has_gone_on(self, view: View) -> bool:
         """Whether the source asks its model again, though nobody has handed control back."""
         later = view.turns[-1].calls[self.calls :]
-        runs = [view.runs.get(call.run) for call in later if call.agent == self.asked.from_agent]
+        runs = [view.runs.get(call.run) for call in later if call.agent == self.handoff.from_agent]
         return any(run is not None and not run.handoff for run in runs)
 
 
@@ -137,14 +137,16 @@ GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
 
 def _is_shown(
     parts: Sequence[MadePart | ShownPart],
-    said: Message | None,
+    turn_message: Message | None,
     others: Sequence[str],
     isolated: frozenset[str],
 ) -> bool:
-    identity = said.id if said is not None else ""
+    identity = turn_message.id if turn_message is not None else ""
     number = int(identity[1:]) if identity else -1
-    wanted = [text for text in (said.content if said else "", *others) if text]
-    if not wanted:
+    texts_expected = [
+        text for text in (turn_message.content if turn_message else "", *others) if text
+    ]
+    if not texts_expected:
         return True
     for part in parts:
         if type(part) is MadePart:
@@ -158,7 +160,7 @@ def _is_shown(
                 return True
             if identity and _is_settled(part, number):
                 return True
-    return any(text in shown for shown in _texts(parts, settled_max=0) for text in wanted)
+    return any(text in text_ for text_ in _texts(parts, settled_max=0) for text in texts_expected)
 
 
 def _inner_texts(value: JsonValue) -> Iterator[str]:
@@ -166,11 +168,11 @@ def _inner_texts(value: JsonValue) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = [*value.values()]
     if isinstance(value, list):
-        for one in value:
-            if isinstance(one, str):
-                yield one
+        for element in value:
+            if isinstance(element, str):
+                yield element
             else:
-                yield from _inner_texts(one)
+                yield from _inner_texts(element)
 
 
 def _is_settled(part: ShownPart, number: int) -> bool:
@@ -194,9 +196,9 @@ def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[
             continue
         if part.summary is not None:
             yield part.summary.content
-        shown = part.tail[max(0, part.lo - part.hi) :]
-        shown += part.stream.entries[max(part.lo, part.hi - settled_max) : part.hi]
-        for message in shown:
+        tail = part.tail[max(0, part.lo - part.hi) :]
+        tail += part.stream.entries[max(part.lo, part.hi - settled_max) : part.hi]
+        for message in tail:
             yield from _texts_of(message)
 
 
@@ -255,72 +257,76 @@ class ContextIgnored:
         return [hit for run in over for hit in self._hits(self._waiting.pop(run), view)]
 
     def _read(self, event: e.ContextBuilt, view: View) -> None:
-        found = first_call_of_target(event, view)
-        if found is not None:
-            call, asked = found
-            wanted = {} if asked.is_taken else _wanted(asked)
-            if wanted:
-                self._waiting[event.run] = _Handed(call, asked, wanted, {*wanted})
+        first_call = first_call_of_target(event, view)
+        if first_call is not None:
+            call, handoff = first_call
+            expected_texts = {} if handoff.is_taken else _texts_by_key(handoff)
+            if expected_texts:
+                self._waiting[event.run] = _Handed(call, handoff, expected_texts, {*expected_texts})
         handed = self._waiting.get(event.run)
         if handed is None or not handed.missing:
             return
         context = view.calls[event.call].context
-        said = (text for message in context.own_messages for text in _texts_of(message))
-        for text in chain(_texts(context.parts, SETTLED_MAX), said):
+        message_texts = (text for message in context.own_messages for text in _texts_of(message))
+        for text in chain(_texts(context.parts, SETTLED_MAX), message_texts):
             handed.missing.difference_update(
-                [key for key in handed.missing if any(leaf in text for leaf in handed.wanted[key])]
+                [
+                    key
+                    for key in handed.missing
+                    if any(leaf in text for leaf in handed.expected_texts[key])
+                ]
             )
 
     def _hits(self, handed: _Handed, view: View) -> Iterable[Hit]:
-        call, asked = handed.call, handed.asked
+        call, handoff = handed.call, handed.handoff
         run = view.runs[call.run]
         if not handed.missing or run.status in ("failed", "cancelled", "timed_out"):
             return ()
-        missing = [key for key in handed.wanted if key in handed.missing]
-        data = _data(asked)
-        pair = f"that {asked.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
-        if len(missing) == len(handed.wanted):
-            what = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
+        missing = [key for key in handed.expected_texts if key in handed.missing]
+        data = _data(handoff)
+        pair = f"that {handoff.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
+        if len(missing) == len(handed.expected_texts):
+            problem = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
         else:
-            required = _required_keys(asked, view.pipeline)
+            required = _required_keys(handoff, view.pipeline)
             missing = [key for key in missing if required is None or key in required]
             if not missing:
                 return ()
             keys = ", ".join(f"`{key}`" for key in missing)
-            what = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
+            problem = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
             data |= {"missing": list(missing)}
-        return (Hit(self.id, what, call.turn, call.agent, call.index, data=data),)
+        return (Hit(self.id, problem, call.turn, call.agent, call.index, data=data),)
 
 
 class _Handed(NamedTuple):
     """What a target was handed, and the keys that no context of its has shown yet."""
 
     call: CallView
-    asked: e.HandoffRequested
-    wanted: Mapping[str, set[str]]
+    handoff: e.HandoffRequested
+    expected_texts: Mapping[str, set[str]]
     missing: set[str]
 
 
-def _wanted(asked: HandoffEvent) -> dict[str, set[str]]:
+def _texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
     """Returns what to look for by the payload's keys; by an empty one where it has none.
 
     A key that only names the target or the source is the address (``next``, ``active_agent``).
     """
-    payload = asked.payload
+    payload = handoff.payload
     if not isinstance(payload, Mapping):
         payload = {"": payload}
-    address = (asked.to_agent, asked.from_agent)
+    address = (handoff.to_agent, handoff.from_agent)
     texts = {
         key: {*_recognisable(value)}
         for key, value in payload.items()
         if key not in _OWN_KEYS and value not in address
     }
-    return {key: found for key, found in texts.items() if found}
+    return {key: texts_ for key, texts_ in texts.items() if texts_}
 
 
-def _required_keys(asked: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
+def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
     """Returns the keys that the contract requires; None for all, where nobody could declare any."""
-    contract = contract_of(asked, facts)
+    contract = contract_of(handoff, facts)
     if contract is None:
         return None if facts.is_code else ()
     schema = contract.payload
@@ -385,9 +391,9 @@ class DataInQuery:
             return ()
         self._index_states(view)
         query = " ".join(raw.split())
-        held = _Blocks()
-        held.add_all(event.payload)
-        where, size = "the payload", held.longest_in(query)
+        query_blocks = _Blocks()
+        query_blocks.add_all(event.payload)
+        where, size = "the payload", query_blocks.longest_in(query)
         blocks = self._indexes.get(event.session)
         in_state = blocks.longest_in(query) if blocks is not None else 0
         if in_state > size:
@@ -397,12 +403,12 @@ class DataInQuery:
             size, pasted = len(raw), f"is itself a document of {len(raw)} characters"
         if not size:
             return ()
-        what = (
+        problem = (
             f"the query of handoff {event.handoff} from {event.from_agent!r} to "
             f"{event.to_agent!r} in turn {event.turn} {pasted}"
         )
         data = {**_data(event), "characters": size}
-        return (Hit(self.id, what, event.turn, event.from_agent, data=data),)
+        return (Hit(self.id, problem, event.turn, event.from_agent, data=data),)
 
     def _index_states(self, view: View) -> None:
         """Reads the state updates since the last long query."""
@@ -445,11 +451,11 @@ class _Blocks:
         longest = place = 0
         places = self._places
         while places and place <= len(query) - WHOLE_MIN:
-            found = places.get(query[place : place + WHOLE_MIN])
-            if found is None:
+            candidates = places.get(query[place : place + WHOLE_MIN])
+            if candidates is None:
                 place += 1
                 continue
-            text, start = found
+            text, start = candidates
             before, after = _common_before(query, place, text, start), WHOLE_MIN
             while (
                 place + after < len(query)

@@ -28,8 +28,8 @@ def key_of(message: Message) -> Hashable:
     well ask, or answer, the same.
     """
     if message.calls:
-        asked = tuple([call.id for call in message.calls])
-        return message.agent, message.turn, message.content, asked
+        call_ids = tuple([call.id for call in message.calls])
+        return message.agent, message.turn, message.content, call_ids
     if message.call_id:
         return message.agent, message.turn, message.content, message.call_id
     if not message.content:
@@ -93,91 +93,91 @@ class DuplicateMessage:
         """Looks at what is made, at the current turn, and at what is new in the settled part."""
         context = view.calls[event.call].context
         pairs: list[Pair] = []
-        here: Here = {}
-        shown: list[ShownPart] = []
+        by_key: Here = {}
+        shown_parts: list[ShownPart] = []
         is_first = not event.base
         for part in context.parts:
             if type(part) is ShownPart:
-                shown.append(part)
+                shown_parts.append(part)
             elif is_first and part.section != "instructions":
                 message = part.message
                 content = message.content
-                if content in here:
-                    _join(here, message, part.section, pairs)
+                if content in by_key:
+                    _join(by_key, message, part.section, pairs)
                 elif content:
-                    here[content] = message, part.section
+                    by_key[content] = message, part.section
         if is_first:
-            several = len(shown) > 1
-            for part in shown:
-                seen = self._streams.get(part.stream.id)
-                if seen is None or seen.stream is not part.stream or seen.read != part.hi:
+            several = len(shown_parts) > 1
+            for part in shown_parts:
+                stream = self._streams.get(part.stream.id)
+                if stream is None or stream.stream is not part.stream or stream.read != part.hi:
                     self._settle(part, pairs)
                 if part.tail:
-                    _join_tail(here, part, pairs, several)
+                    _join_tail(by_key, part, pairs, several)
             if several:
-                self._cross(shown, pairs)
+                self._cross(shown_parts, pairs)
         else:
             for message in context.own_messages:
-                _join(here, message, "run", pairs)
-        for part in shown:
-            seen = self._streams.get(part.stream.id)
-            if seen is not None and not seen.texts.keys().isdisjoint(here):
-                _against_settled(here, part, seen, pairs)
+                _join(by_key, message, "run", pairs)
+        for part in shown_parts:
+            stream = self._streams.get(part.stream.id)
+            if stream is not None and not stream.texts.keys().isdisjoint(by_key):
+                _against_settled(by_key, part, stream, pairs)
         if not pairs:
             return ()
-        said = view.turns[-1].message
+        message_ = view.turns[-1].message
         index = view.calls[event.call].index
-        return self._hits(pairs, event, index, said.id if said is not None else "")
+        return self._hits(pairs, event, index, message_.id if message_ is not None else "")
 
     def _settle(self, part: ShownPart, pairs: list[Pair]) -> None:
         """Reads what is new in the settled part, and finds its pairs."""
         stream = part.stream
-        seen = self._streams.get(stream.id)
-        if seen is None or seen.stream is not stream:
-            seen = self._streams[stream.id] = _Seen(stream)
+        stream_state = self._streams.get(stream.id)
+        if stream_state is None or stream_state.stream is not stream:
+            stream_state = self._streams[stream.id] = _Seen(stream)
         hi = part.hi
-        texts, entries = seen.texts, stream.entries
-        for place in range(seen.read, hi):
+        texts, entries = stream_state.texts, stream.entries
+        for place in range(stream_state.read, hi):
             message = entries[place]
             content = message.content
             if content not in texts:
                 texts[content] = place
                 continue
-            twin = seen.twin(message)
+            twin = stream_state.twin(message)
             if twin >= part.lo:
                 pairs.append((entries[twin].id, part.section, message.id, part.section))
-            seen.keys[key_of(message)] = place
-        seen.read = hi
+            stream_state.keys[key_of(message)] = place
+        stream_state.read = hi
 
-    def _cross(self, shown: Sequence[ShownPart], pairs: list[Pair]) -> None:
+    def _cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
         """Compares the histories of one context with each other, once for each new message."""
-        for part in shown:
-            seen = self._streams[part.stream.id]
+        for part in shown_parts:
+            stream_state = self._streams[part.stream.id]
             entries = part.stream.entries
-            for place in range(seen.ids_read, part.hi):
-                seen.ids[entries[place].id] = place
-            seen.ids_read = part.hi
-        for part in shown:
-            for other in shown:
+            for place in range(stream_state.ids_read, part.hi):
+                stream_state.ids[entries[place].id] = place
+            stream_state.ids_read = part.hi
+        for part in shown_parts:
+            for other in shown_parts:
                 if other.stream is not part.stream:
                     self._cross_one(part, other, pairs)
 
-    def _cross_one(self, part: ShownPart, other: ShownPart, pairs: list[Pair]) -> None:
-        seen, against = self._streams[part.stream.id], self._streams[other.stream.id]
+    def _cross_one(self, part: ShownPart, second: ShownPart, pairs: list[Pair]) -> None:
+        stream_state, against = self._streams[part.stream.id], self._streams[second.stream.id]
         entries = part.stream.entries
-        start = max(seen.crossed.get(other.stream.id, 0), part.lo)
+        start = max(stream_state.crossed.get(second.stream.id, 0), part.lo)
         for place in range(start, part.hi):
             message = entries[place]
             twin = against.ids.get(message.id, -1)
             if twin < 0:
                 twin = against.twin(message)
-            if twin >= max(other.lo, 0):
-                one, two = (
+            if twin >= max(second.lo, 0):
+                first, two = (
                     (message.id, part.section),
-                    (other.stream.entries[twin].id, other.section),
+                    (second.stream.entries[twin].id, second.section),
                 )
-                pairs.append((*one, *two) if one <= two else (*two, *one))
-        seen.crossed[other.stream.id] = part.hi
+                pairs.append((*first, *two) if first <= two else (*two, *first))
+        stream_state.crossed[second.stream.id] = part.hi
 
     def _hits(
         self, pairs: Sequence[Pair], event: e.ContextBuilt, index: int, current: str
@@ -185,26 +185,26 @@ class DuplicateMessage:
         """One hit for all pairs through the same sections that were not reported yet."""
         fresh: dict[tuple[str, str], list[Pair]] = {}
         for pair in pairs:
-            one, in_one, two, in_two = pair
-            if (one == two == current and one) or (event.agent, pair) in self._reported:
+            first, in_one, two, in_two = pair
+            if (first == two == current and first) or (event.agent, pair) in self._reported:
                 continue
             self._reported.add((event.agent, pair))
             fresh.setdefault((in_one, in_two), []).append(pair)
         hits = []
-        for sections, found in fresh.items():
-            what = f"agent {event.agent!r} is sent {_named(found)} in turn {event.turn}"
+        for sections, names_ in fresh.items():
+            problem = f"agent {event.agent!r} is sent {_named(names_)} in turn {event.turn}"
             data = {
-                "ids": [[one, two] for one, _, two, _ in found],
+                "ids": [[first, two] for first, _, two, _ in names_],
                 "sections": list(sections),
             }
-            hits.append(Hit(self.id, what, event.turn, event.agent, index, data=data))
+            hits.append(Hit(self.id, problem, event.turn, event.agent, index, data=data))
         return hits
 
 
 def _named(pairs: Sequence[Pair]) -> str:
     """Names what stands twice: ``message m3 twice (section history)``."""
-    a, one, b, two = pairs[0]
-    through = f"section {one}" if one == two else f"sections {one} and {two}"
+    a, first, b, two = pairs[0]
+    through = f"section {first}" if first == two else f"sections {first} and {two}"
     if not a or not b:
         return f"the same text twice ({through})"
     ids = [a if a == b else f"{a} = {b}" for a, _, b, _ in pairs]
@@ -214,39 +214,39 @@ def _named(pairs: Sequence[Pair]) -> str:
     return f"{len(ids)} messages twice ({through}): {', '.join(ids[:IDS_MAX])}{more}"
 
 
-def _join(here: Here, message: Message, section: str, pairs: list[Pair]) -> None:
+def _join(by_key: Here, message: Message, section: str, pairs: list[Pair]) -> None:
     """Takes a message that is made, said in this turn or in this run."""
     content = message.content
-    other = here.get(content)
+    other = by_key.get(content)
     if other is None:
-        here[content] = message, section
+        by_key[content] = message, section
         return
     key = key_of(message)
     if key_of(other[0]) != key:
-        other = here.get(key)
+        other = by_key.get(key)
     if other is None:
-        here[key] = message, section
+        by_key[key] = message, section
     else:
         pairs.append((other[0].id, other[1], message.id, section))
 
 
-def _join_tail(here: Here, part: ShownPart, pairs: list[Pair], several: bool) -> None:
+def _join_tail(by_key: Here, part: ShownPart, pairs: list[Pair], several: bool) -> None:
     """Takes the current turn's messages; by their ids too where another history shows them."""
     tail, section = part.tail, part.section
     for place in range(max(0, part.lo - part.hi), len(tail)):
         message = tail[place]
         if several and message.id:
-            other = here.get((message.id,))
+            other = by_key.get((message.id,))
             if other is not None:
                 pairs.append((other[0].id, other[1], message.id, section))
                 continue
-            here[(message.id,)] = message, section
-        _join(here, message, section, pairs)
+            by_key[(message.id,)] = message, section
+        _join(by_key, message, section, pairs)
 
 
-def _against_settled(here: Here, part: ShownPart, seen: _Seen, pairs: list[Pair]) -> None:
+def _against_settled(by_key: Here, part: ShownPart, stream_state: _Seen, pairs: list[Pair]) -> None:
     """Finds messages of earlier turns that equal one of this context's other messages."""
-    for message, section in here.values():
-        twin = seen.twin(message)
+    for message, section in by_key.values():
+        twin = stream_state.twin(message)
         if twin >= part.lo:
             pairs.append((part.stream.entries[twin].id, part.section, message.id, section))

@@ -43,10 +43,10 @@ class Watch:
 
     def __init__(self, lints: Iterable[Lint]) -> None:
         self.view, self.hits = View(), list[Hit]()
-        found = tuple(lints)
+        lint_list = tuple(lints)
         self._watching = {
-            kind: tuple([found[place].look for place in places])
-            for kind, places in _places(tuple([lint.kinds for lint in found])).items()
+            kind: tuple([lint_list[place].look for place in places])
+            for kind, places in _places(tuple([lint.kinds for lint in lint_list])).items()
         }
 
     def see(self, events: Iterable[AnyEvent]) -> None:
@@ -56,8 +56,8 @@ class Watch:
             view.apply(event)
             for look in watching.get(type(event), ()):
                 # Nearly every look finds nothing, which is not worth a call.
-                if found := look(event, view):
-                    self.hits.extend(found)
+                if hits_found := look(event, view):
+                    self.hits.extend(hits_found)
 
 
 def run_lints(events: Sequence[AnyEvent], lints: Iterable[Lint]) -> tuple[View, list[Hit]]:

@@ -48,7 +48,9 @@ class RequiredFactMissing:
         if required is None:
             facts = view.pipeline.agents.get(agent)
             requires = facts.requires if facts is not None else ()
-            required = self._required[agent] = tuple(_ready(one) for one in requires)
+            required = self._required[agent] = tuple(
+                _ready(requirement) for requirement in requires
+            )
         if not required or event.base:
             return ()
         call = view.calls[event.call]
@@ -59,12 +61,12 @@ class RequiredFactMissing:
         ]
         if not missing:
             return ()
-        what = (
+        problem = (
             f"agent {agent!r} is not sent what it requires in turn {event.turn}: "
             f"{', '.join(missing)}"
         )
         data: dict[str, JsonValue] = {"missing": list(missing)}
-        return (Hit(self.id, what, event.turn, agent, call.index, data=data),)
+        return (Hit(self.id, problem, event.turn, agent, call.index, data=data),)
 
 
 def _ready(fact: JsonValue) -> _Required:
@@ -181,16 +183,16 @@ class PrivateFactLeaked:
     def _leaks(self, event: e.ContextBuilt, view: View) -> list[Hit]:
         call = view.calls[event.call]
         agent = event.agent
-        found: dict[tuple[str, str], None] = {}
-        for section, secret in self._found(event, call.context.parts, call.context.own_messages):
+        facts_found: dict[tuple[str, str], None] = {}
+        for section, secret in self._facts_in(event, call.context.parts, call.context.own_messages):
             if agent in self._owners[secret.channel] or (agent, secret.number) in self._reported:
                 continue
             self._reported.add((agent, secret.number))
-            found[secret.channel, section] = None
+            facts_found[secret.channel, section] = None
         hits = []
-        for channel, section in found:
+        for channel, section in facts_found:
             owners = self._owners[channel]
-            what = (
+            problem = (
                 f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}, "
                 f"through section {section}; it is private to {', '.join(map(repr, owners))}"
             )
@@ -199,17 +201,17 @@ class PrivateFactLeaked:
                 "section": section,
                 "owners": list(owners),
             }
-            hits.append(Hit(self.id, what, event.turn, agent, call.index, data=data))
+            hits.append(Hit(self.id, problem, event.turn, agent, call.index, data=data))
         return hits
 
-    def _found(
+    def _facts_in(
         self,
         event: e.ContextBuilt,
         parts: Iterable[MadePart | ShownPart],
-        said: Iterable[Message],
+        messages: Iterable[Message],
     ) -> Iterator[tuple[str, _Secret]]:
         """Yields what is private in a context: of a later call of a run, in what is new."""
-        for message in said:
+        for message in messages:
             yield from self._in_message(message, "run", event.agent)
         for part in parts if not event.base else ():
             if isinstance(part, MadePart):
@@ -289,5 +291,5 @@ def _text_of(message: Message) -> str:
     """What a message says, and what its calls ask."""
     if not message.calls:
         return message.content
-    asked = [_encode(call.args).decode() for call in message.calls]
-    return "\n".join((message.content, *asked))
+    call_args = [_encode(call.args).decode() for call in message.calls]
+    return "\n".join((message.content, *call_args))

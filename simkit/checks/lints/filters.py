@@ -18,10 +18,10 @@ Gone = tuple[str, int]
 class _Seen:
     """How far one stream was read, and what filters have taken out of it."""
 
-    __slots__ = ("cut", "cuts_read", "filters", "gone", "read", "stream")
+    __slots__ = ("cut", "cuts_read", "dropped", "filters", "read", "stream")
 
     def __init__(self) -> None:
-        self.gone: dict[int, Gone] = {}
+        self.dropped: dict[int, Gone] = {}
         self.begin(None)
 
     def begin(self, stream: object) -> None:
@@ -57,50 +57,60 @@ class FilteredComesBack:
         back: dict[Gone, list[int]] = {}
         for part in context.parts:
             if type(part) is ShownPart:
-                seen = self._streams.setdefault(part.stream.id, _Seen())
-                for number, gone in _come_back(part, seen):
-                    back.setdefault(gone, []).append(number)
-                _remember(part, seen, event.turn)
+                stream_state = self._streams.setdefault(part.stream.id, _Seen())
+                for number, dropped_ in _come_back(part, stream_state):
+                    back.setdefault(dropped_, []).append(number)
+                _remember(part, stream_state, event.turn)
         index = view.calls[event.call].index
-        return [self._hit(event, index, gone, numbers) for gone, numbers in back.items()]
+        return [self._hit(event, index, dropped_, numbers) for dropped_, numbers in back.items()]
 
-    def _hit(self, event: e.ContextBuilt, index: int, gone: Gone, numbers: list[int]) -> Hit:
-        by, turn = gone
+    def _hit(
+        self, event: e.ContextBuilt, index: int, dropped_message: Gone, numbers: list[int]
+    ) -> Hit:
+        by, turn = dropped_message
         ids = [f"m{number}" for number in numbers]
         more = ", …" if len(ids) > IDS_MAX else ""
-        what = (
+        problem = (
             f"agent {event.agent!r} is sent {'a message' if len(ids) == 1 else 'messages'} in turn "
             f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
             f"{', '.join(ids[:IDS_MAX])}{more}"
         )
         return Hit(
-            self.id, what, event.turn, event.agent, index, data={"filter": by, "ids": list(ids)}
+            self.id, problem, event.turn, event.agent, index, data={"filter": by, "ids": list(ids)}
         )
 
 
-def _come_back(part: ShownPart, seen: _Seen) -> Iterator[tuple[int, Gone]]:
+def _come_back(part: ShownPart, stream_state: _Seen) -> Iterator[tuple[int, Gone]]:
     """Yields what the part shows anew though a filter that is not at work took it out before."""
     stream = part.stream
-    if seen.stream is not stream:
-        seen.begin(stream)
-    for cut in stream.cuts[seen.cuts_read : part.cuts_hi]:
-        seen.cut.add(cut.message)
-        seen.filters.add(cut.by)
-    if seen.gone:
+    if stream_state.stream is not stream:
+        stream_state.begin(stream)
+    for cut in stream.cuts[stream_state.cuts_read : part.cuts_hi]:
+        stream_state.cut.add(cut.message)
+        stream_state.filters.add(cut.by)
+    if stream_state.dropped:
         now = {cut.message for cut in part.tail_cuts}
-        at_work = {cut.by for cut in part.tail_cuts} | seen.filters
-        fresh = (*stream.entries[seen.read : part.hi], *part.tail[max(0, part.lo - part.hi) :])
+        at_work = {cut.by for cut in part.tail_cuts} | stream_state.filters
+        fresh = (
+            *stream.entries[stream_state.read : part.hi],
+            *part.tail[max(0, part.lo - part.hi) :],
+        )
         for message in fresh:
             number = message.number
-            gone = seen.gone.get(number)
-            if gone and gone[0] not in at_work and number not in now and number not in seen.cut:
-                del seen.gone[number]  # It is told once.
-                yield number, gone
-    seen.read = part.hi
+            dropped_message = stream_state.dropped.get(number)
+            if (
+                dropped_message
+                and dropped_message[0] not in at_work
+                and number not in now
+                and number not in stream_state.cut
+            ):
+                del stream_state.dropped[number]  # It is told once.
+                yield number, dropped_message
+    stream_state.read = part.hi
 
 
-def _remember(part: ShownPart, seen: _Seen, turn: int) -> None:
-    cuts = part.stream.cuts[seen.cuts_read : part.cuts_hi]
+def _remember(part: ShownPart, stream_state: _Seen, turn: int) -> None:
+    cuts = part.stream.cuts[stream_state.cuts_read : part.cuts_hi]
     for cut in (*cuts, *part.tail_cuts):
-        seen.gone.setdefault(cut.message, (cut.by, turn))
-    seen.cuts_read = part.cuts_hi
+        stream_state.dropped.setdefault(cut.message, (cut.by, turn))
+    stream_state.cuts_read = part.cuts_hi

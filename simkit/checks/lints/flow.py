@@ -23,10 +23,10 @@ class LimitPassed:
     def look(self, event: e.LimitReached, view: View) -> Iterable[Hit]:
         """Reports every limit that was reached."""
         where = f" in turn {event.turn}" if event.turn else ""
-        what = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
+        problem = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
         data = {"limit": event.limit, "allowed": event.allowed}
         turn = event.turn or len(view.turns)
-        return (Hit(self.id, what, turn, event.agent, data=data),)
+        return (Hit(self.id, problem, turn, event.agent, data=data),)
 
 
 class UndeclaredEdge:
@@ -50,23 +50,23 @@ class UndeclaredEdge:
         wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
         if not wrong:
             return ()
-        what = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
-        return (Hit(self.id, what, event.turn, event.agent),)
+        problem = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
+        return (Hit(self.id, problem, event.turn, event.agent),)
 
 
 def _handoff_problem(event: e.AgentStarted, view: View) -> str:
     handoff = view.handoffs.get(event.handoff)
     if handoff is None or handoff.outcome != "made":
         return f"by handoff {event.handoff}, which was not made"
-    asked, facts = handoff.event, view.pipeline
-    source = facts.agents.get(asked.from_agent)
-    if source is not None and asked.to_agent in source.handoffs:
+    request, facts = handoff.event, view.pipeline
+    source = facts.agents.get(request.from_agent)
+    if source is not None and request.to_agent in source.handoffs:
         return ""
-    if contract_of(asked, facts) is not None:
+    if contract_of(request, facts) is not None:
         return ""
     return (
-        f"by a handoff from {asked.from_agent!r}, which neither declares it nor has a contract "
-        f"of type {asked.type!r} with it"
+        f"by a handoff from {request.from_agent!r}, which neither declares it nor has a contract "
+        f"of type {request.type!r} with it"
     )
 
 
@@ -87,7 +87,9 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
         edges = set(facts.edges)
         if any(run.finished and (run.agent, agent) in edges for run in runs[:-1]):
             return ""
-    if any(one.outcome == "rejected" and one.event.from_agent == agent for one in handoffs):
+    if any(
+        handoff.outcome == "rejected" and handoff.event.from_agent == agent for handoff in handoffs
+    ):
         return ""
     if len(runs) == 1:
         may = ", ".join(dict.fromkeys((*facts.starts, facts.decider))).strip(", ")
@@ -156,11 +158,13 @@ class PingPong:
         if event.agent in self._reported or not _can_repeat(event, view):
             return
         reasons = (
-            one.reason for one in reversed(turn.handoffs) if one.event.from_agent == event.agent
+            handoff.reason
+            for handoff in reversed(turn.handoffs)
+            if handoff.event.from_agent == event.agent
         )
         key = (event.agent, len(turn.updates), event.handoff_from, next(reasons, ""))
         earlier = self._starts.setdefault(key, [])
-        like = [one for one in earlier if _is_same(one, event, view)]
+        like = [handoff for handoff in earlier if _is_same(handoff, event, view)]
         if like:
             self._waiting[event.run] = event, like
         earlier.append(event)
@@ -170,15 +174,17 @@ class PingPong:
         event, like = self._waiting.pop(run, (None, ()))
         if event is None or event.agent in self._reported:
             return ()
-        again = next((one for one in like if _reads_the_same(one.run, run, view)), None)
+        again = next((earlier for earlier in like if _reads_the_same(earlier.run, run, view)), None)
         if again is None:
             return ()
         self._reported.add(event.agent)
-        what = (
+        problem = (
             f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
             f"with the same state and input as run {again.run}"
         )
-        return (Hit(self.id, what, event.turn, event.agent, data={"runs": [again.run, event.run]}),)
+        return (
+            Hit(self.id, problem, event.turn, event.agent, data={"runs": [again.run, event.run]}),
+        )
 
 
 def _can_repeat(event: e.AgentStarted, view: View) -> bool:
@@ -191,9 +197,9 @@ def _can_repeat(event: e.AgentStarted, view: View) -> bool:
     return event.input is not None and not is_called
 
 
-def _reads_the_same(one: str, two: str, view: View) -> bool:
+def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:
     """Whether the first contexts of two runs are equal; of code, that must have been seen."""
-    first, second = view.runs[one].calls[:1], view.runs[two].calls[:1]
+    first, second = view.runs[first_run].calls[:1], view.runs[second_run].calls[:1]
     if not first or not second:
         return not view.pipeline.is_code and len(first) == len(second)
     a, b = first[0].context, second[0].context
@@ -206,12 +212,12 @@ def _words_of(message: Message) -> tuple[JsonValue, ...]:
     return message.role, message.content, calls
 
 
-def _is_same(one: e.AgentStarted, two: e.AgentStarted, view: View) -> bool:
-    if one.input != two.input or bool(one.handoff) is not bool(two.handoff):
+def _is_same(before: e.AgentStarted, after: e.AgentStarted, view: View) -> bool:
+    if before.input != after.input or bool(before.handoff) is not bool(after.handoff):
         return False
-    if not one.handoff:
+    if not before.handoff:
         return True
-    first, second = view.handoffs.get(one.handoff), view.handoffs.get(two.handoff)
+    first, second = view.handoffs.get(before.handoff), view.handoffs.get(after.handoff)
     if first is None or second is None:
         return first is second
     a, b = first.event, second.event
@@ -233,9 +239,9 @@ class CallAfterEnd:
         if not 0 < event.turn <= len(turns) or not turns[event.turn - 1].finished:
             return ()
         call = view.calls.get(event.call)
-        what = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
+        problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
         index = call.index if call is not None else None
-        return (Hit(self.id, what, event.turn, event.agent, index),)
+        return (Hit(self.id, problem, event.turn, event.agent, index),)
 
 
 class AmbiguousRoute:
@@ -253,10 +259,10 @@ class AmbiguousRoute:
         labels = list(event.labels)
         if len(labels) < 2:
             return ()
-        taken = ", ".join(f"{event.agent} → {target}" for target in event.targets)
-        what = (
+        route_text = ", ".join(f"{event.agent} → {target}" for target in event.targets)
+        problem = (
             f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
-            f"{', '.join(labels)}; the edge that was taken: {taken or 'none'}"
+            f"{', '.join(labels)}; the edge that was taken: {route_text or 'none'}"
         )
         data: dict[str, JsonValue] = {"labels": labels, "targets": list(event.targets)}
-        return (Hit(self.id, what, event.turn, event.agent, data=data),)
+        return (Hit(self.id, problem, event.turn, event.agent, data=data),)

@@ -16,7 +16,9 @@ HandoffEvent = e.HandoffRequested | e.HandoffMade
 
 def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:
     """Returns the contract of a handoff's pair and type, if there is one."""
-    return next((one for one in _contracts_of(event, facts) if one.type == event.type), None)
+    return next(
+        (contract for contract in _contracts_of(event, facts) if contract.type == event.type), None
+    )
 
 
 def _contracts_of(event: HandoffEvent, facts: e.PipelineFacts) -> Iterator[e.ContractFacts]:
@@ -62,15 +64,17 @@ class PayloadInvalid:
             check = self._check(contract, view.pipeline.schemas)
             for path, text in check(event.payload) if check is not None else ():
                 problems.append(f"payload{place_text(path)}: {text}")
-        asked = view.handoffs[event.handoff].event.payload
-        if isinstance(asked, Mapping):
-            given = event.payload if isinstance(event.payload, Mapping) else {}
-            problems += [f"payload.{key}: was dropped" for key in asked if key not in given]
+        payload = view.handoffs[event.handoff].event.payload
+        if isinstance(payload, Mapping):
+            payload_fields = event.payload if isinstance(event.payload, Mapping) else {}
+            problems += [
+                f"payload.{key}: was dropped" for key in payload if key not in payload_fields
+            ]
         if not problems:
             return ()
-        what = f"{_pair(event)} was made with an invalid payload: {'; '.join(problems)}"
+        problem = f"{_pair(event)} was made with an invalid payload: {'; '.join(problems)}"
         data = {**_data(event), "errors": problems}
-        return (Hit(self.id, what, event.turn, event.to_agent, data=data),)
+        return (Hit(self.id, problem, event.turn, event.to_agent, data=data),)
 
     def _check(self, contract: e.ContractFacts, schemas: Mapping[str, JsonValue]) -> Check | None:
         key = (contract.from_agents, contract.to_agent, contract.type)
@@ -110,30 +114,39 @@ class WrongTarget:
         if isinstance(event, e.AgentStarted):
             return self._started(event, waiting)
         lost, waiting[:] = list(waiting), []
-        return [] if event.error is not None else [self._hit(made, "nobody") for made in lost]
+        return (
+            []
+            if event.error is not None
+            else [self._hit(handoff_lost, "nobody") for handoff_lost in lost]
+        )
 
     def _started(self, event: e.AgentStarted, waiting: list[e.HandoffMade]) -> Iterable[Hit]:
-        made = next((one for one in waiting if one.handoff == event.handoff), None)
-        if made is None:
-            elsewhere = event.after and all(one.run not in event.after for one in waiting)
-            if event.group or elsewhere:
+        handoff = next(
+            (candidate for candidate in waiting if candidate.handoff == event.handoff), None
+        )
+        if handoff is None:
+            starts_elsewhere = event.after and all(
+                candidate.run not in event.after for candidate in waiting
+            )
+            if event.group or starts_elsewhere:
                 return ()
-            made = waiting[-1]
-        waiting.remove(made)
-        for other in [one for one in waiting if one.run in event.after]:
+            handoff = waiting[-1]
+        waiting.remove(handoff)
+        for other in [candidate for candidate in waiting if candidate.run in event.after]:
             if other.to_agent == event.agent:
                 waiting.remove(other)
-        if event.agent != made.to_agent:
-            return (self._hit(made, repr(event.agent)),)
-        if event.handoff != made.handoff:
-            return (self._hit(made, f"{event.agent!r}, but not by this handoff"),)
-        if event.handoff_from != made.from_agent:
-            return (self._hit(made, f"{event.agent!r}, from {event.handoff_from!r}"),)
+        if event.agent != handoff.to_agent:
+            return (self._hit(handoff, repr(event.agent)),)
+        if event.handoff != handoff.handoff:
+            return (self._hit(handoff, f"{event.agent!r}, but not by this handoff"),)
+        if event.handoff_from != handoff.from_agent:
+            return (self._hit(handoff, f"{event.agent!r}, from {event.handoff_from!r}"),)
         return ()
 
-    def _hit(self, made: e.HandoffMade, started: str) -> Hit:
-        what = f"{_pair(made)} was made in turn {made.turn}, but the run that started is: {started}"
-        return Hit(self.id, what, made.turn, made.to_agent, data=_data(made))
+    def _hit(self, handoff: e.HandoffMade, started: str) -> Hit:
+        pair = _pair(handoff)
+        problem = f"{pair} was made in turn {handoff.turn}, but the run that started is: {started}"
+        return Hit(self.id, problem, handoff.turn, handoff.to_agent, data=_data(handoff))
 
 
 class DanglingHandoff:
@@ -157,10 +170,10 @@ class DanglingHandoff:
                 if self._open:
                     self._open.get(event.session, {}).pop(message.call_id, None)
             elif len(message.calls) > 1 and any(call.is_handoff for call in message.calls):
-                beside = self._open.setdefault(event.session, {})
+                siblings = self._open.setdefault(event.session, {})
                 for call in message.calls:
                     if not call.is_handoff:
-                        beside[call.id] = (event.agent, call.name)
+                        siblings[call.id] = (event.agent, call.name)
             return ()
         unanswered = self._open.pop(event.session, {})
         if event.error is not None:
@@ -168,15 +181,17 @@ class DanglingHandoff:
         hits = []
         for handoff in view.turns[-1].handoffs:
             if handoff.outcome == "requested":
-                asked = handoff.event
-                what = f"{_pair(asked)} was neither made nor rejected in turn {event.turn}"
-                hits.append(Hit(self.id, what, event.turn, asked.from_agent, data=_data(asked)))
+                request = handoff.event
+                problem = f"{_pair(request)} was neither made nor rejected in turn {event.turn}"
+                hits.append(
+                    Hit(self.id, problem, event.turn, request.from_agent, data=_data(request))
+                )
         for identity, (agent, tool) in unanswered.items():
-            what = (
+            problem = (
                 f"agent {agent!r} called {tool!r} ({identity}) beside a handoff in turn "
                 f"{event.turn}, and nobody answered"
             )
-            hits.append(Hit(self.id, what, event.turn, agent, data={"tool": tool}))
+            hits.append(Hit(self.id, problem, event.turn, agent, data={"tool": tool}))
         return hits
 
 
@@ -196,11 +211,11 @@ class SeveralHandoffs:
         targets: list[JsonValue] = [call.target for call in event.message.calls if call.is_handoff]
         if len(targets) < 2:
             return ()
-        what = (
+        problem = (
             f"agent {event.agent!r} asked for {len(targets)} handoffs at once in turn "
             f"{event.turn}: to {', '.join(map(repr, targets))}"
         )
-        return (Hit(self.id, what, event.turn, event.agent, data={"to": targets}),)
+        return (Hit(self.id, problem, event.turn, event.agent, data={"to": targets}),)
 
 
 class Unregistered:
@@ -221,6 +236,8 @@ class Unregistered:
         if contract_of(event, facts) is not None:
             return ()
         known = [contract.type for contract in _contracts_of(event, facts)]
-        there = f"known for this pair: {', '.join(known)}" if known else "the pair has no contract"
-        what = f"{_pair(event)} has type {event.type!r}, which is not registered; {there}"
-        return (Hit(self.id, what, event.turn, event.from_agent, data=_data(event)),)
+        known_text = (
+            f"known for this pair: {', '.join(known)}" if known else "the pair has no contract"
+        )
+        problem = f"{_pair(event)} has type {event.type!r}, which is not registered; {known_text}"
+        return (Hit(self.id, problem, event.turn, event.from_agent, data=_data(event)),)

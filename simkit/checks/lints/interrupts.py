@@ -57,7 +57,7 @@ class AskedAgain:
     def look(self, event: Followed, view: View) -> Iterable[Hit]:
         """Follows each question to its answer."""
         if isinstance(event, e.TurnInterrupted):
-            return self._asked(event, self._sessions.setdefault(event.session, _Session()))
+            return self._interrupted(event, self._sessions.setdefault(event.session, _Session()))
         session = self._sessions.get(event.session) if self._sessions else None
         if session is None:
             return ()
@@ -69,34 +69,34 @@ class AskedAgain:
             session.answered.clear()
         return ()
 
-    def _asked(self, event: e.TurnInterrupted, session: _Session) -> Iterable[Hit]:
+    def _interrupted(self, event: e.TurnInterrupted, session: _Session) -> Iterable[Hit]:
         session.open.append(_Question(event.turn, event.agent, event.question))
         if (event.agent, event.question) not in session.answered:
             return ()
-        what = (
+        problem = (
             f"agent {event.agent!r} asks again in turn {event.turn} what the user has answered: "
             f"{short(str(event.question), SHOWN_MAX)!r}"
         )
-        return (Hit(self.id, what, event.turn, event.agent, data={"question": event.question}),)
+        return (Hit(self.id, problem, event.turn, event.agent, data={"question": event.question}),)
 
     def _started(self, event: e.AgentStarted, session: _Session) -> Iterable[Hit]:
         if event.turn != session.resumed:
             # The user said something else: what was asked before is given up.
-            session.open = [one for one in session.open if one.turn == event.turn]
+            session.open = [question for question in session.open if question.turn == event.turn]
             session.answered.clear()
             return ()
         if not session.has_answer:
             return ()
         session.has_answer = False
-        mine = [one for one in session.open if one.agent == event.agent]
-        waiting = [one.agent for one in session.open]
-        session.open = [one for one in session.open if one.agent != event.agent]
-        session.answered += [(one.agent, one.text) for one in mine]
+        mine = [question for question in session.open if question.agent == event.agent]
+        waiting = [question.agent for question in session.open]
+        session.open = [question for question in session.open if question.agent != event.agent]
+        session.answered += [(question.agent, question.text) for question in mine]
         if mine or not waiting:
             return ()
-        asked = list(dict.fromkeys(waiting))
-        what = (
+        questions = list(dict.fromkeys(waiting))
+        problem = (
             f"the user's answer went to agent {event.agent!r} in turn {event.turn}, but "
-            f"{' and '.join(map(repr, asked))} asked"
+            f"{' and '.join(map(repr, questions))} asked"
         )
-        return (Hit(self.id, what, event.turn, event.agent, data={"asked": asked}),)
+        return (Hit(self.id, problem, event.turn, event.agent, data={"asked": questions}),)

@@ -19,7 +19,7 @@ NOTHING: Final = Oddities()
 class _ContextWalk(Walk):
     """The walk through one context: what its streams have settled, and then what they have not."""
 
-    __slots__ = ("_before", "_is_planned", "spoken")
+    __slots__ = ("_before", "_is_planned", "has_speech")
 
     def __init__(self, is_planned: bool) -> None:
         """``is_planned`` says that a recipe put the sections where they are."""
@@ -27,7 +27,7 @@ class _ContextWalk(Walk):
         self._before: list[tuple[SettledWalk, int]] = []
         """The settled parts that stand before, and where each begins."""
         self._is_planned = is_planned
-        self.spoken = False
+        self.has_speech = False
         """Whether anything but system messages stands before."""
 
     def take_made(self, part: MadePart) -> None:
@@ -36,7 +36,7 @@ class _ContextWalk(Walk):
         if message.role != "system":
             self.take_one(message, part.section)
             return
-        if self.spoken and (not self._is_planned or part.section == "instructions"):
+        if self.has_speech and (not self._is_planned or part.section == "instructions"):
             self.odd.late.append(Odd(message, part.section, -1))
         if not message.content:
             self.odd.empty.append(Odd(message, part.section, -1))
@@ -45,7 +45,7 @@ class _ContextWalk(Walk):
         """Takes the next message."""
         if message.role == "system":
             return
-        self.spoken = True
+        self.has_speech = True
         if message.calls or message.call_id or self.open:
             self.take(message, section, -1)
         if not message.content and is_empty(message):
@@ -60,32 +60,32 @@ class _ContextWalk(Walk):
         for result in settled.cut_off(part) if 0 < lo < hi else ():
             self.unknown(result)
         if lo < hi:
-            for call, asked in settled.open.items():
-                if lo <= asked.place < hi:
-                    self.open[call] = asked
+            for call, pending_call in settled.open.items():
+                if lo <= pending_call.place < hi:
+                    self.open[call] = pending_call
             self.last = settled.last
             self._before.append((settled, lo))
-            if not self.spoken:
+            if not self.has_speech:
                 entries = settled.stream.entries
-                self.spoken = any(entries[at].role != "system" for at in range(lo, hi))
+                self.has_speech = any(entries[at].role != "system" for at in range(lo, hi))
         for place in range(max(0, lo - hi), len(part.tail)):
             self.take_one(part.tail[place], part.section)
 
     def _take_fresh(self, fresh: Oddities, settled: SettledWalk, lo: int) -> None:
-        odd, asked = self.odd, settled.asked
+        odd, pending_calls = self.odd, settled.request_numbers
         for result in fresh.results:
             if result.place >= lo:
                 self.unknown(result)
-        odd.unanswered += [one for one in fresh.unanswered if one.place >= lo]
-        odd.twice += [one for one in fresh.twice if asked[one.message.call_id] >= lo]
-        odd.empty += [one for one in fresh.empty if one.place >= lo]
-        odd.late += [one for one in fresh.late if one.place >= lo]
+        odd.unanswered += [pair_ for pair_ in fresh.unanswered if pair_.place >= lo]
+        odd.twice += [pair_ for pair_ in fresh.twice if pending_calls[pair_.message.call_id] >= lo]
+        odd.empty += [pair_ for pair_ in fresh.empty if pair_.place >= lo]
+        odd.late += [pair_ for pair_ in fresh.late if pair_.place >= lo]
 
     def unknown(self, result: Odd) -> None:
         """Looks for a result's call in the settled parts that stand before."""
         call = result.message.call_id
         for settled, lo in self._before:
-            if settled.asked.get(call, -1) >= lo:
+            if settled.request_numbers.get(call, -1) >= lo:
                 if call not in settled.closed:
                     self.odd.twice.append(result)
                 return
@@ -98,7 +98,7 @@ class _ContextWalk(Walk):
             self.odd.unanswered += self.open.values()
         elif not self.open.keys() <= self.last:
             self.odd.unanswered += [
-                asked for call, asked in self.open.items() if call not in self.last
+                pending_call for call, pending_call in self.open.items() if call not in self.last
             ]
         return self.odd
 
@@ -139,24 +139,24 @@ class Pairing:
 
         Most contexts hold no tool traffic, and are told by that.
         """
-        is_plain, spoken = True, False
+        is_plain, has_speech_ = True, False
         for part in context.parts:
             if type(part) is MadePart:
                 message = part.message
                 if not message.content or message.calls or message.call_id:
                     is_plain = False
                 elif message.role != "system":
-                    spoken = True
-                elif spoken and (not is_planned or part.section == "instructions"):
+                    has_speech_ = True
+                elif has_speech_ and (not is_planned or part.section == "instructions"):
                     is_plain = False
             elif type(part) is ShownPart and part.rendered is None:
                 settled = self._settled(part.stream)
                 settled.read_on(part)
-                spoken = spoken or part.hi > part.lo or bool(part.tail)
+                has_speech_ = has_speech_ or part.hi > part.lo or bool(part.tail)
                 if is_plain and not (settled.is_plain(part.lo) and _are_plain(part.tail)):
                     is_plain = False
             else:
-                spoken = True
+                has_speech_ = True
         return is_plain and _are_plain(context.own_messages)
 
     def _settled(self, stream: StreamView) -> SettledWalk:

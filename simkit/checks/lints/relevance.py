@@ -76,13 +76,13 @@ class IrrelevantShare:
             return ()
         share = irrelevant / total
         agents = self._agents(call.context.parts, agent, relevant)
-        what = (
+        problem = (
             f"{round(100 * share)} % of what agent {agent!r} is sent in turn {event.turn} comes "
             f"from agents outside its `sees`: {', '.join(agents)} "
             f"(the limit is {round(100 * limit)} %)"
         )
         data = {"share": round(share, 2), "agents": agents}
-        return (Hit(self.id, what, event.turn, agent, call.index, data=data),)
+        return (Hit(self.id, problem, event.turn, agent, call.index, data=data),)
 
     def _of_history(self, part: ShownPart, agent: str, relevant: frozenset[str], view: View) -> int:
         """The irrelevant tokens that a history shows."""
@@ -124,29 +124,29 @@ class IrrelevantShare:
 
     def _answered_by(self, turn: int, view: View) -> frozenset[str]:
         """The agents that ran in a turn that is over; none outside turns."""
-        found = self._answered.get(turn)
-        if found is None:
+        answers = self._answered.get(turn)
+        if answers is None:
             runs = view.turns[turn - 1].runs if 0 < turn <= len(view.turns) else ()
             decider = view.pipeline.decider
-            found = frozenset([run.agent for run in runs if run.agent != decider])
-            self._answered[turn] = found
-        return found
+            answers = frozenset([run.agent for run in runs if run.agent != decider])
+            self._answered[turn] = answers
+        return answers
 
     def _agents(
         self, parts: Iterable[MadePart | ShownPart], agent: str, relevant: frozenset[str]
     ) -> list[str]:
         """The agents that are to blame, by name."""
-        found: set[str] = set()
+        agents_found: set[str] = set()
         for part in parts:
             if type(part) is ShownPart:
                 for name, place in self._tallies[part.stream.id, agent].last.items():
                     if place >= part.lo:
-                        found.add(name)
+                        agents_found.add(name)
                 for message in part.tail[max(0, part.lo - part.hi) :]:
                     if message.agent is not None and message.agent not in relevant:
-                        found.add(message.agent)
+                        agents_found.add(message.agent)
             else:
                 author = part.message.agent
                 if author is not None and author not in relevant and not part.pieces:
-                    found.add(author)
-        return sorted(found)
+                    agents_found.add(author)
+        return sorted(agents_found)

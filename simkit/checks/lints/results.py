@@ -41,7 +41,7 @@ class ResultsSwapped:
     kinds: tuple[type, ...] = (e.MessageAdded, e.ToolReturned, e.ContextBuilt)
 
     def __init__(self) -> None:
-        self._beside: dict[str, tuple[str, ...]] = {}
+        self._siblings: dict[str, tuple[str, ...]] = {}
         """Call to the calls of its message, where there are several."""
         self._returned: dict[str, JsonValue] = {}
         """What they returned."""
@@ -56,12 +56,12 @@ class ResultsSwapped:
         if isinstance(event, e.ContextBuilt):
             return self._hits(event, view) if self._swapped else ()
         if isinstance(event, e.ToolReturned):
-            if event.call_id in self._beside:
+            if event.call_id in self._siblings:
                 self._returned.setdefault(event.call_id, event.result)
         elif event.message.calls:
             if len(event.message.calls) > 1:
                 ids = tuple([call.id for call in event.message.calls])
-                self._beside.update((one, ids) for one in ids)
+                self._siblings.update((call_id, ids) for call_id in ids)
         elif event.message.call_id in self._returned:
             self._arrived(event.message)
         return ()
@@ -71,10 +71,10 @@ class ResultsSwapped:
         self._odd.pop(call, None)
         if message.content == result or (message.data is not None and message.data == result):
             return
-        shown = _Shown(message, tuple(_readings(message)))
-        if _is_of(shown, result):
+        result_shown = _Shown(message, tuple(_readings(message)))
+        if _is_of(result_shown, result):
             return
-        self._odd[call] = shown
+        self._odd[call] = result_shown
         ring = self._ring_of(call)
         if ring:
             self._swapped.append(ring)
@@ -83,12 +83,14 @@ class ResultsSwapped:
         """Returns the calls, each with the next one's result, that lead back to the first."""
         ring = [first]
         while True:
-            shown = self._odd.get(ring[-1])
-            others = [one for one in self._beside[first] if one != ring[-1]]
+            result_shown = self._odd.get(ring[-1])
+            others = [call_id for call_id in self._siblings[first] if call_id != ring[-1]]
             owners = [
-                one
-                for one in others
-                if shown and one in self._returned and _is_of(shown, self._returned[one])
+                call_id
+                for call_id in others
+                if result_shown
+                and call_id in self._returned
+                and _is_of(result_shown, self._returned[call_id])
             ]
             if len(owners) != 1:
                 return ()
@@ -102,44 +104,55 @@ class ResultsSwapped:
         numbers = {message.number for message in view.calls[event.call].context.messages}
         hits = []
         for ring in tuple(self._swapped):
-            shown = [self._odd[call].message.number for call in ring if call in self._odd]
-            if len(shown) < len(ring):
+            shown_numbers = [self._odd[call].message.number for call in ring if call in self._odd]
+            if len(shown_numbers) < len(ring):
                 self._swapped.remove(ring)  # It was put right before anybody was sent it.
-            elif numbers.issuperset(shown):
+            elif numbers.issuperset(shown_numbers):
                 self._swapped.remove(ring)
                 if _are_certain(ring, view):
                     hits.append(self._hit(event, ring, view))
         return hits
 
     def _hit(self, event: e.ContextBuilt, ring: tuple[str, ...], view: View) -> Hit:
-        order = sorted(ring, key=self._beside[ring[0]].index)
-        tools = {one.call_id: one.tool for one in view.events if isinstance(one, e.ToolReturned)}
+        order = sorted(ring, key=self._siblings[ring[0]].index)
+        tools = {
+            event_.call_id: event_.tool
+            for event_ in view.events
+            if isinstance(event_, e.ToolReturned)
+        }
         places = ", ".join(
-            f"{one} ({tools[one]}) has what {ring[(ring.index(one) + 1) % len(ring)]} returned"
-            for one in order
+            f"{event_} ({tools[event_]}) has what {ring[(ring.index(event_) + 1) % len(ring)]} "
+            "returned"
+            for event_ in order
         )
-        what = (
+        problem = (
             f"agent {event.agent!r} is sent in turn {event.turn} tool results under each other's "
             f"calls: {places}"
         )
         index = view.calls[event.call].index
-        is_telling = all(_is_telling(self._returned[one]) for one in ring)
+        is_telling = all(_is_telling(self._returned[event_]) for event_ in ring)
         severity: Literal["W"] | None = None if is_telling else "W"
         return Hit(
-            self.id, what, event.turn, event.agent, index, severity=severity, data={"calls": order}
+            self.id,
+            problem,
+            event.turn,
+            event.agent,
+            index,
+            severity=severity,
+            data={"calls": order},
         )
 
 
 def _readings(message: Message) -> Iterator[Any]:
     """Yields what a result's message may say: its data, its text, what that is as JSON or Python,
     and what stands alone under one key."""
-    found = [message.content.strip(), message.data]
+    readings = [message.content.strip(), message.data]
     try:
-        found.append(msgspec.json.decode(message.content))
+        readings.append(msgspec.json.decode(message.content))
     except msgspec.DecodeError:
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            found.append(ast.literal_eval(message.content.strip()))
-    for value in found:
+            readings.append(ast.literal_eval(message.content.strip()))
+    for value in readings:
         if value is None and message.content.strip() not in ("null", "None"):
             continue
         yield value
@@ -147,10 +160,10 @@ def _readings(message: Message) -> Iterator[Any]:
             yield from value.values()
 
 
-def _is_of(shown: _Shown, result: JsonValue) -> bool:
+def _is_of(result_shown: _Shown, result: JsonValue) -> bool:
     """Whether a message shows a result."""
     plain = result.strip() if isinstance(result, str) else result
-    return any(type(one) is not tuple and one == plain for one in shown.values)
+    return any(type(value) is not tuple and value == plain for value in result_shown.values)
 
 
 def _is_telling(result: JsonValue) -> bool:
@@ -165,31 +178,34 @@ def _are_certain(ring: Iterable[str], view: View) -> bool:
     Where code carries tools out, the call is told by the tool's name and the arguments: it is
     certain if it is the only one of its tool, or else has arguments of its own, and they arrived.
     """
-    asked: dict[str, list[tuple[str, JsonValue]]] = {}
+    requests: dict[str, list[tuple[str, JsonValue]]] = {}
     called: dict[str, list[e.ToolCalled]] = {}
     for event in view.events:
         if isinstance(event, e.MessageAdded):
             for call in event.message.calls:
-                asked.setdefault(call.name, []).append((call.id, call.args))
+                requests.setdefault(call.name, []).append((call.id, call.args))
         elif isinstance(event, e.ToolCalled):
             called.setdefault(event.tool, []).append(event)
-    tool_of = {call: tool for tool, calls in asked.items() for call, _ in calls}
+    tool_of = {call: tool for tool, calls in requests.items() for call, _ in calls}
     return all(
-        one in tool_of and _is_certain(one, asked[tool_of[one]], called.get(tool_of[one], []))
-        for one in ring
+        call_id in tool_of
+        and _is_certain(call_id, requests[tool_of[call_id]], called.get(tool_of[call_id], []))
+        for call_id in ring
     )
 
 
-def _is_certain(call: str, asked: list[tuple[str, JsonValue]], called: list[e.ToolCalled]) -> bool:
-    known = {one: args for one, args in asked}
-    if any(one.call_id not in known for one in called):
+def _is_certain(
+    call: str, requests: list[tuple[str, JsonValue]], called: list[e.ToolCalled]
+) -> bool:
+    known = {call_: args for call_, args in requests}
+    if any(call_.call_id not in known for call_ in called):
         return False  # Code calls the tool by itself, too.
-    mine = [one for one in called if one.call_id == call]
+    mine = [call_ for call_ in called if call_.call_id == call]
     if len(mine) != 1:
         return False
     if len(known) == 1:
         return True
     args = known[call]
     return mine[0].args == args and not any(
-        one != call and is_same(other, args) for one, other in known.items()
+        call_ != call and is_same(other, args) for call_, other in known.items()
     )

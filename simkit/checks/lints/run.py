@@ -37,7 +37,7 @@ class ScriptMismatch:
     ) -> Iterable[Hit]:
         """Waits for the end of the turn, which tells what was not used."""
         if isinstance(event, e.RunFinished):
-            return [self._of_misfit(one) for one in event.misfits]
+            return [self._of_misfit(misfit) for misfit in event.misfits]
         if isinstance(event, e.FaultInjected):
             self._disturbed = event.turn
             return ()
@@ -53,11 +53,11 @@ class ScriptMismatch:
         turn = view.turns[-1]
         unused = {left.agent for left in event.unused}
         hits = [self._of_missing(failed, view, failed.agent in unused) for failed in missing]
-        asked = {failed.agent for failed in missing}
+        failed_agents = {failed.agent for failed in missing}
         hits += [
             self._of_unused(left, turn, view)
             for left in event.unused
-            if left.agent not in asked and event.turn != self._disturbed
+            if left.agent not in failed_agents and event.turn != self._disturbed
         ]
         if hits or event.turn == self._disturbed:
             # Lines that nobody asked for call no tools: one cause, one finding.
@@ -71,23 +71,25 @@ class ScriptMismatch:
         if left.is_list:
             results = counted(len(left.answers), "unused result")
             which = ", ".join(f"[{place}]" for place in left.answers)
-            what = (
+            problem = (
                 f"tool {tool!r} has {results} in turn {number}: {which}. It was called {calls}, "
                 "and each result answers one call; one result that is a list is "
                 "`{returns: [...]}`."
             )
             path = (*path, left.answers[0])
-        elif any(one.tool == tool for one in turn.tools):
-            what = (
+        elif any(tool_view.tool == tool for tool_view in turn.tools):
+            problem = (
                 f"tool {tool!r} was called in turn {number} and did not ask for the result that "
                 "the scenario has: what it returned is its own."
             )
         else:
-            called = (one for before in view.turns for one in before.tools)
-            meant = meant_tool(tool, view.calls.values(), called)
-            what = f"tool {tool!r} was not called in turn {number}, but has a result{meant or '.'}"
+            called = (tool_view for before in view.turns for tool_view in before.tools)
+            nearest = meant_tool(tool, view.calls.values(), called)
+            problem = (
+                f"tool {tool!r} was not called in turn {number}, but has a result{nearest or '.'}"
+            )
         data = {"tool": tool, "answers": list(left.answers), "calls": left.calls}
-        return Hit(self.id, what, number, data=data, path=path)
+        return Hit(self.id, problem, number, data=data, path=path)
 
     def _of_misfit(self, misfit: e.Misfit) -> Hit:
         root, *rest = misfit.path or ("",)
@@ -106,29 +108,29 @@ class ScriptMismatch:
         agent, number = left.agent, turn.number
         lines = counted(len(left.lines), "reply line")
         which = ", ".join(f"[{line}]" for line in left.lines)
-        one = "it" if len(left.lines) == 1 else "them"
+        pronoun = "it" if len(left.lines) == 1 else "them"
         if left.calls:
             unused = counted(len(left.lines), "unused reply line")
             calls = counted(left.calls, "model call")
-            what = (
+            problem = (
                 f"agent {agent!r} has {unused} in turn {number}: {which}. "
-                f"It made {calls}. Remove {one}, or let the agent be asked again."
+                f"It made {calls}. Remove {pronoun}, or let the agent be asked again."
             )
         elif any(run.agent == agent for run in turn.runs):
-            what = (
+            problem = (
                 f"agent {agent!r} made no model call in turn {number}, but has {lines}. "
-                f"Remove {one}, or let the agent ask a model."
+                f"Remove {pronoun}, or let the agent ask a model."
             )
         else:
             runs = (run for before in view.turns for run in before.runs)
-            meant = meant_agent(agent, view.pipeline, runs, view.calls.values())
-            what = (
-                f"agent {agent!r} never ran in turn {number}, but has {lines}{meant or '.'} "
-                f"Remove {one}, or route the turn to the agent."
+            nearest = meant_agent(agent, view.pipeline, runs, view.calls.values())
+            problem = (
+                f"agent {agent!r} never ran in turn {number}, but has {lines}{nearest or '.'} "
+                f"Remove {pronoun}, or route the turn to the agent."
             )
         path = ("turns", number - 1, "replies", agent)
         data = {"lines": list(left.lines), "calls": left.calls}
-        return Hit(self.id, what, number, agent, data=data, path=path)
+        return Hit(self.id, problem, number, agent, data=data, path=path)
 
 
 class Uncontrolled:
@@ -142,11 +144,11 @@ class Uncontrolled:
 
     def look(self, event: e.UncontrolledEffect, view: View) -> Iterable[Hit]:
         """Reports every effect."""
-        who = f"agent {event.agent!r}" if event.agent else "the pipeline"
+        actor = f"agent {event.agent!r}" if event.agent else "the pipeline"
         when = f" in turn {event.turn}" if event.turn else ""
-        what = f"{who} reached {event.effect} at {event.where}{when}"
+        problem = f"{actor} reached {event.effect} at {event.where}{when}"
         data = {"effect": event.effect, "where": event.where}
-        return (Hit(self.id, what, event.turn, event.agent, data=data),)
+        return (Hit(self.id, problem, event.turn, event.agent, data=data),)
 
 
 class Unplayed:
@@ -170,9 +172,9 @@ class Unplayed:
         if not event.unplayed or self._is_disturbed:
             return ()
         number = counted(len(event.unplayed), "recorded interaction")
-        what = f"{number} of the cassette answered nothing:{_listed(event.unplayed)}"
+        problem = f"{number} of the cassette answered nothing:{_listed(event.unplayed)}"
         data = {"interactions": list(event.unplayed)}
-        return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+        return (Hit(self.id, problem, 0, data=data, path=("cassette",)),)
 
 
 class Drifted:
@@ -189,9 +191,9 @@ class Drifted:
         if not event.drifted:
             return ()
         number = counted(len(event.drifted), "request")
-        what = f"{number} differed from what was recorded:{_listed(event.drifted)}"
+        problem = f"{number} differed from what was recorded:{_listed(event.drifted)}"
         data = {"interactions": list(event.drifted)}
-        return (Hit(self.id, what, 0, data=data, path=("cassette",)),)
+        return (Hit(self.id, problem, 0, data=data, path=("cassette",)),)
 
 
 class Unread:
@@ -207,15 +209,15 @@ class Unread:
 
     def look(self, event: e.RequestUnread, view: View) -> Iterable[Hit]:
         """Reports each request."""
-        what = (
+        problem = (
             f"{event.method} {event.url} is {event.interface}, which simkit does not read: "
             "if it asks a model, no claim sees what was sent and answered"
         )
         data = {"url": event.url, "interface": event.interface}
-        return (Hit(self.id, what, event.turn, data=data),)
+        return (Hit(self.id, problem, event.turn, data=data),)
 
 
 def _listed(lines: Sequence[str]) -> str:
-    shown = [f"\n{line}" for line in lines[:_SHOWN]]
+    lines_shown = [f"\n{line}" for line in lines[:_SHOWN]]
     more = len(lines) - _SHOWN
-    return "".join(shown) + (f"\n… {more} more" if more > 0 else "")
+    return "".join(lines_shown) + (f"\n… {more} more" if more > 0 else "")

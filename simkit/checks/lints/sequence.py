@@ -21,13 +21,13 @@ def _hit(
     identity: str,
     event: e.ContextBuilt,
     view: View,
-    what: str,
+    problem: str,
     named: Sequence[str],
     data: dict[str, JsonValue],
 ) -> Hit:
     more = ", …" if len(named) > NAMED_MAX else ""
     sentence = (
-        f"agent {event.agent!r} is sent {what} in turn {event.turn}: "
+        f"agent {event.agent!r} is sent {problem} in turn {event.turn}: "
         f"{', '.join(named[:NAMED_MAX])}{more}"
     )
     index = view.calls[event.call].index
@@ -62,10 +62,10 @@ class OrphanResult:
         if not fresh:
             return ()
         self._reported.update((event.agent, call) for call in fresh)
-        what = f"{counted(len(fresh), 'tool result')} without the call"
+        problem = f"{counted(len(fresh), 'tool result')} without the call"
         named = [f"{call} ({result.tool})" for call, result in fresh.items()]
         data: dict[str, JsonValue] = {"calls": list(fresh)}
-        return (_hit(self.id, event, view, what, named, data),)
+        return (_hit(self.id, event, view, problem, named, data),)
 
 
 class OrphanCall:
@@ -91,23 +91,25 @@ class OrphanCall:
         if not odd.unanswered and not odd.twice:
             return ()
         unanswered = {
-            asked.call.id: f"{asked.call.id} ({asked.call.name})" for asked in odd.unanswered
+            pending_call.call.id: f"{pending_call.call.id} ({pending_call.call.name})"
+            for pending_call in odd.unanswered
         }
         twice = {
-            one.message.call_id: f"{one.message.call_id} ({one.message.tool})" for one in odd.twice
+            odd_.message.call_id: f"{odd_.message.call_id} ({odd_.message.tool})"
+            for odd_ in odd.twice
         }
         hits = []
-        for found, how in ((unanswered, "without an answer"), (twice, "with two answers")):
+        for odd_calls, how in ((unanswered, "without an answer"), (twice, "with two answers")):
             fresh = {
                 call: named
-                for call, named in found.items()
+                for call, named in odd_calls.items()
                 if (event.agent, call) not in self._reported
             }
             if fresh:
                 self._reported.update((event.agent, call) for call in fresh)
-                what = f"{counted(len(fresh), 'tool call')} {how}"
+                problem = f"{counted(len(fresh), 'tool call')} {how}"
                 data: dict[str, JsonValue] = {"calls": list(fresh)}
-                hits.append(_hit(self.id, event, view, what, list(fresh.values()), data))
+                hits.append(_hit(self.id, event, view, problem, list(fresh.values()), data))
         return hits
 
 
@@ -132,9 +134,9 @@ class IllegalSequence:
         fresh = _not_reported(empty, event.agent, self._reported)
         if not fresh:
             return ()
-        what = counted(len(fresh), "empty message")
+        problem = counted(len(fresh), "empty message")
         data: dict[str, JsonValue] = {"sections": list(fresh.values())}
-        return (_hit(self.id, event, view, what, list(fresh), data),)
+        return (_hit(self.id, event, view, problem, list(fresh), data),)
 
 
 class SystemNotFirst:
@@ -159,17 +161,17 @@ class SystemNotFirst:
         fresh = _not_reported(late, event.agent, self._reported)
         if not fresh:
             return ()
-        what = f"{counted(len(fresh), 'system message')} after what was said"
+        problem = f"{counted(len(fresh), 'system message')} after what was said"
         data: dict[str, JsonValue] = {"sections": list(fresh.values())}
-        return (_hit(self.id, event, view, what, list(fresh), data),)
+        return (_hit(self.id, event, view, problem, list(fresh), data),)
 
 
 def _not_reported(
-    found: Iterable[Odd], agent: str, reported: set[tuple[str, str]]
+    odds: Iterable[Odd], agent: str, reported: set[tuple[str, str]]
 ) -> dict[str, str]:
     """Returns the messages that are new for an agent, by name, with their sections."""
     fresh: dict[str, str] = {}
-    for message, section, _ in found:
+    for message, section, _ in odds:
         where = f"section {section}" if section else f"the {message.role} message"
         if (agent, message.id or where) not in reported:
             reported.add((agent, message.id or where))

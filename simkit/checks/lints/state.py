@@ -56,8 +56,8 @@ class LostUpdate:
             opened = self._opened.setdefault(event.run, {})
             hits += self._lost(event, event.handoff, event.handoff, opened, view)
         if event.group:
-            written = self._writes.setdefault((event.group, event.state), {})
-            hits += self._lost(event, event.branch or event.run, event.agent, written, view)
+            slots = self._writes.setdefault((event.group, event.state), {})
+            hits += self._lost(event, event.branch or event.run, event.agent, slots, view)
             hits += self._pushed_out(event, view)
         return hits
 
@@ -74,19 +74,19 @@ class LostUpdate:
                 continue
             size = len(delta) if isinstance(delta, (list, tuple)) else int(delta is not None)
             added.append((branch, event.agent, size))
-            total, (first, agent, _) = sum(one[2] for one in added), added[0]
+            total, (first, agent, _) = sum(addition[2] for addition in added), added[0]
             if total <= facts.last or not size or first == branch:
                 continue
-            what = (
+            problem = (
                 f"agents {agent!r} and {event.agent!r} ran in parallel in turn {event.turn} and "
                 f"added {total} items to channel `{channel}`, which keeps the last {facts.last}: "
                 "the first are lost"
             )
             data: dict[str, JsonValue] = {"channel": channel, "agents": [agent, event.agent]}
-            yield Hit(self.id, what, event.turn, event.agent, data=data)
+            yield Hit(self.id, problem, event.turn, event.agent, data=data)
 
     def _lost(
-        self, event: e.StateUpdated, branch: str, writer: str, written: _Slots, view: View
+        self, event: e.StateUpdated, branch: str, writer: str, slots: _Slots, view: View
     ) -> list[Hit]:
         """Return what a branch's write overwrites of another's; ``writer`` names it in words."""
         hits, channels = [], view.channels_of(event)
@@ -95,8 +95,8 @@ class LostUpdate:
             if facts is None or facts.scope == "agent_run":
                 continue
             for place, value in _slots(facts.reducer, channel, delta):
-                before = written.get(place)
-                written[place] = (branch, writer, value)
+                before = slots.get(place)
+                slots[place] = (branch, writer, value)
                 if before is not None and before[0] != branch and before[2] != value:
                     hits.append(self._hit(event, place, before[1], writer, facts.reducer))
         return hits
@@ -107,17 +107,17 @@ class LostUpdate:
         channel, *keys = place
         at = f"channel `{channel}`" + (f", key {'.'.join(keys)}" if keys else "")
         data: dict[str, JsonValue] = {"channel": channel, "agents": [other, writer]}
-        who = f"agents {other!r} and {writer!r} ran in parallel"
+        actors = f"agents {other!r} and {writer!r} ran in parallel"
         if writer == event.handoff:
             data = {"channel": channel, "handoffs": [other, writer]}
-            who = f"the handoffs {other!r} and {writer!r} of agent {event.agent!r} open at once"
-        what = (
-            f"{who} in turn {event.turn} and wrote different values to {at} (reducer {reducer}): "
-            "the first is lost"
+            actors = f"the handoffs {other!r} and {writer!r} of agent {event.agent!r} open at once"
+        problem = (
+            f"{actors} in turn {event.turn} and wrote different values to {at} (reducer "
+            f"{reducer}): the first is lost"
         )
         if keys:
             data["key"] = ".".join(keys)
-        return Hit(self.id, what, event.turn, event.agent, data=data)
+        return Hit(self.id, problem, event.turn, event.agent, data=data)
 
 
 def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -167,9 +167,11 @@ class ImpureReducer:
         for channel, fault in event.impure.items():
             facts = view.pipeline.channels.get(channel)
             reducer = f"`{facts.reducer}` " if facts is not None else ""
-            what = f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
+            problem = (
+                f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
+            )
             data = {"channel": channel, "fault": fault}
-            hits.append(Hit(self.id, what, event.turn, event.agent, data=data))
+            hits.append(Hit(self.id, problem, event.turn, event.agent, data=data))
         return hits
 
 
@@ -243,9 +245,11 @@ class Shrinking:
             del self._sizes[key]
 
     def _hit(self, event: e.StateUpdated, channel: str, how: str) -> Hit:
-        who = f", written by {event.agent!r}" if event.agent else ""
-        what = f"channel `{channel}` {how} in turn {event.turn}{who}, without a declared reset"
-        return Hit(self.id, what, event.turn, event.agent, data={"channel": channel})
+        writer_text = f", written by {event.agent!r}" if event.agent else ""
+        problem = (
+            f"channel `{channel}` {how} in turn {event.turn}{writer_text}, without a declared reset"
+        )
+        return Hit(self.id, problem, event.turn, event.agent, data={"channel": channel})
 
 
 class DoubleCount:
@@ -280,12 +284,12 @@ class DoubleCount:
             is_more = len(raw) > len(received)
             if not is_more and not any(map(_is_known_by_id, received)):
                 continue
-            what = (
+            problem = (
                 f"agent {event.agent!r} added to channel `{channel}` in turn {event.turn} the "
                 f"{counted(len(received), 'item')} that it was given{', and more' * is_more}: "
                 f"{'they stand' if len(received) > 1 or is_more else 'it stands'} there twice"
             )
-            hits.append(Hit(self.id, what, event.turn, event.agent, data={"channel": channel}))
+            hits.append(Hit(self.id, problem, event.turn, event.agent, data={"channel": channel}))
         return hits
 
 
@@ -296,10 +300,10 @@ def _is_known_by_id(item: Any) -> bool:
     if not isinstance(item, Mapping) or not ("role" in item or "tool_call_id" in item):
         return False
     calls = item.get("tool_calls")
-    made = calls if isinstance(calls, (list, tuple)) else ()
-    ids = [one.get("id") for one in made if isinstance(one, Mapping)]
+    call_list = calls if isinstance(calls, (list, tuple)) else ()
+    ids = [call_.get("id") for call_ in call_list if isinstance(call_, Mapping)]
     ids += [item.get(key) for key in ("id", "call_id", "tool_call_id")]
-    return any(isinstance(one, str) and one for one in ids)
+    return any(isinstance(call_, str) and call_ for call_ in ids)
 
 
 class InPlaceChange:
@@ -316,11 +320,11 @@ class InPlaceChange:
         if not event.changed_in_place:
             return ()
         channels = list(event.changed_in_place)
-        what = (
+        problem = (
             f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
             f"{', '.join(f'`{name}`' for name in channels)}"
         )
-        return (Hit(self.id, what, event.turn, event.agent, data={"channels": channels}),)
+        return (Hit(self.id, problem, event.turn, event.agent, data={"channels": channels}),)
 
 
 class TwiceAnswered:
@@ -335,7 +339,7 @@ class TwiceAnswered:
     kinds: tuple[type, ...] = (e.StateUpdated,)
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str, str, str], int] = {}
+        self._first_seen: dict[tuple[str, str, str, str], int] = {}
         """Session, channel, role and call to the message that has it."""
         self._reported: set[tuple[str, str, str]] = set()
 
@@ -360,22 +364,22 @@ class TwiceAnswered:
         calls = [message.call_id] if message.call_id else [call.id for call in message.calls]
         for call in calls:
             key = (_home(event), channel, message.role, call)
-            before = self._seen.setdefault(key, message.number)
+            before = self._first_seen.setdefault(key, message.number)
             known = (_home(event), channel, call)
             if before == message.number or not message.number or known in self._reported:
                 continue
             self._reported.add(known)
             how = "two results of" if message.role == "tool" else "two messages that make"
-            what = (
+            problem = (
                 f"channel `{channel}` holds {how} call {call} since turn {event.turn}: m{before} "
                 f"and {message.id}, which may have been meant to take its place"
             )
             data: dict[str, JsonValue] = {"channel": channel, "call_id": call}
-            yield Hit(self.id, what, event.turn, event.agent, data=data)
+            yield Hit(self.id, problem, event.turn, event.agent, data=data)
 
     def _forget(self, home: str, channel: str) -> None:
-        for key in [key for key in self._seen if key[:2] == (home, channel)]:
-            del self._seen[key]
+        for key in [key for key in self._first_seen if key[:2] == (home, channel)]:
+            del self._first_seen[key]
 
 
 def _home(event: e.StateUpdated) -> str:

@@ -44,7 +44,7 @@ class RepeatedCall:
     )
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[str, str, bytes]] = {}
+        self._last_calls: dict[str, tuple[str, str, bytes]] = {}
         self._times: dict[tuple[str, str, bytes], _Times] = {}
 
     def look(
@@ -56,11 +56,11 @@ class RepeatedCall:
         if isinstance(event, e.ToolCalled):
             # What is unknown equals nothing.
             if event.args is not None:
-                self._asked[event.call_id] = event.agent, event.tool, _encode(event.args)
+                self._last_calls[event.call_id] = event.agent, event.tool, _encode(event.args)
         elif isinstance(event, e.ToolReturned):
             return self._returned(event, "state" in view.pipeline.observes)
         elif isinstance(event, e.ToolFailed):
-            call = self._asked.pop(event.call_id, None)
+            call = self._last_calls.pop(event.call_id, None)
             if call is not None:
                 self._times.pop(call, None)
         elif self._times and (isinstance(event, e.TurnStarted) or event.cause != "given"):
@@ -68,7 +68,7 @@ class RepeatedCall:
         return ()
 
     def _returned(self, event: e.ToolReturned, sees_state: bool) -> Iterable[Hit]:
-        call = self._asked.pop(event.call_id, None)
+        call = self._last_calls.pop(event.call_id, None)
         if call is None:
             return ()
         times = self._times.get(call)
@@ -78,14 +78,14 @@ class RepeatedCall:
         times.count += 1
         if times.count != REPEATED_MIN:
             return ()
-        what = (
+        problem = (
             f"agent {event.agent!r} called {event.tool!r} {REPEATED_MIN} times in turn "
             f"{event.turn} with the same arguments and the same result, and nothing changed "
             f"in between"
         )
         severity: Literal["W"] | None = None if sees_state else "W"
         data = {"tool": event.tool}
-        return (Hit(self.id, what, event.turn, event.agent, severity=severity, data=data),)
+        return (Hit(self.id, problem, event.turn, event.agent, severity=severity, data=data),)
 
 
 class _Open(NamedTuple):
@@ -125,7 +125,7 @@ class OpenWork:
     def __init__(self) -> None:
         self._open: dict[str, dict[str, _Open]] = {}
         """Session to its open calls."""
-        self._beside: set[str] = set()
+        self._group_runs: set[str] = set()
         """Calls that were made beside a handoff."""
 
     def look(
@@ -144,7 +144,7 @@ class OpenWork:
         if isinstance(event, e.MessageAdded):
             message = event.message
             if message.calls:
-                self._asked(event, _forced_tool(event, view))
+                self._open_calls(event, _forced_tool(event, view))
             elif message.call_id:
                 self._answered(event.session, message.call_id)
         elif isinstance(event, e.ToolCalled):
@@ -158,10 +158,10 @@ class OpenWork:
             self._answered(event.session, event.call_id)
         return ()
 
-    def _asked(self, event: e.MessageAdded, forced: JsonValue) -> None:
+    def _open_calls(self, event: e.MessageAdded, forced: JsonValue) -> None:
         message = event.message
         if any(call.is_handoff for call in message.calls):
-            self._beside.update(call.id for call in message.calls)
+            self._group_runs.update(call.id for call in message.calls)
             return
         for call in message.calls:
             if call.name != forced:
@@ -170,7 +170,7 @@ class OpenWork:
     def _add(
         self, event: e.MessageAdded | e.ToolCalled, call: str, tool: str, message: int = 0
     ) -> None:
-        if event.turn and call not in self._beside:
+        if event.turn and call not in self._group_runs:
             waiting = self._open.setdefault(event.session, {})
             if call not in waiting:
                 waiting[call] = _Open(event.agent, event.run, tool, message)
@@ -182,49 +182,51 @@ class OpenWork:
     def _goes_on(self, event: e.ContextBuilt, view: View) -> None:
         """Forgets the calls of an agent without which its next context goes on."""
         waiting = self._open.get(event.session, {})
-        for call, asked in list(waiting.items()):
-            run = view.runs.get(asked.run)
-            is_next = asked.run == event.run or run is None or run.finished
-            if asked.agent == event.agent and asked.message and is_next:
-                shown = view.calls[event.call].context.messages
-                if all(one.number != asked.message for one in shown):
+        for call, pending_call in list(waiting.items()):
+            run = view.runs.get(pending_call.run)
+            is_next = pending_call.run == event.run or run is None or run.finished
+            if pending_call.agent == event.agent and pending_call.message and is_next:
+                messages_shown = view.calls[event.call].context.messages
+                if all(message_.number != pending_call.message for message_ in messages_shown):
                     del waiting[call]
 
     def _ended(self, event: e.TurnFinished, view: View) -> list[Hit]:
         waiting = self._open.pop(event.session, {})
-        self._beside.clear()
+        self._group_runs.clear()
         turn = view.turns[-1]
         asks_user = any(run.status == "interrupted" for run in turn.runs)
         if event.error is not None or asks_user or turn.interrupt is not None:
             return []
         hits = []
-        for call, asked in waiting.items():
-            facts = view.pipeline.agents.get(asked.agent)
+        for call, pending_call in waiting.items():
+            facts = view.pipeline.agents.get(pending_call.agent)
             if facts is not None and facts.ends_on_tools:
                 continue
-            severity = _severity_of(asked, event, view)
+            severity = _severity_of(pending_call, event, view)
             if severity == "":
                 continue
-            what = (
-                f"turn {event.turn} ended, but {call} of agent {asked.agent!r} "
-                f"(tool {asked.tool!r}) was never answered"
+            problem = (
+                f"turn {event.turn} ended, but {call} of agent {pending_call.agent!r} "
+                f"(tool {pending_call.tool!r}) was never answered"
             )
-            data: dict[str, JsonValue] = {"tool": asked.tool, "calls": [call]}
-            hits.append(Hit(self.id, what, event.turn, asked.agent, severity=severity, data=data))
+            data: dict[str, JsonValue] = {"tool": pending_call.tool, "calls": [call]}
+            hits.append(
+                Hit(self.id, problem, event.turn, pending_call.agent, severity=severity, data=data)
+            )
         return hits
 
 
-def _severity_of(asked: _Open, event: e.TurnFinished, view: View) -> Literal["W", ""] | None:
+def _severity_of(pending_call: _Open, event: e.TurnFinished, view: View) -> Literal["W", ""] | None:
     """Returns how bad it is that nobody answered a call, None as a rule; empty for not at all."""
-    run, facts = view.runs.get(asked.run), view.pipeline
+    run, facts = view.runs.get(pending_call.run), view.pipeline
     if run is not None and run.status in ("cancelled", "timed_out"):
         return ""
     if not facts.is_code:
         return None
     if event.reply in (None, "", [], {}) or run is None or not run.finished:
         return None if facts.has_adapter else "W"
-    said = view.messages.get(asked.message)
-    return "W" if said is not None and event.reply == said.content else ""
+    message = view.messages.get(pending_call.message)
+    return "W" if message is not None and event.reply == message.content else ""
 
 
 def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:

@@ -55,12 +55,12 @@ class Oddities:
 class Walk:
     """Goes through messages in their order, and remembers the calls that wait for an answer."""
 
-    __slots__ = ("asked", "closed", "last", "odd", "open")
+    __slots__ = ("closed", "last", "odd", "open", "request_numbers")
 
     def __init__(self) -> None:
         self.odd = Oddities()
         self.open: dict[str, Asked] = {}
-        self.asked: dict[str, int] = {}
+        self.request_numbers: dict[str, int] = {}
         """Every call to its place."""
         self.closed: set[str] = set()
         """Calls that were not answered in time."""
@@ -75,7 +75,7 @@ class Walk:
                 self._goes_on(message.agent)
             for call in calls:
                 self.open[call.id] = Asked(call, message.agent, place)
-                self.asked[call.id] = place
+                self.request_numbers[call.id] = place
             self.last = frozenset([call.id for call in calls])
             return
         self.last = frozenset()
@@ -88,7 +88,7 @@ class Walk:
 
     def _goes_on(self, agent: str | None) -> None:
         """Closes what an agent asked for; runs in parallel may speak in between."""
-        self._close([key for key, asked in self.open.items() if asked.agent == agent])
+        self._close([key for key, request_ in self.open.items() if request_.agent == agent])
 
     def _close(self, calls: list[str]) -> None:
         for call in calls:
@@ -101,7 +101,7 @@ class Walk:
             self.answered(call, result.place)
         elif call in self.closed:
             return
-        elif call in self.asked:
+        elif call in self.request_numbers:
             self.odd.twice.append(result)
         else:
             self.unknown(result)
@@ -161,11 +161,11 @@ class SettledWalk(Walk):
     def _is_late(self, message: Message, place: int, lo: int) -> bool:
         """What an agent was told in its own run is no system message of the conversation."""
         before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
-        return message.agent is None and any(one.role != "system" for one in before)
+        return message.agent is None and any(message_.role != "system" for message_ in before)
 
     def answered(self, call: str, place: int) -> None:
         """Keeps how far answers reach, for windows that begin between a call and its answer."""
-        start = self.asked[call]
+        start = self.request_numbers[call]
         at = bisect_left(self._starts, start)
         if at == len(self._starts) or self._starts[at] != start:
             self._starts.insert(at, start)
@@ -182,7 +182,7 @@ class SettledWalk(Walk):
             return
         for place in range(lo, min(self._reach[before] + 1, part.hi)):
             message = self.stream.entries[place]
-            if message.call_id and self.asked.get(message.call_id, lo) < lo:
+            if message.call_id and self.request_numbers.get(message.call_id, lo) < lo:
                 yield Odd(message, part.section, place)
 
 

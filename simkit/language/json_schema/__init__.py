@@ -65,12 +65,12 @@ def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> 
     it.
     """
     key = id(schema), id(registry)
-    found = _COMPILED.get(key)
-    if found is None or found[0] is not schema or found[1] is not registry:
+    compiled = _COMPILED.get(key)
+    if compiled is None or compiled[0] is not schema or compiled[1] is not registry:
         if len(_COMPILED) >= _COMPILED_MAX:
             _COMPILED.clear()
-        found = _COMPILED[key] = (schema, registry, compile_schema(schema, registry))
-    return list(found[2](value))
+        compiled = _COMPILED[key] = (schema, registry, compile_schema(schema, registry))
+    return list(compiled[2](value))
 
 
 _COMPILED: Final[dict[tuple[int, int], tuple[Any, Any, Check]]] = {}

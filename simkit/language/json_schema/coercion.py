@@ -14,10 +14,10 @@ import msgspec
 from simkit.core.messages import JsonValue
 
 
-def lost_in(asked: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> Iterator[str]:
+def lost_in(requested: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> Iterator[str]:
     """Yields the arguments that were said and did not arrive, under their name or any other."""
-    others = [value for name, value in args.items() if name not in asked]
-    for name, value in asked.items():
+    others = [value for name, value in args.items() if name not in requested]
+    for name, value in requested.items():
         if name in args:
             if not is_same(value, args[name]):
                 yield name
@@ -47,32 +47,32 @@ def _plain(value: JsonValue) -> JsonValue:
     return value
 
 
-def is_same(said: JsonValue, came: JsonValue) -> bool:
+def is_same(requested: JsonValue, received: JsonValue) -> bool:
     """Whether a value arrived, be it as what a schema makes of it."""
-    came = _plain(came)
-    if said == came and isinstance(said, bool) == isinstance(came, bool):
+    received = _plain(received)
+    if requested == received and isinstance(requested, bool) == isinstance(received, bool):
         return True
-    if _is_opaque(came) or said is None:
+    if _is_opaque(received) or requested is None:
         return True
-    if isinstance(came, Mapping):
-        said = _read(said)
-        if isinstance(said, Mapping):
-            return not [*lost_in(said, came)]
-        return _is_within(said, came.values())
-    if isinstance(came, list):
-        said = _read(said)
-        if not isinstance(said, list):
-            return any(is_same(said, one) for one in came)
-        rest = [*came]
-        for one in said:
-            place = next((n for n, other in enumerate(rest) if is_same(one, other)), None)
+    if isinstance(received, Mapping):
+        requested = _read(requested)
+        if isinstance(requested, Mapping):
+            return not [*lost_in(requested, received)]
+        return _is_within(requested, received.values())
+    if isinstance(received, list):
+        requested = _read(requested)
+        if not isinstance(requested, list):
+            return any(is_same(requested, key) for key in received)
+        rest = [*received]
+        for key in requested:
+            place = next((n for n, other in enumerate(rest) if is_same(key, other)), None)
             if place is None:
                 return False
             del rest[place]
         return not rest
-    if isinstance(said, Mapping | list):
-        return bool(_read(came) == said)
-    return _spoken(said) == _spoken(came)
+    if isinstance(requested, Mapping | list):
+        return bool(_read(received) == requested)
+    return _plain_value(requested) == _plain_value(received)
 
 
 def _read(value: JsonValue) -> Any:
@@ -85,7 +85,7 @@ def _read(value: JsonValue) -> Any:
         return value
 
 
-def _spoken(value: JsonValue) -> object:
+def _plain_value(value: JsonValue) -> object:
     """Returns a scalar as schemas read it: numbers, truth and dates that are texts too."""
     text = str(value).strip()
     if text.lower() in ("true", "yes", "on", "false", "no", "off"):

@@ -44,10 +44,12 @@ class Document:
         if schema is False:
             return assertion(
                 lambda value: False,
-                lambda value: f"False schema does not allow {shown(value)}",
+                lambda value: f"False schema does not allow {value_text(value)}",
             )
         if not isinstance(schema, Mapping):
-            raise MatcherError(at, f"a schema is a mapping, true or false, not {shown(schema)}")
+            raise MatcherError(
+                at, f"a schema is a mapping, true or false, not {value_text(schema)}"
+            )
         checks = []
         for word, operand in schema.items():
             if word in _REFUSED:
@@ -61,7 +63,7 @@ class Document:
     def reference(self, target: Any, at: Path) -> Check:
         """Returns the check behind a ``$ref``; it is compiled once, so that rings end."""
         if not isinstance(target, str):
-            raise MatcherError(at, f"`$ref` takes a text, not {shown(target)}")
+            raise MatcherError(at, f"`$ref` takes a text, not {value_text(target)}")
         name, _, pointer = target.partition("#")
         document = self._document(name, at) if name else self
         key = (document.name, pointer)
@@ -95,13 +97,13 @@ class Document:
 
     def _refuse_endless(self, schema: Any, key: tuple[str, str], target: str, at: Path) -> None:
         """Refuses a reference that leads to itself before any value is looked at."""
-        document, seen = self, {key}
+        document, visited = self, {key}
         while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
             name, _, pointer = schema["$ref"].partition("#")
             document = document._document(name, at) if name else document
-            if (document.name, pointer) in seen:
+            if (document.name, pointer) in visited:
                 raise MatcherError(at, f"`$ref: {target}` leads back to itself", target)
-            seen.add((document.name, pointer))
+            visited.add((document.name, pointer))
             schema = document._pointed(pointer, schema["$ref"], at)
 
 
@@ -116,9 +118,9 @@ def all_of(checks: Sequence[Check]) -> Check:
 
     def check(value: Any) -> Sequence[SchemaError]:
         errors: Sequence[SchemaError] = HOLDS
-        for one in checks:
-            if found := one(value):
-                errors = [*errors, *found]
+        for check_ in checks:
+            if problem := check_(value):
+                errors = [*errors, *problem]
         return errors
 
     return check
@@ -139,17 +141,21 @@ def place_text(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
-def _spoken(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """A value whose messages stand as what they say."""
     if isinstance(value, Message):
         return {"role": value.role, "content": value.content}
     if isinstance(value, Mapping):
-        return {key: _spoken(item) for key, item in value.items()}
+        return {key: _plain_value(item) for key, item in value.items()}
     if is_array(value):
-        return [_spoken(item) for item in value]
+        return [_plain_value(item) for item in value]
     return value
 
 
-def shown(value: Any) -> str:
-    shown = repr(_spoken(value))
-    return shown if len(shown) <= _SHOWN_MAX else shown[: _SHOWN_MAX - 1] + "…"
+def value_text(value: Any) -> str:
+    representation = repr(_plain_value(value))
+    return (
+        representation
+        if len(representation) <= _SHOWN_MAX
+        else representation[: _SHOWN_MAX - 1] + "…"
+    )

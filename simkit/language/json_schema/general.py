@@ -13,7 +13,7 @@ from simkit.language.json_schema.document import (
     Path,
     all_of,
     assertion,
-    shown,
+    value_text,
 )
 from simkit.language.json_schema.operands import named_schemas, schemas
 from simkit.language.json_schema.values import TYPES, equal, is_array
@@ -30,7 +30,7 @@ def _definitions(document: Document, operand: Any, at: Path, _: Any) -> None:
 def _type(_: Document, operand: Any, at: Path, __: Any) -> Check:
     names = [operand] if isinstance(operand, str) else operand
     if not is_array(names) or not names or not all(isinstance(name, str) for name in names):
-        raise MatcherError(at, f"`type` takes a type's name, not {shown(operand)}")
+        raise MatcherError(at, f"`type` takes a type's name, not {value_text(operand)}")
     for name in names:
         if name not in TYPES:
             raise MatcherError(at, f"no type is named {name!r}", name, tuple(sorted(TYPES)))
@@ -38,12 +38,12 @@ def _type(_: Document, operand: Any, at: Path, __: Any) -> Check:
     listed = ", ".join(repr(name) for name in names)
     first = tests[0]
     holds = first if len(tests) == 1 else lambda value: any(test(value) for test in tests)
-    return assertion(holds, lambda value: f"{shown(value)} is not of type {listed}")
+    return assertion(holds, lambda value: f"{value_text(value)} is not of type {listed}")
 
 
 def _enum(_: Document, operand: Any, at: Path, __: Any) -> Check:
     if not is_array(operand):
-        raise MatcherError(at, f"`enum` takes a list of values, not {shown(operand)}")
+        raise MatcherError(at, f"`enum` takes a list of values, not {value_text(operand)}")
     texts = frozenset(value for value in operand if isinstance(value, str))
 
     def holds(value: Any) -> bool:
@@ -51,7 +51,7 @@ def _enum(_: Document, operand: Any, at: Path, __: Any) -> Check:
             return value in texts
         return any(equal(value, allowed) for allowed in operand)
 
-    return assertion(holds, lambda value: f"{shown(value)} is not one of {list(operand)!r}")
+    return assertion(holds, lambda value: f"{value_text(value)} is not one of {list(operand)!r}")
 
 
 def _const(_: Document, operand: Any, __: Path, ___: Any) -> Check:
@@ -66,11 +66,11 @@ def _any(document: Document, operand: Any, at: Path, _: Any) -> Check:
     checks = schemas(document, operand, at)
     return assertion(
         lambda value: any(not check(value) for check in checks),
-        lambda value: f"{shown(value)} is not valid under any of the given schemas",
+        lambda value: f"{value_text(value)} is not valid under any of the given schemas",
     )
 
 
-def _one(document: Document, operand: Any, at: Path, _: Any) -> Check:
+def _inner_check(document: Document, operand: Any, at: Path, _: Any) -> Check:
     checks = schemas(document, operand, at)
 
     def valid(value: Any) -> list[int]:
@@ -79,9 +79,9 @@ def _one(document: Document, operand: Any, at: Path, _: Any) -> Check:
     def text(value: Any) -> str:
         first, *more = valid(value) or [-1]
         if first < 0:
-            return f"{shown(value)} is not valid under any of the given schemas"
+            return f"{value_text(value)} is not valid under any of the given schemas"
         listed = ", ".join(repr(operand[index]) for index in [*more, first])
-        return f"{shown(value)} is valid under each of {listed}"
+        return f"{value_text(value)} is valid under each of {listed}"
 
     return assertion(lambda value: len(valid(value)) == 1, text)
 
@@ -90,7 +90,7 @@ def _not(document: Document, operand: Any, at: Path, _: Any) -> Check:
     check = document.compile(operand, at)
     return assertion(
         lambda value: bool(check(value)),
-        lambda value: f"{shown(value)} should not be valid under {operand!r}",
+        lambda value: f"{value_text(value)} should not be valid under {operand!r}",
     )
 
 
@@ -110,7 +110,7 @@ KEYWORDS: Final[Mapping[str, Keyword]] = {
     "const": _const,
     "allOf": _all,
     "anyOf": _any,
-    "oneOf": _one,
+    "oneOf": _inner_check,
     "not": _not,
     "if": _if,
 }

@@ -20,19 +20,21 @@ def _types(
 ) -> frozenset[str] | None:
     if not isinstance(schema, Mapping):
         return None
-    found: frozenset[str] | None = None
-    said = schema.get("type")
-    if said is not None:
-        found = frozenset([said] if isinstance(said, str) else said)
+    names_found: frozenset[str] | None = None
+    declared = schema.get("type")
+    if declared is not None:
+        names_found = frozenset([declared] if isinstance(declared, str) else declared)
     target = schema.get("$ref")
     if isinstance(target, str) and target not in within:
-        found = _both(found, _referred(target, root, registry, within | {target}))
+        names_found = _both(names_found, _referred(target, root, registry, within | {target}))
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), (list, tuple)):
-            found = _both(found, _any(_types(o, root, registry, within) for o in schema[word]))
-    for one in schema.get("allOf") or ():
-        found = _both(found, _types(one, root, registry, within))
-    return found
+            names_found = _both(
+                names_found, _any(_types(o, root, registry, within) for o in schema[word])
+            )
+    for inner_schema in schema.get("allOf") or ():
+        names_found = _both(names_found, _types(inner_schema, root, registry, within))
+    return names_found
 
 
 def _referred(
@@ -41,23 +43,23 @@ def _referred(
     if not target.startswith("#"):
         named = registry.get(target)
         return _types(named, named, registry, within)
-    found = root
+    target_found = root
     for step in target.removeprefix("#").strip("/").split("/") if target != "#" else ():
         key = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return _types(found, root, registry, within)
+        target_found = target_found.get(key) if isinstance(target_found, Mapping) else None
+    return _types(target_found, root, registry, within)
 
 
-def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
 
 
 def _any(all_found: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     union: frozenset[str] = frozenset()
-    for found in all_found:
-        if found is None:
+    for problem_ in all_found:
+        if problem_ is None:
             return None
-        union |= found
+        union |= problem_
     return union

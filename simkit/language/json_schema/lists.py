@@ -14,8 +14,8 @@ from simkit.language.json_schema.document import (
     Path,
     SchemaError,
     assertion,
-    shown,
     under,
+    value_text,
 )
 from simkit.language.json_schema.operands import count, schemas
 from simkit.language.json_schema.values import equal, is_array
@@ -34,8 +34,8 @@ def _items(document: Document, operand: Any, at: Path, schema: Mapping[str, Any]
         errors: Sequence[SchemaError] = HOLDS
         if is_array(value):
             for index in range(skipped, len(value)):
-                if found := check(value[index]):
-                    errors = [*errors, *under(index, found)]
+                if problem := check(value[index]):
+                    errors = [*errors, *under(index, problem)]
         return errors
 
     return items
@@ -47,7 +47,7 @@ def _no_more_items(allowed: int) -> Check:
     def text(value: Any) -> str:
         extra = len(value) - allowed
         rest = value[allowed] if extra == 1 else value[allowed:]
-        return f"Expected at most {allowed} {noun} but found {extra} extra: {shown(rest)}"
+        return f"Expected at most {allowed} {noun} but found {extra} extra: {value_text(rest)}"
 
     return assertion(lambda value: not is_array(value) or len(value) <= allowed, text)
 
@@ -59,8 +59,8 @@ def _prefix(document: Document, operand: Any, at: Path, _: Any) -> Check:
         errors: Sequence[SchemaError] = HOLDS
         if is_array(value):
             for index, (check, inner) in enumerate(zip(checks, value, strict=False)):
-                if found := check(inner):
-                    errors = [*errors, *under(index, found)]
+                if problem := check(inner):
+                    errors = [*errors, *under(index, problem)]
         return errors
 
     return prefix
@@ -77,14 +77,14 @@ def _contains(document: Document, operand: Any, at: Path, schema: Mapping[str, A
         return sum(not check(inner) for inner in value)
 
     def text(value: Any) -> str:
-        found = matching(value)
-        if most is not None and found > most:
+        problem = matching(value)
+        if most is not None and problem > most:
             return f"Too many items match the given schema (expected at most {most})"
-        if found == 0:
-            return f"{shown(value)} does not contain items matching the given schema"
+        if problem == 0:
+            return f"{value_text(value)} does not contain items matching the given schema"
         return (
             "Too few items match the given schema "
-            f"(expected at least {least} but only {found} matched)"
+            f"(expected at least {least} but only {problem} matched)"
         )
 
     return assertion(
@@ -98,7 +98,7 @@ def _contains(document: Document, operand: Any, at: Path, schema: Mapping[str, A
 
 def _unique(_: Document, operand: Any, at: Path, __: Any) -> Check | None:
     if not isinstance(operand, bool):
-        raise MatcherError(at, f"`uniqueItems` takes true or false, not {shown(operand)}")
+        raise MatcherError(at, f"`uniqueItems` takes true or false, not {value_text(operand)}")
     if not operand:
         return None
     return assertion(
@@ -106,7 +106,7 @@ def _unique(_: Document, operand: Any, at: Path, __: Any) -> Check | None:
             not is_array(value)
             or not any(equal(value[i], value[j]) for i in range(len(value)) for j in range(i))
         ),
-        lambda value: f"{shown(value)} has non-unique elements",
+        lambda value: f"{value_text(value)} has non-unique elements",
     )
 
 

@@ -13,8 +13,8 @@ from simkit.language.json_schema.document import (
     Keyword,
     Path,
     SchemaError,
-    shown,
     under,
+    value_text,
 )
 from simkit.language.json_schema.operands import named_schemas, pattern, texts
 from simkit.language.json_schema.values import is_object
@@ -41,8 +41,8 @@ def _properties(document: Document, operand: Any, at: Path, _: Any) -> Check:
         errors: Sequence[SchemaError] = HOLDS
         if is_object(value):
             for name, check in checks:
-                if name in value and (found := check(value[name])):
-                    errors = [*errors, *under(name, found)]
+                if name in value and (problem := check(value[name])):
+                    errors = [*errors, *under(name, problem)]
         return errors
 
     return properties
@@ -57,8 +57,8 @@ def _pattern_properties(document: Document, operand: Any, at: Path, _: Any) -> C
         if is_object(value):
             for search, check in checks:
                 for name, inner in value.items():
-                    if search(name) and (found := check(inner)):
-                        errors = [*errors, *under(name, found)]
+                    if search(name) and (problem := check(inner)):
+                        errors = [*errors, *under(name, problem)]
         return errors
 
     return properties
@@ -109,7 +109,7 @@ def _names(document: Document, operand: Any, at: Path, _: Any) -> Check:
 
 def _dependent_required(_: Document, operand: Any, at: Path, __: Any) -> Check:
     if not isinstance(operand, Mapping):
-        raise MatcherError(at, f"`dependentRequired` takes a mapping, not {shown(operand)}")
+        raise MatcherError(at, f"`dependentRequired` takes a mapping, not {value_text(operand)}")
     needs = {name: texts(names, (*at, name)) for name, names in operand.items()}
 
     def dependent(value: Any) -> Sequence[SchemaError]:

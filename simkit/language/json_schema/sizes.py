@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError
-from simkit.language.json_schema.document import Check, Document, Keyword, Path, assertion, shown
+from simkit.language.json_schema.document import (
+    Check,
+    Document,
+    Keyword,
+    Path,
+    assertion,
+    value_text,
+)
 from simkit.language.json_schema.operands import count, number, pattern
 from simkit.language.json_schema.values import is_array, is_number, is_object
 
@@ -48,10 +55,10 @@ def _multiple(_: Document, operand: Any, at: Path, __: Any) -> Check:
 def _least(is_kind: Callable[[Any], bool], short: str) -> Keyword:
     def keyword(_: Document, operand: Any, at: Path, __: Any) -> Check:
         least = count(operand, at)
-        what = "should be non-empty" if least == 1 else short
+        message = "should be non-empty" if least == 1 else short
         return assertion(
             lambda value: not is_kind(value) or len(value) >= least,
-            lambda value: f"{shown(value)} {what}",
+            lambda value: f"{value_text(value)} {message}",
         )
 
     return keyword
@@ -60,10 +67,10 @@ def _least(is_kind: Callable[[Any], bool], short: str) -> Keyword:
 def _most(is_kind: Callable[[Any], bool], long: str) -> Keyword:
     def keyword(_: Document, operand: Any, at: Path, __: Any) -> Check:
         most = count(operand, at)
-        what = "is expected to be empty" if most == 0 else long
+        message = "is expected to be empty" if most == 0 else long
         return assertion(
             lambda value: not is_kind(value) or len(value) <= most,
-            lambda value: f"{shown(value)} {what}",
+            lambda value: f"{value_text(value)} {message}",
         )
 
     return keyword
@@ -73,7 +80,7 @@ def _matches(_: Document, operand: Any, at: Path, __: Any) -> Check:
     search = pattern(operand, at).search
     return assertion(
         lambda value: not isinstance(value, str) or search(value) is not None,
-        lambda value: f"{shown(value)} does not match {operand!r}",
+        lambda value: f"{value_text(value)} does not match {operand!r}",
     )
 
 

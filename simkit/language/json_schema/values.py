@@ -6,23 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(left: Any, right: Any) -> bool:
     """Says whether two values are the same JSON: ``1`` is ``1.0``, ``true`` is not ``1``."""
-    if one is None or isinstance(one, (str, int, float)):
-        return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
-    if isinstance(one, Mapping):
+    if left is None or isinstance(left, (str, int, float)):
+        return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+    if isinstance(left, Mapping):
         return (
-            isinstance(other, Mapping)
-            and len(one) == len(other)
-            and all(key in other and equal(inner, other[key]) for key, inner in one.items())
+            isinstance(right, Mapping)
+            and len(left) == len(right)
+            and all(key in right and equal(inner, right[key]) for key, inner in left.items())
         )
-    if is_array(one):
+    if is_array(left):
         return (
-            is_array(other)
-            and len(one) == len(other)
-            and all(equal(inner, outer) for inner, outer in zip(one, other, strict=True))
+            is_array(right)
+            and len(left) == len(right)
+            and all(equal(inner, outer) for inner, outer in zip(left, right, strict=True))
         )
-    return bool(one == other)
+    return bool(left == right)
 
 
 def is_object(value: Any) -> bool:

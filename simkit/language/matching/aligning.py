@@ -12,19 +12,19 @@ PAIRS_MAX: Final = 40_000
 
 
 def aligned(
-    wanted: Sequence[W],
-    found: Sequence[Any],
+    expected: Sequence[W],
+    actual: Sequence[Any],
     differs: Callable[[W, Any], bool],
     pairs_max: int = PAIRS_MAX,
 ) -> list[tuple[int, int]]:
     """Returns which element answers which: those that match first, then those between, in order."""
     low = 0
-    while low < min(len(wanted), len(found)) and not differs(wanted[low], found[low]):
+    while low < min(len(expected), len(actual)) and not differs(expected[low], actual[low]):
         low += 1
-    left, right = len(wanted), len(found)
-    while left > low and right > low and not differs(wanted[left - 1], found[right - 1]):
+    left, right = len(expected), len(actual)
+    while left > low and right > low and not differs(expected[left - 1], actual[right - 1]):
         left, right = left - 1, right - 1
-    middle = list(_matching(wanted[low:left], found[low:right], differs, pairs_max))
+    middle = list(_matching(expected[low:left], actual[low:right], differs, pairs_max))
     anchors = [*((low + a, low + b) for a, b in middle), (left, right)]
     pairs = [(place, place) for place in range(low)]
     a, b = low, low
@@ -33,17 +33,17 @@ def aligned(
         if next_a < left:
             pairs.append((next_a, next_b))
         a, b = next_a + 1, next_b + 1
-    return [*pairs, *zip(range(left, len(wanted)), range(right, len(found)), strict=True)]
+    return [*pairs, *zip(range(left, len(expected)), range(right, len(actual)), strict=True)]
 
 
 def _matching(
-    wanted: Sequence[W], found: Sequence[Any], differs: Callable[[W, Any], bool], pairs_max: int
+    expected: Sequence[W], actual: Sequence[Any], differs: Callable[[W, Any], bool], pairs_max: int
 ) -> Iterator[tuple[int, int]]:
     """Yields the longest sequence of pairs that match, both rising."""
-    rows, columns = len(wanted), len(found)
+    rows, columns = len(expected), len(actual)
     if rows * columns > pairs_max:
         return
-    fits = [[not differs(one, other) for other in found] for one in wanted]
+    fits = [[not differs(left, right) for right in actual] for left in expected]
     best = [[0] * (columns + 1) for _ in range(rows + 1)]
     for a in reversed(range(rows)):
         for b in reversed(range(columns)):

@@ -40,15 +40,15 @@ class _Part(NamedTuple):
     """What it is called in messages, if it is not written as a key with its operand."""
 
     @property
-    def shown(self) -> str:
+    def shown_text(self) -> str:
         return self.words or f"`{self.key}: {line(self.operand)}`"
 
 
 def check_possible(matcher: Any, at: Path = ()) -> None:
     """Raises MatcherError for the first part of a matcher that can hold of no value at all."""
     if isinstance(matcher, (list, tuple)):
-        for place, one in enumerate(matcher):
-            check_possible(one, (*at, place))
+        for place, element in enumerate(matcher):
+            check_possible(element, (*at, place))
     elif isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             _check_inside(key, operand, (*at, key))
@@ -75,8 +75,8 @@ def _parts(matcher: Any, at: Path) -> Iterator[_Part]:
     if isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             if key == "$all":
-                for place, one in enumerate(operand):
-                    yield from _parts(one, (*at, key, place))
+                for place, element in enumerate(operand):
+                    yield from _parts(element, (*at, key, place))
             else:
                 yield _Part(key, operand, (*at, key))
     elif not isinstance(matcher, (list, tuple)):
@@ -95,28 +95,30 @@ def _check_together(parts: Sequence[_Part]) -> None:
         if not is_operator(part.key):
             by_key.setdefault(part.key, []).append(part)
     for same in by_key.values():
-        _check_together([inner for one in same for inner in _parts(one.operand, one.at)])
+        _check_together([inner for part_ in same for inner in _parts(part_.operand, part_.at)])
 
 
 def _check_presence(parts: Sequence[_Part]) -> None:
-    absent = next((one for one in parts if one.key == "$absent"), None)
+    absent = next((part_ for part_ in parts if part_.key == "$absent"), None)
     if absent is None:
         return
-    for one in parts:
-        if one.key in _PRESENT or (
-            not is_operator(one.key) or (one.key == _EQUAL and _is_scalar(one.operand))
+    for part_ in parts:
+        if part_.key in _PRESENT or (
+            not is_operator(part_.key) or (part_.key == _EQUAL and _is_scalar(part_.operand))
         ):
-            raise _contradiction(absent, one, parts)
+            raise _contradiction(absent, part_, parts)
 
 
 def _check_equal(parts: Sequence[_Part]) -> None:
     """Holds what speaks of the same kind of scalar against the first one that is wanted."""
-    wanted = next((one for one in parts if one.key == _EQUAL and _is_scalar(one.operand)), None)
-    if wanted is None:
+    equal_part = next(
+        (part_ for part_ in parts if part_.key == _EQUAL and _is_scalar(part_.operand)), None
+    )
+    if equal_part is None:
         return
-    for one in parts:
-        if one is not wanted and not _may_equal(one, wanted.operand):
-            raise _contradiction(wanted, one, parts)
+    for part_ in parts:
+        if part_ is not equal_part and not _may_equal(part_, equal_part.operand):
+            raise _contradiction(equal_part, part_, parts)
 
 
 def _may_equal(part: _Part, value: Any) -> bool:
@@ -130,8 +132,8 @@ def _may_equal(part: _Part, value: Any) -> bool:
 
 
 def _check_bounds(parts: Sequence[_Part]) -> None:
-    lower = [one for one in parts if one.key in ("$gt", "$gte")]
-    upper = [one for one in parts if one.key in ("$lt", "$lte")]
+    lower = [part_ for part_ in parts if part_.key in ("$gt", "$gte")]
+    upper = [part_ for part_ in parts if part_.key in ("$lt", "$lte")]
     for low in lower:
         for high in upper:
             is_open = low.key == "$gt" or high.key == "$lt"
@@ -144,10 +146,10 @@ def _check_exact(parts: Sequence[_Part]) -> None:
     for exact in parts:
         if exact.key != "$exact":
             continue
-        for one in parts:
-            is_inside = is_operator(one.key) or "." in one.key or "[" in one.key
-            if not is_inside and one.key not in exact.operand and not _may_lack(one.operand):
-                raise _contradiction(exact, one, parts)
+        for part_ in parts:
+            is_inside = is_operator(part_.key) or "." in part_.key or "[" in part_.key
+            if not is_inside and part_.key not in exact.operand and not _may_lack(part_.operand):
+                raise _contradiction(exact, part_, parts)
 
 
 def _may_lack(operand: Any) -> bool:
@@ -161,12 +163,12 @@ def _is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float))
 
 
-def _contradiction(one: _Part, other: _Part, parts: Sequence[_Part]) -> MatcherError:
+def _contradiction(left: _Part, right: _Part, parts: Sequence[_Part]) -> MatcherError:
     """Return the error that two parts exclude each other, at the one that is written later."""
-    earlier, later = sorted((one, other), key=lambda part: _place_of(part, parts))
+    earlier, later = sorted((left, right), key=lambda part: _place_of(part, parts))
     return MatcherError(
         later.at,
-        f"{earlier.shown} and {later.shown} never hold of one value",
+        f"{earlier.shown_text} and {later.shown_text} never hold of one value",
         "",
         (),
         "What may be either is written `{$either: [{…}, {…}]}`.",
@@ -174,4 +176,4 @@ def _contradiction(one: _Part, other: _Part, parts: Sequence[_Part]) -> MatcherE
 
 
 def _place_of(part: _Part, parts: Sequence[_Part]) -> int:
-    return next(place for place, one in enumerate(parts) if one is part)
+    return next(place for place, candidate in enumerate(parts) if candidate is part)

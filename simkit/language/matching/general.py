@@ -33,7 +33,7 @@ def in_(operand: Any, at: Path, build: Build) -> Misses:
         "$in",
         operand,
         at,
-        lambda value: value is not ABSENT and any(fits(one, value) for one in inner),
+        lambda value: value is not ABSENT and any(fits(candidate, value) for candidate in inner),
     )
 
 
@@ -89,15 +89,17 @@ def not_(operand: Any, at: Path, build: Build) -> Misses:
 
 def either(operand: Any, at: Path, build: Build) -> Misses:
     inner = [element.misses for element in matchers(operand, at, build)]
-    return leaf("$either", operand, at, lambda value: any(fits(one, value) for one in inner))
+    return leaf(
+        "$either", operand, at, lambda value: any(fits(candidate, value) for candidate in inner)
+    )
 
 
 def all_(operand: Any, at: Path, build: Build) -> Misses:
     inner = [element.misses for element in matchers(operand, at, build)]
 
     def misses(value: Any) -> Iterator[Miss]:
-        for one in inner:
-            yield from one(value)
+        for element in inner:
+            yield from element(value)
 
     return misses
 

@@ -224,17 +224,19 @@ def _check_roles(matcher: Mapping[str, Any], kind: Kind, at: Path) -> None:
     if kind.is_mapping or "role" not in (kind.fields or {}):
         return
     roles = [key for key in matcher if key in ROLE_ALIASES and (key != "tool" or "role" in matcher)]
-    beside = [key for key in roles if key != "tool"]
-    if len(beside) > 1 or (beside and "role" in matcher):
-        names = " and ".join(f"`{key}`" for key in (["role"] if "role" in matcher else []) + beside)
-        what = f"{names} stand for a role each, and {kind.noun} has one"
-        raise MatcherError((*at, beside[-1]), what, "", (), "Match each message by itself.")
+    other_keys = [key for key in roles if key != "tool"]
+    if len(other_keys) > 1 or (other_keys and "role" in matcher):
+        names = " and ".join(
+            f"`{key}`" for key in (["role"] if "role" in matcher else []) + other_keys
+        )
+        problem = f"{names} stand for a role each, and {kind.noun} has one"
+        raise MatcherError((*at, other_keys[-1]), problem, "", (), "Match each message by itself.")
 
 
 def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if key in _JOINING:
-        for place, one in enumerate(operand):
-            check_kind(one, kind, (*at, place))
+        for place, element in enumerate(operand):
+            check_kind(element, kind, (*at, place))
     elif key == "$not":
         check_kind(operand, kind, at)
     elif key in ("$eq", "$ne"):
@@ -272,17 +274,19 @@ def _is_listed(kind: Kind) -> bool:
 
 
 def _check_all(matchers: Any, element: Kind | None, at: Path) -> None:
-    for place, one in enumerate(matchers):
+    for place, inner in enumerate(matchers):
         if element is not None:
-            check_kind(one, element, (*at, place))
+            check_kind(inner, element, (*at, place))
 
 
 def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if kind.is_mapping:
         name = key.removeprefix("$") if key.startswith("$$") else key
         if kind.is_lower and name != name.lower():
-            what = f"the key `{key}` can never match {kind.noun}: their names are in small letters"
-            raise MatcherError((*at, key), what, "", (), f"Write `{name.lower()}`.")
+            problem = (
+                f"the key `{key}` can never match {kind.noun}: their names are in small letters"
+            )
+            raise MatcherError((*at, key), problem, "", (), f"Write `{name.lower()}`.")
         field = (kind.fields or {}).get(name) or (None if _is_path(name) else kind.others)
         if field is not None:
             check_kind(operand, field, (*at, key))
@@ -296,8 +300,8 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
     first = _first(key)
     if first not in kind.fields:
         known = tuple(kind.fields)
-        what = f"{kind.noun} has no `{key}`, so this could never match"
-        raise MatcherError((*at, key), what, str(first), known, kind.key_advice)
+        problem = f"{kind.noun} has no `{key}`, so this could never match"
+        raise MatcherError((*at, key), problem, str(first), known, kind.key_advice)
     if first == key:
         check_kind(operand, kind.fields[key], (*at, key))
 
@@ -314,5 +318,5 @@ def _first(key: str) -> str | int:
         return key
 
 
-def _never(what: str, kind: Kind, at: Path) -> MatcherError:
-    return MatcherError(at, f"{what} can never match {kind.noun}", "", (), kind.advice)
+def _never(problem: str, kind: Kind, at: Path) -> MatcherError:
+    return MatcherError(at, f"{problem} can never match {kind.noun}", "", (), kind.advice)

@@ -47,11 +47,11 @@ def _uneven(elements: list[Wanted], value: Sequence[Any], at: Path) -> Iterator[
     answers = set(pairs.values())
     note = f"{len(elements)} wanted, {len(value)} found"
     surplus = [index for index in range(len(value)) if index not in answers]
-    shown = set(surplus[:_SURPLUS_MAX])
+    listed = set(surplus[:_SURPLUS_MAX])
     index = 0
     for place, element in enumerate(elements):
         end = pairs.get(place, index)
-        yield from _surplus(value, range(index, end), shown, at, note)
+        yield from _surplus(value, range(index, end), listed, at, note)
         index = end
         if place in pairs:
             for miss in element.misses(value[index]):
@@ -59,17 +59,17 @@ def _uneven(elements: list[Wanted], value: Sequence[Any], at: Path) -> Iterator[
             index += 1
         else:
             yield Miss((index,), element.at, "", element.source, NOTHING, note)
-    yield from _surplus(value, range(index, len(value)), shown, at, note)
+    yield from _surplus(value, range(index, len(value)), listed, at, note)
     if len(surplus) > _SURPLUS_MAX:
         more = Phrase(f"{len(surplus) - _SURPLUS_MAX} more elements")
         yield Miss((surplus[_SURPLUS_MAX],), at, "", NOTHING, more, note)
 
 
 def _surplus(
-    value: Sequence[Any], places: range, shown: Container[int], at: Path, note: str
+    value: Sequence[Any], places: range, listed: Container[int], at: Path, note: str
 ) -> Iterator[Miss]:
     for index in places:
-        if index in shown:
+        if index in listed:
             yield Miss((index,), at, "", NOTHING, value[index], note)
 
 
@@ -105,9 +105,9 @@ def has(operand: Any, at: Path, build: Build) -> Misses:
         if not is_list(value):
             yield Miss((), at, "$has", operand, value)
             return
-        taken = _paired(elements, value)
+        pairing = _paired(elements, value)
         for index, element in enumerate(elements):
-            if index not in taken.values():
+            if index not in pairing.values():
                 note = _why_not(element, value)
                 yield Miss((), element.at, "$has", element.source, value, note)
 
@@ -123,13 +123,13 @@ def unordered(operand: Any, at: Path, build: Build) -> Misses:
         if not is_list(value):
             yield Miss((), at, "$unordered", operand, value)
             return
-        taken = _paired(elements, value)
+        pairing = _paired(elements, value)
         for index, element in enumerate(elements):
-            if index not in taken.values():
+            if index not in pairing.values():
                 note = _why_not(element, value)
                 yield Miss((), element.at, "", element.source, NOTHING, note)
         for index, inner in enumerate(value):
-            if index not in taken:
+            if index not in pairing:
                 yield Miss((index,), at, "", NOTHING, inner)
 
     return misses
@@ -147,11 +147,11 @@ def in_order(operand: Any, at: Path, build: Build) -> Misses:
         rest = iter(enumerate(value))
         before = -1
         for number, element in enumerate(elements):
-            found = next((index for index, inner in rest if fits(element.misses, inner)), None)
-            if found is None:
+            match = next((index for index, inner in rest if fits(element.misses, inner)), None)
+            if match is None:
                 yield _out_of_order(element, number, before, value)
                 return
-            before = found
+            before = match
 
     return misses
 
@@ -166,13 +166,13 @@ def _out_of_order(element: Wanted, number: int, before: int, value: Sequence[Any
             return f"one that fits is at [{earlier}], too early"
         return _why_not(element, value)()
 
-    found = Phrase(f"none after [{before}], which is element {number - 1} of those wanted")
-    return Miss((), element.at, "$in_order", element.source, found, note)
+    phrase = Phrase(f"none after [{before}], which is element {number - 1} of those wanted")
+    return Miss((), element.at, "$in_order", element.source, phrase, note)
 
 
 def _paired(elements: list[Wanted], value: Sequence[Any]) -> dict[int, int]:
     """Returns the largest pairing, index of the value's element → index of the one wanted."""
-    taken: dict[int, int] = {}
+    pairing: dict[int, int] = {}
     known: dict[tuple[int, int], bool] = {}
 
     def matches(number: int, index: int) -> bool:
@@ -185,14 +185,14 @@ def _paired(elements: list[Wanted], value: Sequence[Any]) -> dict[int, int]:
             if index in tried or not matches(number, index):
                 continue
             tried.add(index)
-            if index not in taken or place(taken[index], tried):
-                taken[index] = number
+            if index not in pairing or place(pairing[index], tried):
+                pairing[index] = number
                 return True
         return False
 
     for number in range(len(elements)):
         place(number, set())
-    return taken
+    return pairing
 
 
 def _why_not(element: Wanted, value: Sequence[Any]) -> Callable[[], str]:
@@ -217,6 +217,6 @@ def _why_not(element: Wanted, value: Sequence[Any]) -> Callable[[], str]:
         first = misses[0].rendered()
         where = ".".join(str(part) for part in first.path)
         at = f"[{index}].{where}" if where else f"[{index}]"
-        return f"nearest is [{index}]: at {at} wanted {first.wanted}, found {first.found}"
+        return f"nearest is [{index}]: at {at} wanted {first.expected}, found {first.actual}"
 
     return note

@@ -126,14 +126,14 @@ def _named(entry: Entry, value: Mapping[str, Any]) -> tuple[Any, ...]:
     return (entry.first,)
 
 
-def _entry(written: str, operand: Any, at: Path, build: Build) -> Entry:
-    key = written[1:] if written.startswith("$$") else written
-    at = (*at, written)
+def _entry(source: str, operand: Any, at: Path, build: Build) -> Entry:
+    key = source[1:] if source.startswith("$$") else source
+    at = (*at, source)
     inner = build(operand, at)
     as_role = inner
     if key == "role" and (translated := _roles(operand)) != operand:
         as_role = build(translated, at)
-    role = ROLE_ALIASES.get(written)
+    role = ROLE_ALIASES.get(source)
     return Entry(key, getter(key), inner, at, operand, _first(key), role, as_role)
 
 

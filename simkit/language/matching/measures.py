@@ -45,10 +45,10 @@ def approx(operand: Any, at: Path, _: Build) -> Misses:
                 )
         if "value" not in operand:
             raise refused(at, "a number, or `{value, abs, rel}`", operand)
-        given = {key: number_operand(operand[key], (*at, key)) for key in operand}
-        target = given.pop("value")
+        bounds = {key: number_operand(operand[key], (*at, key)) for key in operand}
+        target = bounds.pop("value")
         # A tolerance that is given is the only one, so that `abs: 0.5` means just that.
-        allowed = dict.fromkeys(allowed, 0.0) | given if given else allowed
+        allowed = dict.fromkeys(allowed, 0.0) | bounds if bounds else allowed
     limit = number_operand(target, at)
     tolerance = max(allowed["abs"], allowed["rel"] * abs(limit))
 
@@ -63,7 +63,7 @@ def contains(operand: Any, at: Path, _: Build) -> Misses:
     if isinstance(operand, (list, tuple)):
         if not operand:
             raise refused(at, "a text, or a list that is not empty", operand)
-        needles = [text_operand(one, (*at, index)) for index, one in enumerate(operand)]
+        needles = [text_operand(chars, (*at, index)) for index, chars in enumerate(operand)]
     else:
         needles = [text_operand(operand, at)]
 
@@ -125,8 +125,8 @@ def len_(operand: Any, at: Path, build: Build) -> Misses:
             return (Miss((), at, "$len", operand, value),)
         if fits(inner, size):
             return ()
-        found = Phrase(f"$len: {size}")
-        return (Miss((), at, "$len", operand, found, lambda: f"it is {line(value)}"),)
+        actual = Phrase(f"$len: {size}")
+        return (Miss((), at, "$len", operand, actual, lambda: f"it is {line(value)}"),)
 
     return misses
 

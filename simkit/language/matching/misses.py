@@ -22,8 +22,8 @@ class Mismatch(msgspec.Struct, frozen=True, gc=False):
 
     path: Path
     """Where in the value; a key stands as the matcher writes it: ``state["messages[-1]"]``."""
-    wanted: str
-    found: str
+    expected: str
+    actual: str
     note: str = ""
     """What helps to see why, if anything does."""
     at: Path = ()
@@ -38,41 +38,41 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
     operator: str
     """The operator that does not hold; empty for a value that is not equal."""
     operand: Any
-    found: Any
+    actual: Any
     note: str | Callable[[], str] = ""
 
     def rendered(self) -> Mismatch:
         """Returns the mismatch in words."""
-        wanted, found = self._words()
+        expected, actual = self._words()
         note = self.note if isinstance(self.note, str) else self.note()
-        return Mismatch(self.path, wanted, found, note, self.at)
+        return Mismatch(self.path, expected, actual, note, self.at)
 
     def _words(self) -> tuple[str, str]:
         if self.operator:
             return line(Phrase(f"{self.operator}: {line(self.operand)}")), self._place()
-        operand, found = self.operand, self.found
-        if isinstance(found, SPOKEN) and not isinstance(operand, (dict, list)):
+        operand, value = self.operand, self.actual
+        if isinstance(value, SPOKEN) and not isinstance(operand, (dict, list)):
             operand = operand if isinstance(operand, Phrase) else source_text(operand)
-            found = found if isinstance(operand, Phrase) else text_of(found)
-        plain = not isinstance(operand, Phrase) and not isinstance(found, Phrase)
-        if plain and isinstance(operand, str) and isinstance(found, str):
-            return differing(operand, found)
-        return line(operand), line(found)
+            value = value if isinstance(operand, Phrase) else text_of(value)
+        plain = not isinstance(operand, Phrase) and not isinstance(value, Phrase)
+        if plain and isinstance(operand, str) and isinstance(value, str):
+            return differing(operand, value)
+        return line(operand), line(value)
 
     def _place(self) -> str:
         """Returns what was found; of a long text the place that the operator speaks of."""
-        found = self.found
-        shown = line(found)
-        is_cut = len(shown) == LINE_MAX and shown.endswith("…")
-        text = None if isinstance(found, Phrase) or not is_cut else searched_text(found)
+        value = self.actual
+        excerpt = line(value)
+        is_cut = len(excerpt) == LINE_MAX and excerpt.endswith("…")
+        text = None if isinstance(value, Phrase) or not is_cut else searched_text(value)
         if text is None:
-            return shown
+            return excerpt
         if self.operator == "$ends":
-            return end_of(text_of(found) or text)
+            return end_of(text_of(value) or text)
         if self.operator not in _SEARCHED:
-            return shown
-        is_json = text_of(found) is None
-        return near(text, texts_in({self.operator: self.operand}), is_json=is_json) or shown
+            return excerpt
+        is_json = text_of(value) is None
+        return near(text, texts_in({self.operator: self.operand}), is_json=is_json) or excerpt
 
 
 Misses: TypeAlias = Callable[[Any], Iterable[Miss]]
@@ -90,7 +90,7 @@ def fits(misses: Misses, value: Any) -> bool:
 
 def prefixed(key: Part, miss: Miss) -> Miss:
     """Returns the miss of what stands under a key."""
-    return Miss((key, *miss.path), miss.at, miss.operator, miss.operand, miss.found, miss.note)
+    return Miss((key, *miss.path), miss.at, miss.operator, miss.operand, miss.actual, miss.note)
 
 
 def leaf(operator: str, operand: Any, at: Path, test: Callable[[Any], bool]) -> Misses:

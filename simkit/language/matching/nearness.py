@@ -26,18 +26,18 @@ def distance(misses: Iterable[Miss]) -> float:
 
 
 def _distance(miss: Miss) -> float:
-    wanted = _text(miss.operand)
-    if wanted is None or (miss.operator and miss.operator not in _PART):
+    expected = _text(miss.operand)
+    if expected is None or (miss.operator and miss.operator not in _PART):
         return 1.0
     if miss.path[-1:] == ("role",):
         return 1.0  # No role is nearer to another one for its letters.
     if miss.operator:
-        searched = searched_text(miss.found)
+        searched = searched_text(miss.actual)
         if searched is None:
             return 1.0
-        return 1.0 - common_block(searched, wanted)[1] / len(wanted)
-    found = text_of(miss.found) if isinstance(miss.found, SPOKEN) else _text(miss.found)
-    return 1.0 if found is None else 1.0 - _likeness(wanted, found)
+        return 1.0 - common_block(searched, expected)[1] / len(expected)
+    actual = text_of(miss.actual) if isinstance(miss.actual, SPOKEN) else _text(miss.actual)
+    return 1.0 if actual is None else 1.0 - _likeness(expected, actual)
 
 
 def _text(value: Any) -> str | None:
@@ -47,9 +47,9 @@ def _text(value: Any) -> str | None:
     return source_text(value) if isinstance(value, (str, int, float)) else None
 
 
-def _likeness(one: str, other: str) -> float:
-    if max(len(one), len(other)) <= _SHORT:
-        return SequenceMatcher(None, one, other, autojunk=False).ratio()
-    words, others = Counter(_WORD.findall(one)), Counter(_WORD.findall(other))
+def _likeness(left: str, right: str) -> float:
+    if max(len(left), len(right)) <= _SHORT:
+        return SequenceMatcher(None, left, right, autojunk=False).ratio()
+    words, others = Counter(_WORD.findall(left)), Counter(_WORD.findall(right))
     size = words.total() + others.total()
     return 2 * (words & others).total() / size if size else 0.0

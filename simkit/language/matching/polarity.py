@@ -86,16 +86,16 @@ def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity
         case "keys":
             return _polarity(operand, negated=negated, is_count=False)
         case "every" | "some" as stance:
-            inner = [_polarity(one, negated=negated, is_count=is_count) for one in operand]
+            inner = [_polarity(element, negated=negated, is_count=is_count) for element in operand]
             if (stance == "some") is not negated:
                 return _one_of(inner, operand)
             return _all_of(inner, NEVER if negated else ALWAYS)
 
 
-def _of_value(value: Any, written: Any, *, negated: bool, is_count: bool) -> Polarity:
+def _of_value(value: Any, source: Any, *, negated: bool, is_count: bool) -> Polarity:
     """A value that must be equal: nothing, or the count 0, is a denial."""
     is_nothing = value == 0 if is_count else value is None or value in ("", [], (), {})
-    return _turned(is_denial=is_nothing is not negated, operand=written)
+    return _turned(is_denial=is_nothing is not negated, operand=source)
 
 
 def _turned(*, is_denial: bool, operand: Any) -> Polarity:
@@ -112,10 +112,10 @@ def _exact(operand: Mapping[str, Any], *, negated: bool) -> Polarity:
     return _turned(is_denial=denies, operand=operand)
 
 
-def _one_of(parts: Sequence[Polarity], written: Any) -> Polarity:
+def _one_of(parts: Sequence[Polarity], source: Any) -> Polarity:
     """Alternatives: if one of them denies, all of it may hold because nothing is there."""
     denies = any(part.denial is not ABSENT for part in parts)
-    return Polarity(False, written) if denies else _AFFIRMS
+    return Polarity(False, source) if denies else _AFFIRMS
 
 
 def _all_of(parts: Sequence[Polarity], stand_in: Any) -> Polarity:

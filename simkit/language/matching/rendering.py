@@ -39,20 +39,20 @@ def line(value: Any) -> str:
     return _cut(_flow(value))
 
 
-def differing(one: str, other: str) -> tuple[str, str]:
+def differing(left: str, right: str) -> tuple[str, str]:
     """Returns two texts, quoted; long ones are cut around the first character that differs."""
-    if len(one) <= LINE_MAX and len(other) <= LINE_MAX:
-        return _quoted(one), _quoted(other)
-    start = max(0, parted_at(one, other) - _BEFORE)
-    return _window(one, start), _window(other, start)
+    if len(left) <= LINE_MAX and len(right) <= LINE_MAX:
+        return _quoted(left), _quoted(right)
+    start = max(0, parted_at(left, right) - _BEFORE)
+    return _window(left, start), _window(right, start)
 
 
-def near(text: str, wanted: Sequence[str], *, is_json: bool = False) -> str:
+def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
     """Returns a long text cut around the place nearest to one of those wanted; else nothing.
 
     The JSON of a value is shown as it is searched, without quotes of its own around it.
     """
-    blocks = [common_block(text, one) for one in wanted]
+    blocks = [common_block(text, text_) for text_ in texts]
     start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
     if size < _BLOCK_LEAST:
         return ""
@@ -65,17 +65,17 @@ def end_of(text: str) -> str:
     return _window(text, max(0, len(text) - LINE_MAX + _BEFORE))
 
 
-def common_block(text: str, wanted: str) -> tuple[int, int]:
+def common_block(text: str, expected: str) -> tuple[int, int]:
     """Returns where the longest part of another text occurs in a text, and its length."""
-    matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], wanted, autojunk=False)
+    matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], expected, autojunk=False)
     block = matcher.find_longest_match()
     return block.a, block.size
 
 
-def _window(text: str, start: int, shown: Callable[[str], str] | None = None) -> str:
+def _window(text: str, start: int, show: Callable[[str], str] | None = None) -> str:
     end = start + LINE_MAX - _BEFORE
     before, after = "…" if start else "", "…" if end < len(text) else ""
-    return f"{before}{(shown or _quoted)(text[start:end])}{after}"
+    return f"{before}{(show or _quoted)(text[start:end])}{after}"
 
 
 def _cut(text: str) -> str:
@@ -100,7 +100,7 @@ def _flow(value: Any) -> str:
     if value is ABSENT or isinstance(value, Null):
         return repr(value)
     if isinstance(value, (Message, Dropped)):
-        return _flow(_spoken(value))
+        return _flow(_fields_spoken(value))
     if isinstance(value, ToolCall):
         return _flow({value.name: value.args})
     if isinstance(value, Mapping):
@@ -127,14 +127,14 @@ def _key(key: Any) -> str:
     return text if text and not set(text) & set(":{}[],\"'#\n") else _quoted(text)
 
 
-def _spoken(value: Message | Dropped) -> dict[str, Any]:
+def _fields_spoken(value: Message | Dropped) -> dict[str, Any]:
     """Returns a message as the matcher that a scenario would hold against it."""
     message = value.message if isinstance(value, Dropped) else value
-    shown: dict[str, Any] = {message.role: message.content}
+    fields: dict[str, Any] = {message.role: message.content}
     if message.agent is not None:
-        shown["agent"] = message.agent
+        fields["agent"] = message.agent
     if message.calls:
-        shown["calls"] = message.calls
+        fields["calls"] = message.calls
     if isinstance(value, Dropped):
-        shown |= {"what": value.what, "by": value.by}
-    return shown
+        fields |= {"what": value.what, "by": value.by}
+    return fields

@@ -12,12 +12,12 @@ from simkit.language.matching.values import SPOKEN, source_text, text_of
 def scalar(expected: Any, at: Path) -> Misses:
     """Returns the matcher that holds of what is equal: ``1`` is ``1.0``, ``true`` is not ``1``."""
     is_bool = isinstance(expected, bool)
-    written = source_text(expected)
+    source = source_text(expected)
 
     def misses(value: Any) -> Iterable[Miss]:
         if value == expected and (value.__class__ is bool) is is_bool:
             return ()
-        if isinstance(value, SPOKEN) and text_of(value) == written:
+        if isinstance(value, SPOKEN) and text_of(value) == source:
             return ()
         return (Miss((), at, "", expected, value),)
 

@@ -19,11 +19,11 @@ from simkit.language.yaml.nodes import (
     LINE_END,
     Fault,
     SourcePath,
+    built,
     child,
     is_empty,
     is_flow,
     last_line,
-    made,
     path_text,
     where,
 )
@@ -184,10 +184,10 @@ class Document:
         key_node: Node | None = None
         node = self._root_of()
         for step in self.written_at(path):
-            found = child(node, step)
-            if found is None:
+            child_node = child(node, step)
+            if child_node is None:
                 return None, node
-            key_node, node = found
+            key_node, node = child_node
         return key_node, node
 
 
@@ -200,9 +200,9 @@ def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
     elif isinstance(value, list):
         steps = enumerate(value)
     for step, inner in steps:
-        found = _path_of(inner, text, (*at, step))
-        if found is not None:
-            return found
+        inner_path = _path_of(inner, text, (*at, step))
+        if inner_path is not None:
+            return inner_path
     return None
 
 
@@ -217,7 +217,7 @@ def load_text(text: str, file: str) -> list[Document]:
     nodes = _Nodes(text, file)
     with gc_paused():
         return [
-            nodes.document(index, root, made(file, root, construct))
+            nodes.document(index, root, built(file, root, construct))
             for index, root in enumerate(roots(text, file))
         ]
 
@@ -256,18 +256,18 @@ def heads_and_documents(path: str | Path) -> tuple[list[Head], list[Document]]:
     """Returns the heads of a file, and its documents: none if anything in them is at fault."""
     file, text = str(path), read(path)
     nodes = _Nodes(text, file)
-    found: list[Head] = []
+    heads: list[Head] = []
     documents: list[Document] = []
     with gc_paused():
         for index, root in enumerate(roots(text, file)):
-            found.append(_head(file, index, root))
+            heads.append(_head(file, index, root))
             with suppress(Fault):
                 documents.append(nodes.document(index, root, construct(root)))
-    return found, documents if len(documents) == len(found) else []
+    return heads, documents if len(documents) == len(heads) else []
 
 
 def _head(file: str, index: int, root: Node) -> Head:
-    values = made(file, root, _head_values)
+    values = built(file, root, _head_values)
     return Head(index, int(root.start_mark.line) + 1, values, _keys(root), _places(root))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 def near(word: str, known: Iterable[str]) -> str:
     """Returns that of ``known`` which ``word`` probably meant, in any case, or an empty text."""
-    spelled = {one.lower(): one for one in known}
+    spelled = {name.lower(): name for name in known}
     if not word or not spelled:
         return ""
     # Imported here because most files have no misspelled word.

@@ -17,7 +17,7 @@ SourcePath: TypeAlias = tuple[str | int, ...]
 LINE_END: Final = re.compile(r"\r\n?|\n")
 _PLAIN_KEY: Final = re.compile(r"[^\s.\[\]{}\"'`]+")
 
-Made = TypeVar("Made")
+_MadeT = TypeVar("_MadeT")
 
 
 class Fault(Exception):
@@ -28,7 +28,7 @@ class Fault(Exception):
         self.node, self.what, self.advice = node, what, advice
 
 
-def made(file: str, root: Node, make: Callable[[Node], Made]) -> Made:
+def built(file: str, root: Node, make: Callable[[Node], _MadeT]) -> _MadeT:
     """Returns ``make(root)``, and raises its fault as an error that names file and path."""
     try:
         return make(root)
@@ -100,18 +100,18 @@ def last_line(node: Node) -> int:
     return max([int(start.line), *(last_line(last) for last in children(node)[-1:])])
 
 
-def _path_to(node: Node, wanted: Node, seen: set[int]) -> SourcePath | None:
+def _path_to(node: Node, target: Node, visited: set[int]) -> SourcePath | None:
     """Returns the first path from ``node`` to ``wanted``, a value or a key, or None."""
-    if node is wanted:
+    if node is target:
         return ()
-    if id(node) in seen or isinstance(node, ScalarNode):
+    if id(node) in visited or isinstance(node, ScalarNode):
         return None
-    seen.add(id(node))
+    visited.add(id(node))
     steps: Iterable[tuple[Any, Node]] = enumerate(node.value)
     if isinstance(node, MappingNode):
         steps = ((key.value, either) for key, value in node.value for either in (key, value))
     for step, below in steps:
-        tail = _path_to(below, wanted, seen)
+        tail = _path_to(below, target, visited)
         if tail is not None:
             # A list or a mapping as a key has no text: the path ends at the mapping around it.
             return (step, *tail) if isinstance(step, str | int) else ()

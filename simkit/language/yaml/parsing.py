@@ -15,7 +15,7 @@ from yaml.reader import ReaderError
 from yaml.tokens import TagToken, Token
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml.nodes import Fault, children, is_empty, made, where, where_after
+from simkit.language.yaml.nodes import Fault, built, children, is_empty, where, where_after
 from simkit.language.yaml.syntax import TAB, refused_tag, rephrased
 
 FILE_BYTES_MAX: Final = 4_000_000
@@ -43,8 +43,8 @@ def read(path: str | Path) -> str:
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(file, "this is not a regular file")
         if status.st_size > FILE_BYTES_MAX:
-            what = f"the file has {status.st_size:,} bytes; at most {FILE_BYTES_MAX:,} are read"
-            raise SourceError(file, what, advice="split it into several files")
+            problem = f"the file has {status.st_size:,} bytes; at most {FILE_BYTES_MAX:,} are read"
+            raise SourceError(file, problem, advice="split it into several files")
         content = Path(path).read_bytes()
     except FileNotFoundError:
         raise SourceError(file, "there is no such file") from None
@@ -56,9 +56,9 @@ def read(path: str | Path) -> str:
         return content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode().removeprefix("\ufeff")
-        what = f"byte {error.start} of the file (0x{content[error.start]:02x}) is not UTF-8"
+        problem = f"byte {error.start} of the file (0x{content[error.start]:02x}) is not UTF-8"
         raise SourceError(
-            where_after(file, before), what, advice="save the file as UTF-8"
+            where_after(file, before), problem, advice="save the file as UTF-8"
         ) from None
 
 
@@ -70,17 +70,17 @@ def roots(text: str, file: str) -> Iterator[Node]:
     if not text.isascii() and any(end in text for end in _FOREIGN_LINE_ENDS):
         raise _unprintable(text, file)
     has_aliases = "&" in text and "*" in text
-    found = 0
+    count = 0
     for root in _composed(text, file):
         if not is_empty(root):
-            found += 1
+            count += 1
             if has_aliases:
-                made(file, root, _refuse_endless)
+                built(file, root, _refuse_endless)
             yield root
     # Only now, because the scanner takes quadratic time on nesting that the composer refuses.
     if "\t" in text or _BARE_TAG.search(text):
         _refuse_between_tokens(text, file)
-    if not found:
+    if not count:
         raise SourceError(f"{file}:1:1", "the file holds no document")
 
 
@@ -118,8 +118,8 @@ def _guards(file: str) -> tuple[Callable[[Node | None, Any], None], Callable[[],
         nonlocal depth
         depth += 1
         if depth > NESTING_MAX and parent is not None:
-            what = f"lists and mappings are nested deeper than {NESTING_MAX} levels"
-            raise SourceError(where(file, parent.start_mark), what)
+            problem = f"lists and mappings are nested deeper than {NESTING_MAX} levels"
+            raise SourceError(where(file, parent.start_mark), problem)
 
     def ascend() -> None:
         nonlocal depth
@@ -150,11 +150,13 @@ def _refuse_between_tokens(text: str, file: str) -> None:
         # Between tokens there is only white space and comments, so a `#` begins a comment.
         tab = _SEPARATING_TAB.search(text[end:start]) if start > end else None
         if tab:
-            what, advice = TAB
-            raise SourceError(where_after(file, text[: end + tab.end() - 1]), what, advice=advice)
+            problem, advice = TAB
+            raise SourceError(
+                where_after(file, text[: end + tab.end() - 1]), problem, advice=advice
+            )
         if isinstance(token, TagToken) and token.value == (None, "!"):
-            what, advice = refused_tag("!")
-            raise SourceError(where(file, token.start_mark), what, advice=advice)
+            problem, advice = refused_tag("!")
+            raise SourceError(where(file, token.start_mark), problem, advice=advice)
         end = max(end, token.end_mark.index)
 
 
@@ -167,10 +169,10 @@ def _refuse_endless(root: Node) -> None:
         if isinstance(node, ScalarNode):
             return 1, 0
         if id(node) in known:
-            found = known[id(node)]
-            if found is None:
+            total = known[id(node)]
+            if total is None:
                 raise Fault(node, "an alias stands inside the very value that it names")
-            return found
+            return total
         known[id(node)] = None
         size, height = 1, 0
         for below in children(node):

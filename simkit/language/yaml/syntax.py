@@ -46,7 +46,7 @@ class _Scene:
     """Where what it was reading starts."""
 
     @property
-    def found(self) -> str:
+    def text_found(self) -> str:
         """The character at which it stopped; empty at the end of the file."""
         return self.text[self.mark.index : self.mark.index + 1]
 
@@ -78,8 +78,11 @@ _Said: TypeAlias = tuple[Any, str, str]
 
 def refused_tag(tag: str) -> tuple[str, str]:
     """Returns what is wrong with a tag, and the advice."""
-    shown = tag.replace("tag:yaml.org,2002:", "!!")
-    return f"the tag `{shown}` is not supported", "remove it; if it belongs to a text, quote that"
+    tag_name = tag.replace("tag:yaml.org,2002:", "!!")
+    return (
+        f"the tag `{tag_name}` is not supported",
+        "remove it; if it belongs to a text, quote that",
+    )
 
 
 def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
@@ -89,14 +92,19 @@ def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
     if "undefined alias" in scene.problem:
         word = scene.name(mark)
         anchors = tuple(dict.fromkeys(re.findall(r"(?<![^\s\[{,])&([\w-]+)", text[: mark.index])))
-        what = f"the alias `*{word}` names no anchor above it"
+        anchor_text = f"the alias `*{word}` names no anchor above it"
         return SourceError(
-            where(file, mark), what, "", near(word, anchors), anchors, "if it is a text, quote it"
+            where(file, mark),
+            anchor_text,
+            "",
+            near(word, anchors),
+            anchors,
+            "if it is a text, quote it",
         )
     for problem, context, say in _FAMILIES:
         if problem in scene.problem and context in scene.context:
-            place, what, advice = say(scene)
-            return SourceError(where(file, place), what, advice=advice)
+            place, anchor_text, advice = say(scene)
+            return SourceError(where(file, place), anchor_text, advice=advice)
     return SourceError(where(file, mark), f"this is no YAML: {scene.problem}", advice=scene.context)
 
 
@@ -107,16 +115,16 @@ def _tab(scene: _Scene) -> _Said:
 def _start(scene: _Scene) -> _Said:
     if scene.opened == "\t":
         return scene.start, *TAB
-    shown = "a backtick" if scene.opened == "`" else f"`{scene.opened}`"
-    return scene.start, f"a text cannot start with {shown}", QUOTE
+    opening = "a backtick" if scene.opened == "`" else f"`{scene.opened}`"
+    return scene.start, f"a text cannot start with {opening}", QUOTE
 
 
 def _anchor_twice(scene: _Scene) -> _Said:
-    what = (
+    problem = (
         f"the anchor `&{scene.name(scene.mark)}` is here twice; "
         f"the first is on line {scene.start.line + 1}"
     )
-    return scene.mark, what, "give each anchor a name of its own"
+    return scene.mark, problem, "give each anchor a name of its own"
 
 
 def _tag(scene: _Scene) -> _Said:
@@ -137,15 +145,15 @@ def _quoted(scene: _Scene) -> _Said:
         advice = "close it; inside '…' a quote is written twice: ''"
         return scene.start, f"the quote `{scene.opened}` opened here is never closed", advice
     escape = scene.text[scene.mark.index :].split("\n")[0][:2]
-    what = "inside double quotes a `\\` starts an escape, and this is none"
+    problem = "inside double quotes a `\\` starts an escape, and this is none"
     if escape.startswith("\\"):
-        what = f"inside double quotes `{escape}` is no escape"
-    return scene.mark, what, "use single quotes, or write `\\\\` for a backslash"
+        problem = f"inside double quotes `{escape}` is no escape"
+    return scene.mark, problem, "use single quotes, or write `\\\\` for a backslash"
 
 
 def _block_scalar(scene: _Scene) -> _Said:
-    what = f"after `{scene.opened}` the text starts on the next line"
-    return scene.start, what, f"a text that starts with `{scene.opened}` needs quotes"
+    problem = f"after `{scene.opened}` the text starts on the next line"
+    return scene.start, problem, f"a text that starts with `{scene.opened}` needs quotes"
 
 
 def _colon(scene: _Scene) -> _Said:
@@ -162,17 +170,21 @@ def _flow(scene: _Scene) -> _Said:
         if start is None:
             # libyaml loses its place after `[? ]`, which YAML allows.
             return scene.start, f"a `?` alone inside {kind} needs quotes", QUOTE
-        what = f"the `{scene.text[start.index]}` opened here is never closed"
-        return start, what, "close it; a text that starts with it, or contains ` #`, needs quotes"
+        problem = f"the `{scene.text[start.index]}` opened here is never closed"
+        return (
+            start,
+            problem,
+            "close it; a text that starts with it, or contains ` #`, needs quotes",
+        )
     if "node content" in scene.problem:
-        return scene.mark, f"a value is missing before `{scene.found}`", QUOTE
-    if scene.found == ":" and _TEXT_WITH_COLON.search(scene.before):
+        return scene.mark, f"a value is missing before `{scene.text_found}`", QUOTE
+    if scene.text_found == ":" and _TEXT_WITH_COLON.search(scene.before):
         return scene.mark, f"an unquoted text inside {kind} cannot contain `: `", QUOTE
-    what = f"a `,` or `{closer}` is missing before this"
-    if scene.found == "{" and scene.before.endswith("$"):
+    problem = f"a `,` or `{closer}` is missing before this"
+    if scene.text_found == "{" and scene.before.endswith("$"):
         return scene.mark, f"a reference inside {kind} needs quotes", 'write `"${path}"`'
     since = f"the `{scene.opened}` on line {scene.start.line + 1} is still open"
-    return scene.mark, what, f"{since}: close it; or {QUOTE}"
+    return scene.mark, problem, f"{since}: close it; or {QUOTE}"
 
 
 def _innermost_open(text: str) -> Any:
@@ -195,19 +207,19 @@ def _colon_in_flow(scene: _Scene) -> _Said:
 def _line_that_does_not_fit(scene: _Scene) -> _Said:
     closer = scene.before.rstrip()[-1:]
     if closer in _CLOSERS and closer:
-        what = f"there is text after the closing {_CLOSERS[closer]} `{closer}`"
+        problem = f"there is text after the closing {_CLOSERS[closer]} `{closer}`"
         advice = "quote the whole text, or write it in block style"
-        return scene.mark, what, f"{advice}; inside '…' a quote is written twice: ''"
+        return scene.mark, problem, f"{advice}; inside '…' a quote is written twice: ''"
     if "<document start>" in scene.problem:
         return scene.mark, "the document has ended before this", "start another one with `---`"
-    if scene.found == ":":
+    if scene.text_found == ":":
         return scene.mark, "a key is missing before the `:`", QUOTE
-    if scene.found.isspace():
+    if scene.text_found.isspace():
         # Copied from a web page or a word processor; YAML's own spaces never get here.
-        return scene.mark, f"the character U+{ord(scene.found):04X} cannot indent", TAB[1]
+        return scene.mark, f"the character U+{ord(scene.text_found):04X} cannot indent", TAB[1]
     kind = "list" if "collection" in scene.context else "mapping"
-    what = f"this does not fit into the {kind} that starts on line {scene.start.line + 1}"
-    return scene.mark, what, f"{_INDENT}; if it belongs to a text, quote the whole text"
+    problem = f"this does not fit into the {kind} that starts on line {scene.start.line + 1}"
+    return scene.mark, problem, f"{_INDENT}; if it belongs to a text, quote the whole text"
 
 
 def _dash(scene: _Scene) -> _Said:
@@ -224,8 +236,8 @@ def _no_colon(scene: _Scene) -> _Said:
 
 
 def _nothing(scene: _Scene) -> _Said:
-    if scene.found in ("]", "}", ","):
-        return scene.mark, f"a text cannot start with `{scene.found}`", QUOTE
+    if scene.text_found in ("]", "}", ","):
+        return scene.mark, f"a text cannot start with `{scene.text_found}`", QUOTE
     return scene.mark, "a value is missing here", "write one, or remove the line"
 
 

@@ -264,8 +264,8 @@ def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
         miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
         if miss is not None:
             where = f"at {path_text(miss.path)}: " if miss.path else ""
-            told += f"  [{line.place}] {where}wanted {short(miss.wanted, WHY_MAX)}, "
-            told += f"found {short(miss.found, WHY_MAX)}\n"
+            told += f"  [{line.place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
+            told += f"found {short(miss.actual, WHY_MAX)}\n"
     return told
 
 

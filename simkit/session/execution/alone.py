@@ -37,7 +37,7 @@ def root_of(pipeline: str) -> Path | None:
     name = pipeline.partition(":")[0].partition(".")[0]
     module = sys.modules.get(name)
     files = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-    file = next((one for one in files if one), None)
+    file = next((file_ for file_ in files if file_), None)
     if file is None or is_library(file):
         return None
     place = Path(file).resolve()

@@ -23,11 +23,11 @@ class Answering:
             return exchange.answer
         traffic.wait_for(exchange)
         try:
-            sent = self._clients.send(call.request)
+            response = self._clients.send(call.request)
         except ProviderUnreached as problem:
             raise ScriptBroken(str(problem), ("cassette",)) from problem
-        traffic.came(exchange, sent.answer, sent.request)
-        return sent.answer
+        traffic.came(exchange, response.answer, response.request)
+        return response.answer
 
     def close(self) -> None:
         """Lets go of connections to providers."""

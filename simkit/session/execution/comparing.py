@@ -16,7 +16,7 @@ from simkit.trace.store import Trace
 
 def unbroken(prepared: Prepared) -> Trace:
     """Returns what comes of a scenario without its restarts."""
-    return _apart(prepared, [_here(turn) for turn in prepared.scenario.turns])
+    return _apart(prepared, [_without_place(turn) for turn in prepared.scenario.turns])
 
 
 def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
@@ -29,14 +29,14 @@ def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
     places = [place for place in places if place < len(starts)]
     return _apart(
         prepared,
-        [_here(turns[place]) for place in places],
+        [_without_place(turns[place]) for place in places],
         [starts[place] for place in places],
         given_project=turns[0].project,
         numbers=[place + 1 for place in places],
     )
 
 
-def _here(turn: Turn) -> Turn:
+def _without_place(turn: Turn) -> Turn:
     return turn.model_copy(update={"restart": False})
 
 

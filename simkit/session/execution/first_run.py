@@ -38,8 +38,8 @@ class Spoken(msgspec.Struct):
     turn: int
     """From 0."""
     agent: str
-    asked: Asked
-    heard: Heard | None = None
+    model_request: Asked
+    answer: Heard | None = None
     """None while it is not answered."""
 
 
@@ -55,7 +55,7 @@ class Used(msgspec.Struct, frozen=True):
 class Seen(msgspec.Struct, frozen=True):
     """What a first run shows."""
 
-    spoken: tuple[Spoken, ...]
+    calls: tuple[Spoken, ...]
     used: tuple[Used, ...]
     functions: Mapping[str, str]
     """Tool to its function, where something can stand in for it."""
@@ -72,8 +72,8 @@ def first_run(prepared: Prepared, cassette: Cassette | None, keying: Keying) -> 
             error = process.take(turn, 0)
             if error is not None:
                 raise SimkitError(f"the app failed in turn {place + 1}: {error.message}")
-    spoken = tuple(one for one in witness.spoken if one.heard is not None)
-    return Seen(spoken, tuple(witness.used), witness.functions)
+    calls_answered = tuple(call_ for call_ in witness.calls if call_.answer is not None)
+    return Seen(calls_answered, tuple(witness.used), witness.functions)
 
 
 class _ProbeAnswerer:
@@ -83,18 +83,18 @@ class _ProbeAnswerer:
         self.is_live = cassette is None
         self._player = Player(_of_nobody(cassette), keying) if cassette is not None else None
         self.turn = 0
-        self.spoken: list[Spoken] = []
+        self.calls: list[Spoken] = []
         self.used: list[Used] = []
         self.functions: dict[str, str] = {}
         self._known: set[str] = set()
         """Tools that were looked for."""
 
     def decide(
-        self, call: Call, recorder: TraceRecorder, told: Callable[[HttpAnswer], None]
+        self, call: Call, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
     ) -> Decision:
         """Answers a model call, or lets it through."""
-        spoken = Spoken(self.turn, call.run.agent, call.model_request)
-        self.spoken.append(spoken)
+        call_record = Spoken(self.turn, call.run.agent, call.model_request)
+        self.calls.append(call_record)
         for offer in call.model_request.offers:
             self._stand_in(offer.name)
 
@@ -102,8 +102,8 @@ class _ProbeAnswerer:
             if isinstance(answer, HttpResponse):
                 chunks = decoded(answer.chunks, header(answer.headers, "content-encoding"))
                 plain = msgspec.structs.replace(answer, chunks=chunks)
-                spoken.heard = call.protocol.heard(plain, call.model_request)
-            told(answer)
+                call_record.answer = call.protocol.heard(plain, call.model_request)
+            answered(answer)
 
         if self._player is None:
             return Forward(Listener(ended, lambda response: True))
@@ -135,11 +135,11 @@ class _ProbeAnswerer:
         real: Callable[[], Any],
     ) -> Any:
         """Returns the real result, and keeps it."""
-        before, turn = len(self.spoken), self.turn
+        before, turn = len(self.calls), self.turn
         try:
             result = real()
         except Exception as problem:
-            self._keep(before, Used(turn, tool, error=_told(problem)))
+            self._keep(before, Used(turn, tool, error=_problem_text(problem)))
             raise
         if inspect.isawaitable(result):
             return self._awaited(before, turn, tool, result)
@@ -160,28 +160,28 @@ class _ProbeAnswerer:
         if tool in self._known or toolbox is None:
             return
         self._known.add(tool)
-        found = _functions_named(tool, Path.cwd())
-        if len(found) == 1:
-            (self.functions[tool],) = found
-            toolbox.add(tool, found[self.functions[tool]])
+        functions = _functions_named(tool, Path.cwd())
+        if len(functions) == 1:
+            (self.functions[tool],) = functions
+            toolbox.add(tool, functions[self.functions[tool]])
 
     async def _awaited(self, before: int, turn: int, tool: str, result: Any) -> Any:
         try:
             value = await result
         except Exception as problem:
-            self._keep(before, Used(turn, tool, error=_told(problem)))
+            self._keep(before, Used(turn, tool, error=_problem_text(problem)))
             raise
         self._keep(before, Used(turn, tool, value))
         return value
 
     def _keep(self, before: int, used: Used) -> None:
         """Keeps a call, but where a model was asked inside it, or nothing can return the same."""
-        if len(self.spoken) > before or foreign_type(used.result):
+        if len(self.calls) > before or foreign_type(used.result):
             self.functions.pop(used.tool, None)
         self.used.append(used)
 
 
-def _told(problem: Exception) -> str:
+def _problem_text(problem: Exception) -> str:
     return str(problem) or type(problem).__name__
 
 
@@ -196,12 +196,12 @@ def _of_nobody(cassette: Cassette) -> Cassette:
 
 def _functions_named(tool: str, folder: Path) -> dict[str, Any]:
     """Returns the functions of a name in the app's own modules, by ``module:function``."""
-    found = {}
+    functions = {}
     for module in list(sys.modules.values()):
         function = vars(module).get(tool)
         if not isinstance(function, FunctionType) or function.__qualname__ != tool:
             continue
         file = Path(function.__code__.co_filename)
         if file.is_relative_to(folder) and "site-packages" not in file.parts:
-            found[f"{function.__module__}:{tool}"] = function
-    return found
+            functions[f"{function.__module__}:{tool}"] = function
+    return functions

@@ -15,11 +15,11 @@ _LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
 
 
 def scenario_of(
-    seen: Seen,
+    first: Seen,
     name: str,
     pipeline: str,
     app: Mapping[str, Any],
-    said: Sequence[str],
+    user_texts: Sequence[str],
     *,
     with_tools: bool = True,
 ) -> dict[str, Any]:
@@ -27,36 +27,39 @@ def scenario_of(
 
     ``app`` are the app's options; ``with_tools`` lets results stand in for the tools' functions.
     """
-    agents = _agents(seen)
-    passing = _handoffs(seen, agents)
-    used = {entry.tool for entry in seen.used}
-    tools = {tool: entry for tool, entry in seen.functions.items() if tool in used and with_tools}
+    agents = _agents(first)
+    handoffs_by_tool = _handoffs(first, agents)
+    used = {entry.tool for entry in first.used}
+    tools = {tool: entry for tool, entry in first.functions.items() if tool in used and with_tools}
     tree: dict[str, Any] = {"version": 1, "scenario": name, "pipeline": pipeline}
     tree["app"] = {**app, **({"tools": tools} if tools else {})}
-    rules = _rules(seen, agents, passing)
+    rules = _rules(first, agents, handoffs_by_tool)
     if rules:
         tree["agents"] = rules
     tree["turns"] = [
-        _turn(place, text, seen, agents, passing, tools) for place, text in enumerate(said)
+        _turn(place, text, first, agents, handoffs_by_tool, tools)
+        for place, text in enumerate(user_texts)
     ]
     return tree
 
 
-def _agents(seen: Seen) -> list[str]:
+def _agents(first: Seen) -> list[str]:
     """Returns whose each call is."""
-    unmarked = [one for one in seen.spoken if one.agent == UNMARKED]
-    names = iter(voices_of([one.asked for one in unmarked])[1])
-    return [next(names).name if one.agent == UNMARKED else one.agent for one in seen.spoken]
+    unmarked = [call for call in first.calls if call.agent == UNMARKED]
+    names = iter(voices_of([call.model_request for call in unmarked])[1])
+    return [next(names).name if call.agent == UNMARKED else call.agent for call in first.calls]
 
 
 def _rules(
-    seen: Seen, agents: Sequence[str], passing: Mapping[str, str]
+    first: Seen, agents: Sequence[str], handoffs_by_tool: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    voices: list[Voice] = voices_of([s.asked for s in seen.spoken if s.agent == UNMARKED])[0]
+    voices: list[Voice] = voices_of([s.model_request for s in first.calls if s.agent == UNMARKED])[
+        0
+    ]
     rules: dict[str, dict[str, Any]] = {}
     for voice in voices:
         rules[voice.name] = rule_of(voice, voices)
-    for tool, target in passing.items():
+    for tool, target in handoffs_by_tool.items():
         if tool != f"{HANDOFF_PREFIX}{target}":
             known = rules.setdefault(target, {})
             known["handoff"] = [*known.get("handoff", []), tool]
@@ -68,70 +71,75 @@ def _short(rule: dict[str, Any]) -> dict[str, Any]:
     return {**rule, "handoff": tools[0]} if len(tools) == 1 else rule
 
 
-def _handoffs(seen: Seen, agents: Sequence[str]) -> dict[str, str]:
+def _handoffs(first: Seen, agents: Sequence[str]) -> dict[str, str]:
     """Returns the tools that pass control, and to whom.
 
     They are those whose calls are never answered to the agent that made them, and after which
     another agent speaks.
     """
-    carried_out = {entry.tool for entry in seen.used}
+    carried_out = {entry.tool for entry in first.used}
     targets: dict[str, set[str]] = {}
-    for place, (one, agent) in enumerate(zip(seen.spoken, agents, strict=True)):
-        rest = list(zip(seen.spoken, agents, strict=True))[place + 1 :]
-        later = [(other, whose) for other, whose in rest if other.turn == one.turn]
+    for place, (other_call, agent) in enumerate(zip(first.calls, agents, strict=True)):
+        rest = list(zip(first.calls, agents, strict=True))[place + 1 :]
+        later = [(second, name) for second, name in rest if second.turn == other_call.turn]
         answered = {
-            m.call_id for other, whose in later if whose == agent for m in other.asked.messages
+            m.call_id
+            for second, name in later
+            if name == agent
+            for m in second.model_request.messages
         }
-        for call in _said(one).calls:
+        for call in _message_of(other_call).calls:
             if call.name in carried_out:
                 continue
             passed = later[0][1] if later and later[0][1] != agent else ""
             targets.setdefault(call.name, set()).add("" if call.id in answered else passed)
     return {
-        tool: next(iter(found)) for tool, found in targets.items() if len(found) == 1 and all(found)
+        tool: next(iter(agents_after))
+        for tool, agents_after in targets.items()
+        if len(agents_after) == 1 and all(agents_after)
     }
 
 
-def _said(one: Spoken) -> Message:
-    return one.heard.message if one.heard is not None else Message("assistant")
+def _message_of(call: Spoken) -> Message:
+    return call.answer.message if call.answer is not None else Message("assistant")
 
 
 def _turn(
     place: int,
     text: str,
-    seen: Seen,
+    first: Seen,
     agents: Sequence[str],
-    passing: Mapping[str, str],
+    handoffs_by_tool: Mapping[str, str],
     tools: Mapping[str, str],
 ) -> dict[str, Any]:
     replies: dict[str, list[Any]] = {}
-    for one, agent in zip(seen.spoken, agents, strict=True):
-        if one.turn == place:
-            replies.setdefault(agent, []).append(_line(one, passing))
+    for call, agent in zip(first.calls, agents, strict=True):
+        if call.turn == place:
+            replies.setdefault(agent, []).append(_line(call, handoffs_by_tool))
     turn: dict[str, Any] = {"user": text}
     if replies:
         turn["replies"] = {
             agent: lines[0] if len(lines) == 1 else lines for agent, lines in replies.items()
         }
-    results = dict(_results([u for u in seen.used if u.turn == place and u.tool in tools]))
+    results = dict(_results([u for u in first.used if u.turn == place and u.tool in tools]))
     if results:
         turn["tool_results"] = results
     return turn
 
 
-def _line(one: Spoken, passing: Mapping[str, str]) -> Any:
+def _line(used_call: Spoken, handoffs_by_tool: Mapping[str, str]) -> Any:
     """Returns the reply line that says what a model said."""
-    if one.heard is not None and one.heard.error is not None:
-        return {"error": _error(one.heard.error)}
-    message = _said(one)
+    if used_call.answer is not None and used_call.answer.error is not None:
+        return {"error": _error(used_call.answer.error)}
+    message = _message_of(used_call)
     text = {"text": message.content} if message.content else {}
     if message.calls:
         first = message.calls[0]
-        if len(message.calls) == 1 and first.name in passing:
+        if len(message.calls) == 1 and first.name in handoffs_by_tool:
             payload = {"payload": first.args} if first.args else {}
-            return {**text, "handoff": {"to": passing[first.name], **payload}}
+            return {**text, "handoff": {"to": handoffs_by_tool[first.name], **payload}}
         return {**text, "calls": [{call.name: call.args} for call in message.calls]}
-    if one.asked.output is not None and message.data is not None:
+    if used_call.model_request.output is not None and message.data is not None:
         return {"json": message.data}
     return message.content
 
@@ -140,23 +148,23 @@ def _error(fails: Fails) -> Any:
     usual = FAILURES.get(fails.kind)
     if usual is not None and fails.retry_after is None:
         return fails.kind
-    found = {"status": fails.status, "type": fails.kind, "message": fails.message}
-    return {**found, **({"retry_after": fails.retry_after} if fails.retry_after else {})}
+    error = {"status": fails.status, "type": fails.kind, "message": fails.message}
+    return {**error, **({"retry_after": fails.retry_after} if fails.retry_after else {})}
 
 
 def _results(used: Sequence[Used]) -> Iterator[tuple[str, Any]]:
     """Yields what each tool answers in a turn: a value, or one after the other."""
     by_tool: dict[str, list[Any]] = {}
-    for one in used:
-        by_tool.setdefault(one.tool, []).append(_answer(one))
+    for tool_use in used:
+        by_tool.setdefault(tool_use.tool, []).append(_answer(tool_use))
     for tool, answers in by_tool.items():
         is_single = len(answers) == 1 and not isinstance(answers[0], list | tuple)
         yield tool, answers[0] if is_single else answers
 
 
-def _answer(one: Used) -> Any:
-    if one.error:
-        return {"error": one.error}
-    if isinstance(one.result, dict) and one.result and _LONG.issuperset(one.result):
-        return {"returns": one.result}
-    return one.result
+def _answer(tool_use: Used) -> Any:
+    if tool_use.error:
+        return {"error": tool_use.error}
+    if isinstance(tool_use.result, dict) and tool_use.result and _LONG.issuperset(tool_use.result):
+        return {"returns": tool_use.result}
+    return tool_use.result

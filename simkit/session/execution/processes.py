@@ -119,7 +119,7 @@ class Here:
 
     def _plain(self, task: Task, app: App) -> Driver:
         scenario = task.prepared.scenario
-        shared_results, given = shared_of(task.prepared)
+        shared_results, state = shared_of(task.prepared)
         script = Script(
             task.prepared.item.name,
             scenario.seed,
@@ -131,7 +131,7 @@ class Here:
             lambda: agents_in(self._replies),
             limits_of(Limits(), scenario),
             self._plan(scenario),
-            given,
+            state,
             stubs=lambda place: self._results[place],
             logs=scenario.claims_logs,
             given_project=task.given_project,
@@ -146,7 +146,7 @@ class Here:
 
     def _native(self, task: Task, pipeline: Pipeline) -> Driver:
         scenario = task.prepared.scenario
-        shared_results, given = shared_of(task.prepared)
+        shared_results, state = shared_of(task.prepared)
         ready = compiled(pipeline)
         functions = ready.functions
         # Their lists grow with every turn.
@@ -160,7 +160,7 @@ class Here:
             scenario=task.prepared.item.name,
             seed=scenario.seed,
             start=scenario.start,
-            given=given,
+            given=state,
             model=FaultyModel(model, self._plan(scenario)),
             tools=ScriptedTools(
                 self._results,
@@ -200,11 +200,11 @@ def limits_of(limits: Limits, scenario: Scenario) -> Limits:
 def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[str, Any]]:
     """Tool results and given state, with those of the files under ``use`` beneath."""
     results: dict[str, ToolAnswers] = {}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for shared in prepared.shared:
         results.update(shared.tool_results)
-        given.update(shared.given.state)
-    return results, canonical({**given, **prepared.scenario.given.state})
+        values.update(shared.given.state)
+    return results, canonical({**values, **prepared.scenario.given.state})
 
 
 def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:

@@ -47,21 +47,24 @@ def cassette_path(prepared: Prepared) -> Path | None:
     options = prepared.scenario.cassette
     if options is None:
         return None
-    here = Path(prepared.document.file).parent
+    scenario_folder = Path(prepared.document.file).parent
     name = Path(options.file)
     if not name.name.endswith(ENDINGS):
         name = name.with_name(f"{name.name}.yaml")
-    if (here / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
-        return here / name
-    folders = [folder / FOLDER for folder in _above(here)]
-    found = [folder for folder in folders if folder.is_dir()]
-    return next((f / name for f in found if (f / name).exists()), (found or folders)[0] / name)
+    if (scenario_folder / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
+        return scenario_folder / name
+    folders = [folder / FOLDER for folder in _above(scenario_folder)]
+    folders_there = [folder for folder in folders if folder.is_dir()]
+    return next(
+        (f / name for f in folders_there if (f / name).exists()),
+        (folders_there or folders)[0] / name,
+    )
 
 
-def _above(here: Path) -> Iterator[Path]:
+def _above(start: Path) -> Iterator[Path]:
     """Yields a folder and those above it, named as seen from the working directory."""
     root = Path.cwd()
-    for folder in (here.resolve(), *here.resolve().parents):
+    for folder in (start.resolve(), *start.resolve().parents):
         yield folder.relative_to(root) if folder.is_relative_to(root) else folder
         if any((folder / top).exists() for top in _TOPS):
             return
@@ -127,9 +130,9 @@ def _hold_inside(path: Path, prepared: Prepared) -> None:
 
     A scenario may be somebody else's, and so may be the file that it names. Links are followed.
     """
-    here = Path(prepared.document.file).resolve().parent
-    top = _top(here)
-    root = top or (Path.cwd() if here.is_relative_to(Path.cwd()) else here)
+    folder = Path(prepared.document.file).resolve().parent
+    top = _top(folder)
+    root = top or (Path.cwd() if folder.is_relative_to(Path.cwd()) else folder)
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root):
         raise prepared.document.error(
@@ -149,29 +152,31 @@ def _in_project(file: Path, prepared: Prepared) -> str:
 
     A trace is the same wherever the project lies, and from wherever it is run.
     """
-    here = Path(prepared.document.file).resolve().parent
-    return Path(os.path.relpath(file.resolve(), _top(here) or here)).as_posix()
+    folder = Path(prepared.document.file).resolve().parent
+    return Path(os.path.relpath(file.resolve(), _top(folder) or folder)).as_posix()
 
 
-def _top(here: Path) -> Path | None:
+def _top(folder: Path) -> Path | None:
     """Returns the project's own folder; None where nothing shows which it is."""
-    folders = (here, *here.parents)
-    return next((one for one in folders if any((one / top).exists() for top in _TOPS)), None)
+    folders = (folder, *folder.parents)
+    return next(
+        (ancestor for ancestor in folders if any((ancestor / top).exists() for top in _TOPS)), None
+    )
 
 
-def what_was_recorded(traffic: Traffic, path: Path, written: int | None) -> str:
+def what_was_recorded(traffic: Traffic, path: Path, interactions: int | None) -> str:
     """Says what became of the traffic; ``written`` is None where the scenario failed."""
     if traffic.mode in ("none", "verify"):
         return ""
     if traffic.mode == "once" and not traffic.is_live:
         return f"nothing was recorded: {path} answered; --mode all records it anew"
-    if written is None:
+    if interactions is None:
         return "nothing was written, since the scenario failed; --keep-failed writes even then"
     lost = traffic.unanswered()
     never = f"{counted(len(lost), 'request')} had no answer, or only the beginning of one"
     listed = "".join(f"\n  {line}" for line in dict.fromkeys(lost))
-    if not written:
+    if not interactions:
         why = f"{never}:{listed}" if lost else "nothing was sent"
         return f"nothing was recorded: {why}"
-    done = f"recorded: {counted(written, 'interaction')} in {path}"
+    done = f"recorded: {counted(interactions, 'interaction')} in {path}"
     return f"{done}; {never}:{listed}" if lost else done

@@ -61,21 +61,21 @@ class Execution:
         """The scenario's cassette at work, if it has one."""
         if self.traffic is not None:
             self.traffic.turns = numbers
-        held, self._last = ExitStack(), ExitStack()
+        resources, self._last = ExitStack(), ExitStack()
         # Whoever leads a conversation may forget it.
-        self._leave = weakref.finalize(self, held.close)
+        self._leave = weakref.finalize(self, resources.close)
         file = ""
         if self.is_durable:
-            folder = held.enter_context(TemporaryDirectory(prefix="simkit-"))
+            folder = resources.enter_context(TemporaryDirectory(prefix="simkit-"))
             file = str(Path(folder) / "store.sqlite")
-        held.enter_context(self._last)
-        self._task = Task(prepared, file, (), given_project, *self._doors(prepared, held))
+        resources.enter_context(self._last)
+        self._task = Task(prepared, file, (), given_project, *self._doors(prepared, resources))
         process = NewProcess if is_apart else Here
         self._process: Process = process(self._task, self.trace)
         self._last.callback(self._process.close)
 
     def _doors(
-        self, prepared: Prepared, held: ExitStack
+        self, prepared: Prepared, resources: ExitStack
     ) -> tuple[GatedTraffic | None, Answering | None]:
         """Returns who answers beside the script: of code at its gate, else models themselves."""
         if self.traffic is None:
@@ -83,7 +83,7 @@ class Execution:
         if is_code(prepared):
             return GatedTraffic(self.traffic), None
         answering = Answering(self.traffic)
-        held.callback(answering.close)
+        resources.callback(answering.close)
         return None, answering
 
     def __enter__(self) -> Execution:

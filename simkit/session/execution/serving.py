@@ -38,7 +38,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
     limits = limits_of(Limits() if isinstance(subject, App) else subject.limits, scenario)
     app = subject if isinstance(subject, App) else _as_app(subject, prepared)
     replies = [turn.replies for turn in scenario.turns]
-    shared, given = shared_of(prepared)
+    shared, state = shared_of(prepared)
     script = Script(
         prepared.item.name,
         scenario.seed,
@@ -52,7 +52,7 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
         lambda: agents_in(replies),
         limits,
         FaultPlan([turn.faults for turn in scenario.turns], scenario.faults, scenario.seed),
-        given,
+        state,
     )
     turns = [user_turn(turn) for turn in scenario.turns]
     ends = () if isinstance(subject, App) else _ending_on_tools(subject)
@@ -84,9 +84,11 @@ def unused_of(prepared: Prepared) -> Iterator[str]:
             "its next request, and claimed under `tool_calls`."
         )
     options = prepared.pipeline.options if isinstance(prepared.pipeline, App) else AppOptions()
-    said = [key for key in ("setup", "call", "fresh", "tools") if key in options.model_fields_set]
-    if said:
-        yield f"`app` ({', '.join(said)}) is not used: simkit does not run the program"
+    options_given = [
+        key for key in ("setup", "call", "fresh", "tools") if key in options.model_fields_set
+    ]
+    if options_given:
+        yield f"`app` ({', '.join(options_given)}) is not used: simkit does not run the program"
     for number, turn in enumerate(turns, 1):
         if turn.restart:
             yield f"`restart` of turn {number} is not used: simkit does not run the program"

@@ -91,10 +91,10 @@ def noting_starts() -> Iterator[Callable[[], str]]:
         if took < NOTED_S:
             return ""
         again, apart = _starts.restarts - restarts, _starts.alone - alone
-        said = [counted(again, "restart")] if again else []
-        said += [counted(apart, "session run alone", "sessions run alone")] if apart else []
+        notes = [counted(again, "restart")] if again else []
+        notes += [counted(apart, "session run alone", "sessions run alone")] if apart else []
         each = "a new process" if again + apart == 1 else "each a new process"
-        return f"{' and '.join(said)}, {each}: {took:.1f} s"
+        return f"{' and '.join(notes)}, {each}: {took:.1f} s"
 
     yield note
 
@@ -105,25 +105,25 @@ class NewProcess:
     def __init__(self, task: Task, sink: Sink) -> None:
         self._sink, self._first, self._provider = sink, len(task.before), task.provider
         self.is_restart = bool(task.before)
-        began = time.perf_counter()
-        with ExitStack() as held:
+        started = time.perf_counter()
+        with ExitStack() as resources:
             # In a file it holds up nobody, however much it is.
-            self._said = held.enter_context(TemporaryFile())
-            self._held = held.pop_all()
+            self._stderr = resources.enter_context(TemporaryFile())
+            self._resources = resources.pop_all()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "simkit.session.execution"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
         )
         try:
-            there = _Elsewhere() if task.provider is not None else None
-            self._ask(msgspec.structs.replace(task, provider=there))
+            elsewhere_driver = _Elsewhere() if task.provider is not None else None
+            self._ask(msgspec.structs.replace(task, provider=elsewhere_driver))
         except BaseException:
             self.close()
             raise
-        _starts.note(self, time.perf_counter() - began)
+        _starts.note(self, time.perf_counter() - started)
 
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
@@ -142,12 +142,12 @@ class NewProcess:
             with suppress(OSError):
                 pipe.close()
         self._process.wait()
-        self._held.close()
+        self._resources.close()
 
-    def _ask(self, what: object) -> ErrorFacts | None:
+    def _ask(self, request: object) -> ErrorFacts | None:
         """Hands something over, emits what came of it, and raises what it raised there."""
         try:
-            answer = self._answer(pickle.dumps(what))
+            answer = self._answer(pickle.dumps(request))
             while answer.asks is not None:
                 answer = self._answer(pickle.dumps(self._answered(answer.asks)))
         except BaseException:
@@ -172,23 +172,23 @@ class NewProcess:
         except CassetteMissed as miss:
             return CassetteMissed(str(miss))
 
-    def _answer(self, what: bytes) -> _Answer:
+    def _answer(self, data: bytes) -> _Answer:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         try:
-            stdin.write(what)
+            stdin.write(data)
             stdin.flush()
             return _ANSWER.decode(stdout.readline())
         except (OSError, msgspec.MsgspecError):
             with suppress(OSError):
                 stdin.close()
             code = self._process.wait()
-            self._said.seek(0)
-            said = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            self._stderr.seek(0)
+            stderr_lines = self._stderr.read().decode(errors="replace").strip().splitlines()[-1:]
             raise ProcessFailed(
                 f"the process that was to go on with turn {self._first + 1} ended with code "
-                f"{code}{': ' if said else ''}{''.join(said)}",
+                f"{code}{': ' if stderr_lines else ''}{''.join(stderr_lines)}",
                 ("turns", self._first, "restart"),
             ) from None
 
@@ -196,14 +196,14 @@ class NewProcess:
 class _Elsewhere:
     """Who answers in the new process: the one that started it, which has the cassette."""
 
-    def __init__(self, asked: BinaryIO | None = None, out: BinaryIO | None = None) -> None:
-        self._asked, self._out = asked, out
+    def __init__(self, stdin: BinaryIO | None = None, out: BinaryIO | None = None) -> None:
+        self._stdin, self._out = stdin, out
 
     def answer(self, call: Outgoing) -> HttpAnswer:
         """Returns the answer; raises CassetteMissed where none is recorded."""
         _write(self._out, _Answer(asks=call))
-        assert self._asked is not None
-        answer: HttpAnswer | CassetteMissed = pickle.load(self._asked)
+        assert self._stdin is not None
+        answer: HttpAnswer | CassetteMissed = pickle.load(self._stdin)
         if isinstance(answer, CassetteMissed):
             raise answer
         return answer
@@ -212,31 +212,31 @@ class _Elsewhere:
 def serve() -> None:
     """Answers the process that started this one, until it asks no more."""
     # What user code prints must not stand among the answers, nor may it read what is asked.
-    asked, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    stdin, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     trace, busy = Trace(), Busy()
-    end_with(asked.fileno(), busy)
+    end_with(stdin.fileno(), busy)
     busy.now = True
-    task: Task = pickle.load(asked)
+    task: Task = pickle.load(stdin)
     if task.provider is not None:
-        task = msgspec.structs.replace(task, provider=_Elsewhere(asked, out))
+        task = msgspec.structs.replace(task, provider=_Elsewhere(stdin, out))
     place = ("turns", len(task.before), "restart")
-    here: list[Here] = []
-    answer = _came_of(lambda: here.append(Here(task, trace)), trace, place)
+    workers: list[Here] = []
+    answer = _came_of(lambda: workers.append(Here(task, trace)), trace, place)
     busy.now = False  # Whoever reads the last answer goes away.
     _write(out, answer)
-    while here:
+    while workers:
         try:
-            name, *given = pickle.load(asked)
+            name, *arguments = pickle.load(stdin)
         except EOFError:
             break
         busy.now = True
-        answer = _came_of(partial(getattr(here[0], name), *given), trace, place)
+        answer = _came_of(partial(getattr(workers[0], name), *arguments), trace, place)
         busy.now = False
         _write(out, answer)
-    for one in here:
-        one.close()
+    for worker in workers:
+        worker.close()
     out.close()
 
 

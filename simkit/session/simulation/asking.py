@@ -56,7 +56,7 @@ class Heard:
         self._kinds: dict[str, None] = {}
         self._read = 0
 
-    def told(self, replies: Iterable[str], results: Iterable[str]) -> None:
+    def add_scripted(self, replies: Iterable[str], results: Iterable[str]) -> None:
         """Takes the names for which a test has scripted something."""
         self._agents |= dict.fromkeys(replies)
         self._tools |= dict.fromkeys(results)
@@ -70,7 +70,7 @@ class Heard:
         agents = dict.fromkeys(filter(None, (*self._agents, *facts.agents)))
         tools = {
             **self._tools,
-            **{tool: None for one in facts.agents.values() for tool in one.tools},
+            **{tool: None for agent_facts in facts.agents.values() for tool in agent_facts.tools},
         }
         channels = {**self._channels, **dict.fromkeys(facts.channels)}
         return Known(
@@ -146,8 +146,8 @@ class Asked:
         if not known:
             raise ValueError(self.unseen_sections())
         if name not in known:
-            what = f"agent `{self.agent}` has no section `{name}`"
-            raise ValueError(_hinted(what, near(name, known), known))
+            problem = f"agent `{self.agent}` has no section `{name}`"
+            raise ValueError(_hinted(problem, near(name, known), known))
 
     def unseen_sections(self) -> str:
         """Says that nobody knows which message of code is of which section, and what to write."""
@@ -195,8 +195,8 @@ def unknown(noun: str, word: str, known: Iterable[str]) -> str:
     return _hinted(f"unknown {noun} `{word}`", near(word, known), known)
 
 
-def _hinted(what: str, nearest: str, known: Iterable[str], advice: str = "") -> str:
-    hints = [what]
+def _hinted(problem: str, nearest: str, known: Iterable[str], advice: str = "") -> str:
+    hints = [problem]
     if nearest:
         hints.append(f"did you mean `{nearest}`?")
     if known := tuple(known):

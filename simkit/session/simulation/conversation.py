@@ -44,14 +44,14 @@ class _Script(NamedTuple):
     """What was said so far."""
 
     turns: tuple[Turn, ...] = ()
-    written: tuple[Mapping[str, Any], ...] = ()
+    turn_values: tuple[Mapping[str, Any], ...] = ()
     """The turns as the test wrote them."""
     places: tuple[Place, ...] = ()
     """Where it wrote them."""
 
-    def longer(self, turn: Turn, written: Mapping[str, Any], place: Place) -> _Script:
+    def longer(self, turn: Turn, turn_data: Mapping[str, Any], place: Place) -> _Script:
         """Returns the script with one more turn."""
-        return _Script((*self.turns, turn), (*self.written, written), (*self.places, place))
+        return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, place))
 
 
 class Simulation:
@@ -109,7 +109,7 @@ class Simulation:
         self._script = self._ran = _Script()
         self._conversation: Conversation | None = None
         self._judgement: Judgement | None = None
-        self._seen: set[Finding] = set()
+        self._findings_read: set[Finding] = set()
         self._opened: dict[str, int] = {}
         """Session to the place of its first turn."""
         try:
@@ -121,9 +121,9 @@ class Simulation:
             )
             check_scenario(self._scenario, document, self._pipeline)
         except SimkitError as problem:
-            raise _told(problem, self._place) from None
+            raise _located(problem, self._place) from None
         subject = self._pipeline
-        self._heard = Heard(subject) if isinstance(subject, App) else None
+        self._names_known = Heard(subject) if isinstance(subject, App) else None
 
     def __enter__(self) -> Simulation:
         return self
@@ -196,8 +196,8 @@ class Simulation:
 
         Among them is what `judgement` compares, which no single turn's findings show.
         """
-        found = self._looked_at(self.judgement().findings)
-        return Findings(found, Asked(self.known, self._place))
+        findings = self._looked_at(self.judgement().findings)
+        return Findings(findings, Asked(self.known, self._place))
 
     def check(self) -> None:
         """Raises AssertionError for findings that nobody has looked at."""
@@ -207,7 +207,9 @@ class Simulation:
 
     def unseen(self) -> list[Finding]:
         """The findings that nobody has looked at."""
-        return [one for one in self.judgement().findings if one not in self._seen]
+        return [
+            finding for finding in self.judgement().findings if finding not in self._findings_read
+        ]
 
     def judgement(self) -> Judgement:
         """What the judge says of all turns so far.
@@ -231,8 +233,8 @@ class Simulation:
 
     def look_at_findings(self, number: int) -> list[Finding]:
         """Returns the findings of a turn, and remembers that they were looked at."""
-        found = self._caught_up().judgement({number - 1}).findings
-        return self._looked_at([one for one in found if one.turn == number])
+        findings = self._caught_up().judgement({number - 1}).findings
+        return self._looked_at([finding for finding in findings if finding.turn == number])
 
     def expects_error(self, number: int) -> bool:
         """Whether somebody has looked at the error with which a turn ended."""
@@ -254,14 +256,16 @@ class Simulation:
     def known(self) -> Known:
         """The names that there are; of code, those that its file and its run have shown so far."""
         return (
-            self._heard.known(self._caught_up().view) if self._heard else known_in(self._pipeline)
+            self._names_known.known(self._caught_up().view)
+            if self._names_known
+            else known_in(self._pipeline)
         )
 
     # below the surface
 
     def _take(
         self,
-        said: dict[str, Any],
+        turn_data: dict[str, Any],
         replies: Mapping[str, Any] | None,
         tool_results: Mapping[str, Any] | None,
         session: str | None,
@@ -270,28 +274,30 @@ class Simulation:
     ) -> TurnOutcome:
         """Adds a turn; it is run when somebody looks."""
         place = place_of_caller()
-        said |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
-        said |= {key: name for key, name in (("session", session), ("project", project)) if name}
-        said |= {"restart": True} if restart else {}
+        turn_data |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
+        turn_data |= {
+            key: name for key, name in (("session", session), ("project", project)) if name
+        }
+        turn_data |= {"restart": True} if restart else {}
         try:
-            alone = document_at({**self._values, "turns": [said]}, self._place, [place])
+            alone = document_at({**self._values, "turns": [turn_data]}, self._place, [place])
             (turn,) = validated(Scenario, alone).turns
-            longer = self._script.longer(turn, said, place)
+            longer = self._script.longer(turn, turn_data, place)
             number = len(self._script.turns)
             opened = self._opened.get(turn.session, number)
             self._check(longer, sorted({0, opened, number}))
         except SimkitError as problem:
-            raise _told(problem, place) from None
+            raise _located(problem, place) from None
         self._opened[turn.session] = opened
-        if self._heard is not None:
-            self._heard.told(turn.replies, turn.tool_results)
+        if self._names_known is not None:
+            self._names_known.add_scripted(turn.replies, turn.tool_results)
         self._script = longer
         self._judgement = None
         return TurnOutcome(self, len(self._script.turns))
 
     def _check(self, script: _Script, places: Sequence[int]) -> None:
         """Raises for what is wrong with some turns: a new one, and those that it is held to."""
-        values = {**self._values, "turns": [script.written[place] for place in places]}
+        values = {**self._values, "turns": [script.turn_values[place] for place in places]}
         document = document_at(values, self._place, [script.places[place] for place in places])
         turns = tuple(script.turns[place] for place in places)
         check_scenario(self._scenario.model_copy(update={"turns": turns}), document, self._pipeline)
@@ -310,13 +316,13 @@ class Simulation:
             self._conversation = None
             if conversation is not None:
                 conversation.close()
-            raise _told(problem, self._script.places[-1]) from None
+            raise _located(problem, self._script.places[-1]) from None
         self._ran, self._conversation = self._script, conversation
         return conversation
 
     def _prepared(self) -> Prepared:
         script = self._script
-        values = {**self._values, "turns": list(script.written)}
+        values = {**self._values, "turns": list(script.turn_values)}
         document = document_at(values, self._place, script.places)
         scenario = self._scenario.model_copy(update={"turns": script.turns})
         item = Item(document.file, scenario.scenario, 0, self._place.line)
@@ -324,9 +330,9 @@ class Simulation:
             item, scenario, document, self._pipeline, self._pipeline_document, (), document
         )
 
-    def _looked_at(self, found: Sequence[Finding]) -> list[Finding]:
-        self._seen.update(found)
-        return list(found)
+    def _looked_at(self, findings: Sequence[Finding]) -> list[Finding]:
+        self._findings_read.update(findings)
+        return list(findings)
 
     def _judged(self) -> Judgement:
         if not self._script.turns:
@@ -339,21 +345,21 @@ class Simulation:
                 _hold_to_repeat(conversation.trace(), run(self._prepared()), place)
             return conversation.judgement(compared=True)
         except SimkitError as problem:
-            raise _told(problem, place) from None
+            raise _located(problem, place) from None
 
 
 def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
     """Raises if what was said does not happen again as it happened."""
-    for one, other in zip(once.events, again.events, strict=False):
-        if one != other:
+    for left, right in zip(once.events, again.events, strict=False):
+        if left != right:
             raise place.error(
-                f"turn {getattr(one, 'turn', 0)} did not come out as before when it was run again"
-                f" ({type(one).__name__} differs): user code keeps something in its module that "
+                f"turn {getattr(left, 'turn', 0)} did not come out as before when it was run again"
+                f" ({type(left).__name__} differs): user code keeps something in its module that "
                 "belongs into a channel"
             )
 
 
-def _told(problem: SimkitError, place: Place) -> SourceError:
+def _located(problem: SimkitError, place: Place) -> SourceError:
     """Returns the error that says where the test said what is wrong."""
     if not isinstance(problem, SourceError):
         return place.error(str(problem))

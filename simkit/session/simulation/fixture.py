@@ -77,9 +77,9 @@ def _judged(item: pytest.Item, opened: Sequence[Simulation]) -> Generator[None, 
     except Exception:
         # The failure of the body is what is to be seen, also of a run that cannot be judged.
         with suppress(SimkitError):
-            found = _unseen(opened)
-            if found:
-                item.add_report_section("call", "simkit findings", clean(findings_text(found)))
+            findings = _unseen(opened)
+            if findings:
+                item.add_report_section("call", "simkit findings", clean(findings_text(findings)))
         raise
     if opened:
         _hold(item, opened)
@@ -87,20 +87,20 @@ def _judged(item: pytest.Item, opened: Sequence[Simulation]) -> Generator[None, 
 
 
 def _unseen(opened: Sequence[Simulation]) -> list[Finding]:
-    return [one for simulation in opened for one in simulation.unseen()]
+    return [simulation_ for simulation in opened for simulation_ in simulation.unseen()]
 
 
 def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
     """Fails the test for what nobody has looked at; puts warnings into its report."""
     again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
     try:
-        warnings = [one for simulation in opened for one in simulation.judgement().warnings]
-        found = _unseen(opened)
+        warnings = [warning for simulation in opened for warning in simulation.judgement().warnings]
+        findings = _unseen(opened)
     except SimkitError as problem:
         raise pytest.fail.Exception(clean(f"{problem}\n\n{again}"), pytrace=False) from None
     if warnings:
         item.add_report_section("call", WARNINGS, clean(findings_text(warnings)))
         item.user_properties.append((WARNINGS, len(warnings)))
-    if found:
-        text = f"{findings_text(found)}\n\n{ADVICE}\n\n{again}"
+    if findings:
+        text = f"{findings_text(findings)}\n\n{ADVICE}\n\n{again}"
         raise pytest.fail.Exception(clean(text), pytrace=False)

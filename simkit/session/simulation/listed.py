@@ -42,12 +42,12 @@ class Listed(Looked, list[Item]):
     noun: ClassVar[str] = ""
     """What its elements are."""
 
-    def __init__(self, items: Iterable[Any], asked: Asked) -> None:
-        super().__init__(self.seen(one, asked) for one in items)
-        self.asked = asked
+    def __init__(self, items: Iterable[Any], subject: Asked) -> None:
+        super().__init__(self.wrap(item, subject) for item in items)
+        self.subject = subject
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
+    def wrap(cls, item: Any, subject: Asked) -> Any:
         """Returns an element as the test looks at it."""
         return item
 
@@ -55,48 +55,48 @@ class Listed(Looked, list[Item]):
         """Returns an element as a matcher is held against it."""
         return item
 
-    def refuse_never(self, wanted: object) -> None:
+    def refuse_never(self, expected: object) -> None:
         """Raises ValueError for what no element is ever equal to."""
-        if isinstance(wanted, Expected):
-            self.check_all([wanted.source])
-        elif not isinstance(wanted, Looked):
-            self.refuse_plain(wanted)
+        if isinstance(expected, Expected):
+            self.check_all([expected.source])
+        elif not isinstance(expected, Looked):
+            self.refuse_plain(expected)
 
-    def refuse_plain(self, wanted: object) -> None:
+    def refuse_plain(self, expected: object) -> None:
         """Raises ValueError for a plain value that no element is ever equal to."""
-        refuse_plain(wanted, self.claim, self.noun)
+        refuse_plain(expected, self.claim, self.noun)
 
     def check_all(self, matchers: list[Any]) -> None:
         """Raises ValueError for matchers of elements that could match none."""
-        self.asked.check(self.claim, {"$has": matchers})
+        self.subject.check(self.claim, {"$has": matchers})
 
-    def looked_at(self, wanted: Expected) -> Any:
-        self.asked.check(self.claim, wanted.source)
-        return [self.fields(one) for one in self]
+    def looked_at(self, expected: Expected) -> Any:
+        self.subject.check(self.claim, expected.source)
+        return [self.fields(item) for item in self]
 
-    def _is(self, item: Item, wanted: object) -> bool:
-        return bool((self.fields(item) if isinstance(wanted, Expected) else item) == wanted)
+    def _is(self, item: Item, expected: object) -> bool:
+        return bool((self.fields(item) if isinstance(expected, Expected) else item) == expected)
 
-    def __contains__(self, wanted: object) -> bool:
-        self.refuse_never(wanted)
-        return any(self._is(one, wanted) for one in self)
+    def __contains__(self, expected: object) -> bool:
+        self.refuse_never(expected)
+        return any(self._is(item, expected) for item in self)
 
-    def count(self, wanted: Any) -> int:
+    def count(self, expected: Any) -> int:
         """Returns how many elements are equal to something that they may be equal to."""
-        self.refuse_never(wanted)
-        return sum(self._is(one, wanted) for one in self)
+        self.refuse_never(expected)
+        return sum(self._is(item, expected) for item in self)
 
-    def index(self, wanted: Any, start: Any = 0, stop: Any = sys.maxsize) -> int:
+    def index(self, expected: Any, start: Any = 0, stop: Any = sys.maxsize) -> int:
         """Returns where the first element stands that is equal."""
-        self.refuse_never(wanted)
+        self.refuse_never(expected)
         for place in range(*slice(start, stop).indices(len(self))):
-            if self._is(self[place], wanted):
+            if self._is(self[place], expected):
                 return place
-        raise ValueError(f"{wanted!r} is not in the list")
+        raise ValueError(f"{expected!r} is not in the list")
 
     def __getitem__(self, place: Any) -> Any:
-        found = super().__getitem__(place)
-        return self._of(found) if isinstance(place, slice) else found
+        item_ = super().__getitem__(place)
+        return self._of(item_) if isinstance(place, slice) else item_
 
     def __add__(self, other: Any) -> Any:
         return self._of([*self, *other])
@@ -106,18 +106,18 @@ class Listed(Looked, list[Item]):
         return self._of(self)
 
     def _of(self, items: Iterable[Any]) -> Any:
-        made = type(self).__new__(type(self))
-        list.__init__(made, items)
-        made.asked = self.asked
-        return made
+        copy = type(self).__new__(type(self))
+        list.__init__(copy, items)
+        copy.subject = self.subject
+        return copy
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (list, tuple)):
             self._refuse_whole(other)
             return NotImplemented
-        for one in other:
-            self.refuse_never(one)
-        same = [self._is(one, two) for one, two in zip(self, other, strict=False)]
+        for item in other:
+            self.refuse_never(item)
+        same = [self._is(item, two) for item, two in zip(self, other, strict=False)]
         return len(self) == len(other) and all(same)
 
     def _refuse_whole(self, other: object) -> None:
@@ -131,8 +131,8 @@ class Messages(Listed[Any]):
     claim, noun = "messages", "a message"
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
-        return seen_message(item, asked)
+    def wrap(cls, item: Any, subject: Asked) -> Any:
+        return seen_message(item, subject)
 
 
 class Drops(Listed[Any]):
@@ -141,8 +141,8 @@ class Drops(Listed[Any]):
     claim, noun = "dropped", "what was dropped"
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
-        return seen_drop(item, asked)
+    def wrap(cls, item: Any, subject: Asked) -> Any:
+        return seen_drop(item, subject)
 
 
 class Contexts(Listed[Any]):
@@ -151,17 +151,17 @@ class Contexts(Listed[Any]):
     noun = "a context"
 
     def check_all(self, matchers: list[Any]) -> None:
-        for one in matchers:
-            self.asked.check("messages", one)
+        for matcher in matchers:
+            self.subject.check("messages", matcher)
 
-    def refuse_plain(self, wanted: object) -> None:
-        if not isinstance(wanted, (list, tuple)):
+    def refuse_plain(self, expected: object) -> None:
+        if not isinstance(expected, (list, tuple)):
             raise ValueError(
-                f"{wanted!r} is never equal to a context: look into each, "
-                f"`for context in run.contexts({self.asked.agent!r})`"
+                f"{expected!r} is never equal to a context: look into each, "
+                f"`for context in run.contexts({self.subject.agent!r})`"
             )
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         return self
 
 
@@ -171,14 +171,14 @@ class Names(Listed[Any]):
     kind_of_name: ClassVar[str] = ""
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
-        return name(item, cls.kind_of_name, asked)
+    def wrap(cls, item: Any, subject: Asked) -> Any:
+        return name(item, cls.kind_of_name, subject)
 
-    def refuse_plain(self, wanted: object) -> None:
-        if isinstance(wanted, str):
-            self.asked.check_name(self.kind_of_name, wanted)
+    def refuse_plain(self, expected: object) -> None:
+        if isinstance(expected, str):
+            self.subject.check_name(self.kind_of_name, expected)
         else:
-            self.check_all([plain(wanted)])
+            self.check_all([plain(expected)])
 
 
 class Sections(Names):
@@ -205,28 +205,28 @@ class Agents(Listed[Any]):
     claim = "agents"
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
+    def wrap(cls, item: Any, subject: Asked) -> Any:
         if isinstance(item, str):
-            return name(item, "agent", asked)
-        return [name(one, "agent", asked) for one in item]
+            return name(item, "agent", subject)
+        return [name(agent, "agent", subject) for agent in item]
 
-    def refuse_plain(self, wanted: object) -> None:
-        self.check_all([plain(wanted)])
+    def refuse_plain(self, expected: object) -> None:
+        self.check_all([plain(expected)])
 
 
 class Records(Listed[Any]):
     """Mappings that a claim speaks of."""
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
-        return Record(item, cls.claim, asked)
+    def wrap(cls, item: Any, subject: Asked) -> Any:
+        return Record(item, cls.claim, subject)
 
-    def refuse_plain(self, wanted: object) -> None:
-        if isinstance(wanted, Mapping):
-            refuse_record(wanted, self.claim)
-            self.check_all([plain(wanted)])
+    def refuse_plain(self, expected: object) -> None:
+        if isinstance(expected, Mapping):
+            refuse_record(expected, self.claim)
+            self.check_all([plain(expected)])
         else:
-            refuse_plain(wanted, self.claim, FIELDS[self.claim].noun)
+            refuse_plain(expected, self.claim, FIELDS[self.claim].noun)
 
 
 class Handoffs(Records):
@@ -268,53 +268,53 @@ class Findings(Listed[Any]):
     claim, noun = "findings", "a finding"
 
     @classmethod
-    def seen(cls, item: Any, asked: Asked) -> Any:
-        return seen_finding(item, asked)
+    def wrap(cls, item: Any, subject: Asked) -> Any:
+        return seen_finding(item, subject)
 
     def fields(self, item: Any) -> Any:
         return finding_fields(item)
 
     def check_all(self, matchers: list[Any]) -> None:
-        for one in matchers:
-            check(one, FINDING)
-        self.asked.check("findings", matchers)
+        for matcher in matchers:
+            check(matcher, FINDING)
+        self.subject.check("findings", matchers)
 
-    def refuse_plain(self, wanted: object) -> None:
-        if isinstance(wanted, str):
-            self.asked.check_name("lint", wanted)
+    def refuse_plain(self, expected: object) -> None:
+        if isinstance(expected, str):
+            self.subject.check_name("lint", expected)
         else:
-            super().refuse_plain(wanted)
+            super().refuse_plain(expected)
 
-    def looked_at(self, wanted: Expected) -> Any:
-        check(wanted.source, _FINDINGS)
-        self.asked.check("findings", wanted.source)
-        return [self.fields(one) for one in self]
+    def looked_at(self, expected: Expected) -> Any:
+        check(expected.source, _FINDINGS)
+        self.subject.check("findings", expected.source)
+        return [self.fields(item) for item in self]
 
 
 class Channels(Named[Any]):
     """The channels' values; messages in one are looked at as those of a context are."""
 
-    def __init__(self, held: Mapping[str, Any], asked: Asked) -> None:
-        super().__init__(held, "state", "channel", asked)
+    def __init__(self, values: Mapping[str, Any], subject: Asked) -> None:
+        super().__init__(values, "state", "channel", subject)
 
     def __getitem__(self, channel: str) -> Any:
-        return self._seen(super().__getitem__(channel))
+        return self._wrap(super().__getitem__(channel))
 
     def get(self, channel: str, default: Any = None) -> Any:
         """Returns the value of a channel that there is."""
-        return self._seen(super().get(channel, default))
+        return self._wrap(super().get(channel, default))
 
     def values(self) -> Any:
         """Returns the values, each as the test looks at it."""
-        return [self._seen(one) for one in super().values()]
+        return [self._wrap(value) for value in super().values()]
 
     def items(self) -> Any:
         """Returns channels and values, each as the test looks at it."""
-        return [(channel, self._seen(one)) for channel, one in super().items()]
+        return [(channel, self._wrap(value)) for channel, value in super().items()]
 
-    def _seen(self, held: Any) -> Any:
+    def _wrap(self, value: Any) -> Any:
         # Not before it is asked for: a conversation may have thousands of messages.
-        is_list = isinstance(held, Sequence) and not isinstance(held, str)
-        if is_list and held and all(isinstance(one, Message) for one in held):
-            return Messages(held, self.asked)
-        return held
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        if is_list and value and all(isinstance(item, Message) for item in value):
+            return Messages(value, self.subject)
+        return value

@@ -13,14 +13,14 @@ from simkit.spec.scenario.model import DEFAULT_START
 __tracebackhide__ = True
 
 
-def fakes(*, seed: int = 0, start: str = DEFAULT_START, **who: Any) -> Mapping[str, Any]:
+def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mapping[str, Any]:
     """Makes up people and things: ``fakes(seed=7, customers=3)["customers"][0]["email"]``.
 
     Each is a number, a locale, or what a scenario file has under its name; a file with the same
     seed and start has the same ones. Raises SourceError at the line of the call.
     """
     place = place_of_caller()
-    values = {"seed": seed, "start": start, "given": {"fakes": who}}
+    values = {"seed": seed, "start": start, "given": {"fakes": people}}
     try:
         return Filling(document_at(values, place, ()), None).made
     except SourceError as problem:

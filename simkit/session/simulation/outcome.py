@@ -69,44 +69,44 @@ class SeenContext(Messages):
     """Exactly what one model call received: its messages, in order."""
 
     def __init__(
-        self, view: ContextView, asked: Asked, refuse_unseen: Callable[[str, str], None]
+        self, view: ContextView, subject: Asked, refuse_unseen: Callable[[str, str], None]
     ) -> None:
         """``refuse_unseen`` raises for what is not seen of an agent's contexts."""
-        super().__init__(view.messages, asked)
+        super().__init__(view.messages, subject)
         self._view, self._refuse_unseen = view, refuse_unseen
 
     @property
     def sections(self) -> Sections:
         """The sections that made something, in order, each once."""
-        self._refuse_unseen(self.asked.agent, "sections")
-        return Sections(self._view.sections, self.asked)
+        self._refuse_unseen(self.subject.agent, "sections")
+        return Sections(self._view.sections, self.subject)
 
     def section(self, name: str) -> Messages:
         """The messages that a section made; none if it made nothing."""
-        self.asked.check_section(name)
-        return Messages(self._view.section(name), self.asked)
+        self.subject.check_section(name)
+        return Messages(self._view.section(name), self.subject)
 
     @property
     def dropped(self) -> Drops:
         """What histories read and left out, each with the filter (``by``)."""
-        self._refuse_unseen(self.asked.agent, "dropped")
-        return Drops(self._view.dropped(), self.asked)
+        self._refuse_unseen(self.subject.agent, "dropped")
+        return Drops(self._view.dropped(), self.subject)
 
     @property
     def left_out(self) -> LeftOut:
         """What other sections read and left out, each with the reason (``by``)."""
-        self._refuse_unseen(self.asked.agent, "left_out")
-        return LeftOut(self._view.left_out(), self.asked)
+        self._refuse_unseen(self.subject.agent, "left_out")
+        return LeftOut(self._view.left_out(), self.subject)
 
     @property
     def tools(self) -> Tools:
         """The tools offered."""
-        return Tools(self._view.tools, self.asked)
+        return Tools(self._view.tools, self.subject)
 
     @property
     def handoffs(self) -> Targets | None:
         """The agents that control may be passed to; None where a tool offered names none."""
-        return None if self._view.handoffs is None else Targets(self._view.handoffs, self.asked)
+        return None if self._view.handoffs is None else Targets(self._view.handoffs, self.subject)
 
     @property
     def tokens(self) -> int:
@@ -157,7 +157,7 @@ class TurnOutcome:
         if error is None:
             return None
         self._simulation.expect_error(self.number)
-        return seen_error(error, self._asked())
+        return seen_error(error, self._subject())
 
     @property
     def interrupt(self) -> Any:
@@ -168,7 +168,7 @@ class TurnOutcome:
     def agents(self) -> Agents:
         """The agents that ran, in the order in which they started; parallel ones as a list."""
         self._refuse_unseen("agents")
-        return Agents(groups_of(self._turn.runs), self._asked())
+        return Agents(groups_of(self._turn.runs), self._subject())
 
     def context(self, agent: str, call: int | None = None) -> SeenContext:
         """What an agent's model call of this turn received; ``0`` is the first, ``-1`` the last.
@@ -178,49 +178,49 @@ class TurnOutcome:
         """
         calls = self._calls(agent)
         if call is None and len(calls) > 1:
-            made = counted(len(calls), "model call")
+            count_text = counted(len(calls), "model call")
             raise self._error(
-                f": agent `{agent}` made {made}: say which, `context({agent!r}, 0)` or "
+                f": agent `{agent}` made {count_text}: say which, `context({agent!r}, 0)` or "
                 f"`context({agent!r}, -1)`, or look at all of them, `contexts({agent!r})`"
             )
         index = call or 0
         if not -len(calls) <= index < len(calls):
-            made = counted(len(calls), "model call")
-            raise self._error(f": agent `{agent}` made {made}, and none is `{index}`")
+            count_text = counted(len(calls), "model call")
+            raise self._error(f": agent `{agent}` made {count_text}, and none is `{index}`")
         return self._context(calls[index])
 
     def contexts(self, agent: str) -> Contexts:
         """What each model call of an agent received in this turn, in order."""
-        asked = self._asked(agent)
-        return Contexts((self._context(call) for call in self._calls(agent)), asked)
+        subject = self._subject(agent)
+        return Contexts((self._context(call) for call in self._calls(agent)), subject)
 
     def _context(self, call: CallView) -> SeenContext:
-        return SeenContext(call.context, self._asked(call.agent), self._refuse_unseen_in_context)
+        return SeenContext(call.context, self._subject(call.agent), self._refuse_unseen_in_context)
 
     def _calls(self, agent: str) -> Sequence[CallView]:
         calls = self._turn.calls_by_agent.get(agent)
         if calls is None:
-            asked = list(self._turn.calls_by_agent)
-            raise self._error(f": agent `{agent}` made no model call", near(agent, asked), asked)
+            agents = list(self._turn.calls_by_agent)
+            raise self._error(f": agent `{agent}` made no model call", near(agent, agents), agents)
         return calls
 
     @property
     def model_calls(self) -> Named[int]:
         """Agent to the number of its model calls."""
-        made = {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
-        return Named(made, "model_calls", "agent", self._asked())
+        counts = {agent: len(calls) for agent, calls in self._turn.calls_by_agent.items()}
+        return Named(counts, "model_calls", "agent", self._subject())
 
     @property
     def handoffs(self) -> Handoffs:
         """Requests to pass control, in order: ``from to type mode query payload outcome``."""
         self._refuse_unseen("handoffs")
-        return Handoffs((one.fields() for one in self._turn.handoffs), self._asked())
+        return Handoffs((handoff.fields() for handoff in self._turn.handoffs), self._subject())
 
     @property
     def tool_calls(self) -> ToolCalls:
         """Tool calls in order: ``agent tool args result error``."""
         self._refuse_unseen("tool_calls")
-        return ToolCalls((one.fields() for one in self._turn.tools), self._asked())
+        return ToolCalls((tool.fields() for tool in self._turn.tools), self._subject())
 
     @property
     def logs(self) -> LogRecords:
@@ -230,26 +230,26 @@ class TurnOutcome:
         """
         if "logs" not in self._simulation.view.pipeline.observes:
             raise self._error(': log records are not seen; say `app={"logs": True}`')
-        records = (log_fields(one) for one in self.events if isinstance(one, LogRecorded))
-        return LogRecords(records, self._asked())
+        records = (log_fields(event) for event in self.events if isinstance(event, LogRecorded))
+        return LogRecords(records, self._subject())
 
     @property
     def state(self) -> Channels:
         """The channels after the turn, before those of scope turn are cleared."""
         self._refuse_unseen("state")
-        return Channels(self._turn.state, self._asked())
+        return Channels(self._turn.state, self._subject())
 
     @property
     def events(self) -> Events:
         """Everything that happened in the turn."""
-        return Events(self._simulation.view.events[self._turn.lo : self._turn.hi], self._asked())
+        return Events(self._simulation.view.events[self._turn.lo : self._turn.hi], self._subject())
 
     @property
     def findings(self) -> Findings:
         """What lints found in this turn; who has looked at them answers for them."""
-        return Findings(self._simulation.look_at_findings(self.number), self._asked())
+        return Findings(self._simulation.look_at_findings(self.number), self._subject())
 
-    def _asked(self, agent: str = "") -> Asked:
+    def _subject(self, agent: str = "") -> Asked:
         return Asked(self._simulation.known, self._simulation.place_of(self.number), agent)
 
     def _scope(self) -> Scope:
@@ -270,9 +270,9 @@ class TurnOutcome:
                 f"{WORDS[need]} cannot be seen"
             )
 
-    def _error(self, what: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:
+    def _error(self, problem: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:
         place = self._simulation.place_of(self.number)
-        return place.error(f"turn {self.number}{what}", nearest, tuple(known))
+        return place.error(f"turn {self.number}{problem}", nearest, tuple(known))
 
 
 def _why_not(view: View) -> str:

@@ -37,12 +37,14 @@ def pipeline_of(
         documents = load_text(named, f"<pipeline in {place.file}:{place.line}>")
     else:
         documents = library.documents(_file(os.fspath(named), place, folders))
-    found = [
-        one for one in documents if isinstance(one.data, Mapping) and "scenario" not in one.data
+    pipelines = [
+        file_document
+        for file_document in documents
+        if isinstance(file_document.data, Mapping) and "scenario" not in file_document.data
     ]
-    if len(found) != 1:
-        raise place.error(f"one pipeline is wanted here, but there are {len(found)}")
-    return library.subject(found[0], scenario), found[0]
+    if len(pipelines) != 1:
+        raise place.error(f"one pipeline is wanted here, but there are {len(pipelines)}")
+    return library.subject(pipelines[0], scenario), pipelines[0]
 
 
 def is_code(named: object) -> bool:

@@ -37,9 +37,9 @@ class Place(NamedTuple):
         """``file:line:column``, from 1."""
         return f"{self.file}:{self.line}:{self.column + 1}"
 
-    def error(self, what: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
+    def error(self, problem: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
         """Returns the error that says what is wrong with the call."""
-        return SourceError(self.where, what, near=near, known=tuple(known))
+        return SourceError(self.where, problem, near=near, known=tuple(known))
 
 
 def place_of_caller() -> Place:

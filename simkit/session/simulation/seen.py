@@ -23,14 +23,14 @@ from simkit.trace.events import ErrorFacts
 
 _PLAIN: Final = (str, bytes, int, float, Mapping, list, tuple, set, frozenset)
 """What is equal to its own kind alone; objects of others may know better."""
-Made = TypeVar("Made")
+_ValueT = TypeVar("_ValueT")
 
 
 class Name(str):
     """A name that is compared with names that there are."""
 
-    __slots__ = ("asked", "noun")
-    asked: Asked
+    __slots__ = ("noun", "subject")
+    subject: Asked
     noun: str
 
     def __eq__(self, other: object) -> bool:
@@ -39,7 +39,7 @@ class Name(str):
         if not isinstance(other, str):
             return NotImplemented
         if other and not isinstance(other, Name):
-            self.asked.check_name(self.noun, other)
+            self.subject.check_name(self.noun, other)
         return False
 
     def __ne__(self, other: object) -> bool:
@@ -52,11 +52,11 @@ class Name(str):
         return str, (str(self),)
 
 
-def name(text: str, noun: str, asked: Asked) -> Name:
+def name(text: str, noun: str, subject: Asked) -> Name:
     """Returns a text as a name of a kind: an ``agent``, a ``tool``, a ``section``, …"""
-    made = Name(text)
-    made.asked, made.noun = asked, noun
-    return made
+    name_ = Name(text)
+    name_.subject, name_.noun = subject, noun
+    return name_
 
 
 def as_base(base: type, value: Any) -> str:
@@ -65,15 +65,15 @@ def as_base(base: type, value: Any) -> str:
     return base.__name__ + text[text.index("(") :]
 
 
-def _name(text: Any, noun: str, asked: Asked) -> Any:
-    return name(text, noun, asked) if text and isinstance(text, str) else text
+def _name(text: Any, noun: str, subject: Asked) -> Any:
+    return name(text, noun, subject) if text and isinstance(text, str) else text
 
 
-def refuse_plain(wanted: object, claim: str, noun: str) -> None:
+def refuse_plain(expected: object, claim: str, noun: str) -> None:
     """Raises ValueError for a plain value, which nothing of a kind is ever equal to."""
-    plain(wanted)  # A matcher that was not called is refused.
-    if isinstance(wanted, _PLAIN) and not isinstance(wanted, Looked):
-        raise ValueError(f"{wanted!r} is never equal to {noun}: {advice_for(claim)}")
+    plain(expected)  # A matcher that was not called is refused.
+    if isinstance(expected, _PLAIN) and not isinstance(expected, Looked):
+        raise ValueError(f"{expected!r} is never equal to {noun}: {advice_for(claim)}")
 
 
 # Messages
@@ -82,7 +82,7 @@ def refuse_plain(wanted: object, claim: str, noun: str) -> None:
 class SeenCall(Looked, ToolCall, frozen=True, gc=False):
     """One call that a message asks for."""
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -102,20 +102,20 @@ class SeenCalls(Looked, tuple[ToolCall, ...]):
 
     __slots__ = ()
 
-    def looked_at(self, wanted: Expected) -> Any:
-        check(wanted.source, CALLS)
+    def looked_at(self, expected: Expected) -> Any:
+        check(expected.source, CALLS)
         return self
 
-    def __contains__(self, wanted: object) -> bool:
-        _refuse_call(wanted)
-        return super().__contains__(wanted)
+    def __contains__(self, expected: object) -> bool:
+        _refuse_call(expected)
+        return super().__contains__(expected)
 
 
-def _refuse_call(wanted: object) -> None:
-    if isinstance(wanted, (*_PLAIN, Message)):
+def _refuse_call(expected: object) -> None:
+    if isinstance(expected, (*_PLAIN, Message)):
         raise ValueError(
-            f'{wanted!r} is never equal to a tool call: write `partial({{"tool": …, "args": …}})` '
-            "of `simkit.matchers`"
+            f"{expected!r} is never equal to a tool call: write "
+            '`partial({"tool": …, "args": …})` of `simkit.matchers`'
         )
 
 
@@ -133,30 +133,30 @@ class SeenMessage(Looked, Message, frozen=True, gc=False):
     def __repr__(self) -> str:
         return as_base(Message, self)
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         role = self.role
         if isinstance(role, Name):
-            role.asked.check("messages", {"$has": [wanted.source]})
+            role.subject.check("messages", {"$has": [expected.source]})
         return self
 
 
-def seen_message(message: Message, asked: Asked) -> SeenMessage:
+def seen_message(message: Message, subject: Asked) -> SeenMessage:
     """Returns a message whose names are compared with names that there are."""
     calls = SeenCalls(
-        SeenCall(one.id, _name(one.name, "tool", asked), one.args, one.to, one.is_ordinary)
-        for one in message.calls
+        SeenCall(call.id, _name(call.name, "tool", subject), call.args, call.to, call.is_ordinary)
+        for call in message.calls
     )
     return SeenMessage(
-        _name(message.role, "role", asked),
+        _name(message.role, "role", subject),
         message.content,
         message.id,
-        _name(message.agent, "agent", asked),
+        _name(message.agent, "agent", subject),
         message.turn,
         calls,
         message.call_id,
-        _name(message.tool, "tool", asked),
+        _name(message.tool, "tool", subject),
         message.data,
-        _name(message.section, "section", asked),
+        _name(message.section, "section", subject),
     )
 
 
@@ -174,18 +174,18 @@ class SeenDrop(Looked, Dropped, frozen=True, gc=False):
     def __repr__(self) -> str:
         return as_base(Dropped, self)
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         if isinstance(self.by, Name):
-            self.by.asked.check("dropped", {"$has": [wanted.source]})
+            self.by.subject.check("dropped", {"$has": [expected.source]})
         return self
 
 
-def seen_drop(drop: Dropped, asked: Asked) -> SeenDrop:
+def seen_drop(drop: Dropped, subject: Asked) -> SeenDrop:
     """Returns what was dropped, its names compared with names that there are."""
     return SeenDrop(
-        seen_message(drop.message, asked),
-        _name(drop.what, "kind of cut", asked),
-        _name(drop.by, "filter", asked),
+        seen_message(drop.message, subject),
+        _name(drop.what, "kind of cut", subject),
+        _name(drop.by, "filter", subject),
     )
 
 
@@ -229,19 +229,19 @@ FIELDS: Final[Mapping[str, Fields]] = {
 class Record(Looked, dict[str, JsonValue]):
     """A handoff, a tool call, a log record or an item that was left out."""
 
-    __slots__ = ("asked", "claim")
+    __slots__ = ("claim", "subject")
     __hash__ = None
 
-    def __init__(self, fields: Mapping[str, JsonValue], claim: str, asked: Asked) -> None:
+    def __init__(self, fields: Mapping[str, JsonValue], claim: str, subject: Asked) -> None:
         named = FIELDS[claim].names
         super().__init__(
-            (key, _name(value, named[key], asked) if key in named else value)
+            (key, _name(value, named[key], subject) if key in named else value)
             for key, value in fields.items()
         )
-        self.claim, self.asked = claim, asked
+        self.claim, self.subject = claim, subject
 
-    def looked_at(self, wanted: Expected) -> Any:
-        self.asked.check(self.claim, {"$has": [wanted.source]})
+    def looked_at(self, expected: Expected) -> Any:
+        self.subject.check(self.claim, {"$has": [expected.source]})
         return dict(self)
 
     def __eq__(self, other: object) -> bool:
@@ -270,32 +270,34 @@ class Record(Looked, dict[str, JsonValue]):
             raise ValueError(unknown(f"field of {fields.noun}", str(key), fields.keys))
 
 
-def refuse_record(wanted: Mapping[str, Any], claim: str) -> None:
+def refuse_record(expected: Mapping[str, Any], claim: str) -> None:
     """Raises ValueError for a plain mapping whose keys are not those that a record always has."""
     fields = FIELDS[claim]
-    lacking = sorted(fields.always - wanted.keys())
-    if lacking and not isinstance(wanted, Record):
+    lacking = sorted(fields.always - expected.keys())
+    if lacking and not isinstance(expected, Record):
         raise ValueError(
-            f"{wanted!r} is never equal to {fields.noun}, which has `{lacking[0]}` too: "
+            f"{expected!r} is never equal to {fields.noun}, which has `{lacking[0]}` too: "
             f"{advice_for(claim)}"
         )
 
 
-class Named(Looked, dict[str, Made]):
+class Named(Looked, dict[str, _ValueT]):
     """A mapping whose keys are names: channels, or agents."""
 
-    __slots__ = ("asked", "claim", "noun")
+    __slots__ = ("claim", "noun", "subject")
     __hash__ = None
 
-    def __init__(self, values: Mapping[str, Made], claim: str, noun: str, asked: Asked) -> None:
+    def __init__(
+        self, values: Mapping[str, _ValueT], claim: str, noun: str, subject: Asked
+    ) -> None:
         super().__init__(values)
-        self.claim, self.noun, self.asked = claim, noun, asked
+        self.claim, self.noun, self.subject = claim, noun, subject
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         if self.claim == "state":
-            self.asked.check("state", wanted.source)
+            self.subject.check("state", expected.source)
         else:
-            self._check_keys(wanted.source if isinstance(wanted.source, Mapping) else ())
+            self._check_keys(expected.source if isinstance(expected.source, Mapping) else ())
         return dict(self)
 
     def __eq__(self, other: object) -> bool:
@@ -323,7 +325,7 @@ class Named(Looked, dict[str, Made]):
             if not isinstance(key, str):
                 raise ValueError(f"{key!r} is no {self.noun}")
             if not dict.__contains__(self, key) and not key.startswith("$"):
-                self.asked.check_name(self.noun, key)
+                self.subject.check_name(self.noun, key)
 
 
 # Findings and errors
@@ -345,18 +347,18 @@ class SeenFinding(Looked, Finding, frozen=True, gc=False):
     def __repr__(self) -> str:
         return as_base(Finding, self)
 
-    def looked_at(self, wanted: Expected) -> Any:
+    def looked_at(self, expected: Expected) -> Any:
         if isinstance(self.id, Name):
-            self.id.asked.check("findings", [wanted.source])
+            self.id.subject.check("findings", [expected.source])
         return finding_fields(self)
 
 
-def seen_finding(finding: Finding, asked: Asked) -> SeenFinding:
+def seen_finding(finding: Finding, subject: Asked) -> SeenFinding:
     """Returns a finding, its names compared with names that there are."""
     values = dict(zip(Finding.__struct_fields__, astuple(finding), strict=True))
     values |= {
-        "id": _name(finding.id, "lint", asked),
-        "agent": _name(finding.agent, "agent", asked),
+        "id": _name(finding.id, "lint", subject),
+        "agent": _name(finding.agent, "agent", subject),
     }
     return SeenFinding(**values)
 
@@ -384,8 +386,8 @@ class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
     def __repr__(self) -> str:
         return as_base(ErrorFacts, self)
 
-    def looked_at(self, wanted: Expected) -> Any:
-        check(wanted.source, ERROR)
+    def looked_at(self, expected: Expected) -> Any:
+        check(expected.source, ERROR)
         return {
             "type": self.type,
             "message": self.message,
@@ -394,12 +396,12 @@ class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
         }
 
 
-def seen_error(error: ErrorFacts, asked: Asked) -> SeenError:
+def seen_error(error: ErrorFacts, subject: Asked) -> SeenError:
     """Returns an error, its type compared with types that there are."""
     return SeenError(
-        _name(error.type, "type of an error", asked),
+        _name(error.type, "type of an error", subject),
         error.message,
-        _name(error.agent, "agent", asked),
+        _name(error.agent, "agent", subject),
         error.status,
     )
 
