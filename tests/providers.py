@@ -90,7 +90,7 @@ class Desk:
         """Answers one request; a failure stays the answer, however often a client tries."""
         protocol = protocol_of(request)
         assert protocol is not None
-        asked = protocol.asked(request)
+        asked = protocol.parse_request(request)
         self.asked.append(asked)
         left = self._left[agent_of(asked)]
         if isinstance(left[0], Fails):

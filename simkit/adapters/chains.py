@@ -25,7 +25,7 @@ class Chains:
         if not protocol.keeps_conversations:
             return
         whole = (*model_request.messages, message)
-        identity = protocol.heard(served, model_request).id
+        identity = protocol.parse_response(served, model_request).id
         if identity:
             self._known[identity] = whole
         if is_conversation(model_request.previous):

@@ -180,7 +180,7 @@ class ModelInterceptor:
                 "`def answer(text): …`, to answer it."
             )
         try:
-            model_request = self._chains.followed(protocol.asked(request))
+            model_request = self._chains.followed(protocol.parse_request(request))
         except WireInvalid as problem:
             raise CallUnattributed(
                 f"{request.method} {request.url} is no request that {protocol.name} knows: "
@@ -291,7 +291,7 @@ class ModelInterceptor:
             and call.model_request.is_streamed
             and isinstance(answer, HttpResponse)
         ):
-            partial = call.protocol.heard(answer, call.model_request).message.content
+            partial = call.protocol.parse_response(answer, call.model_request).message.content
         self._recorder.failed(
             call.run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
         )

@@ -59,19 +59,19 @@ def served_beside(reply: Said, call: Call, at: SourcePath) -> tuple[HttpResponse
     """
     try:
         served = call.protocol.served(reply, call.model_request)
-        if reply.beside.is_nothing:
+        if reply.extras.is_nothing:
             return served, reply.message.data
-        message = call.protocol.heard(served, call.model_request).message
+        message = call.protocol.parse_response(served, call.model_request).message
     except WordUnasked as problem:
         raise ScriptMisfit(*_problem_text(problem, call, at)) from problem
     except WireInvalid as problem:
         raise ScriptBroken(*_problem_text(problem, call, at)) from problem
     except (AttributeError, KeyError, TypeError) as problem:
-        if reply.beside.raw is None:
+        if reply.extras.raw is None:
             raise
         odd = WireInvalid(f"the response would not be one: {problem!r}", "raw")
         raise ScriptBroken(*_problem_text(odd, call, at)) from problem
-    if reply.beside.raw is not None:
+    if reply.extras.raw is not None:
         _check_raw(reply, call, at, message)
     return served, message.data if message.data is not None else reply.message.data
 
@@ -86,8 +86,8 @@ def _problem_text(problem: WireInvalid, call: Call, at: SourcePath) -> tuple[str
 
 def _check_raw(reply: Said, call: Call, at: SourcePath, message: Message) -> None:
     """Refuses a ``raw`` that changes what the line says in words of its own."""
-    plain = msgspec.structs.replace(reply, beside=msgspec.structs.replace(reply.beside, raw=None))
-    before = call.protocol.heard(
+    plain = msgspec.structs.replace(reply, extras=msgspec.structs.replace(reply.extras, raw=None))
+    before = call.protocol.parse_response(
         call.protocol.served(plain, call.model_request), call.model_request
     ).message
     for field, is_same in (

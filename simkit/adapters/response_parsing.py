@@ -42,7 +42,7 @@ def record_answer(
         encodings = header(answer.headers, "content-encoding")
         try:
             plain = msgspec.structs.replace(answer, chunks=decoded(answer.chunks, encodings))
-            parsed_answer = call.protocol.heard(plain, call.model_request)
+            parsed_answer = call.protocol.parse_response(plain, call.model_request)
             fails, partial = parsed_answer.error, parsed_answer.message.content
         except (WireInvalid, NotDecodable) as problem:
             fails = Fails("malformed_response", answer.status, str(problem))

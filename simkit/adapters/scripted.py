@@ -66,7 +66,7 @@ class ScriptedAnswers:
         usage = counted_usage(answer, message, model_request, recorder.count)
         chunks = None if answer.chunks == "bytes" else answer.chunks
         out = self._in_its_ids(message, call)
-        words = Said(call.id, out, usage, chunks, beside=answer.extras)
+        words = Said(call.id, out, usage, chunks, extras=answer.extras)
         served, data = served_beside(words, call, self._place(answer, call))
         reply_ = recorder.replied(
             run, call.id, msgspec.structs.replace(message, data=data), kind, reported(answer, usage)

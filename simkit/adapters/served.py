@@ -29,7 +29,7 @@ from simkit.adapters.reports import (
     turn_told,
 )
 from simkit.adapters.served_sessions import SessionMarks
-from simkit.capture.http.request_router import Decision, taken
+from simkit.capture.http.request_router import Decision, decide
 from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, value_said
 from simkit.providers.failures import BROKEN_OFF
@@ -158,7 +158,7 @@ class ServedRun:
     def _answered(self, request: HttpRequest, protocol: Protocol) -> Decision:
         before, self._gate.last_failure = self._clock.now(), None
         try:
-            decision = taken(self._gate, request)
+            decision = decide(self._gate, request)
         except RunHalted as halted:
             self._stop(halted.cause)
             fails = Fails("invalid_request", 400, f"simkit: {halted.cause}")
@@ -350,7 +350,7 @@ def _parted(request: HttpRequest) -> tuple[str, str, str]:
 def _messages(request: HttpRequest, protocol: Protocol) -> Sequence[Message]:
     """Return the messages of a request's context; none where it cannot be read."""
     try:
-        return protocol.asked(request).messages
+        return protocol.parse_request(request).messages
     except WireInvalid:
         return ()
 
@@ -367,7 +367,7 @@ def _new_messages(decision: Decision, request: HttpRequest) -> list[Message]:
     if protocol is None or not isinstance(decision, HttpResponse) or decision.status != 200:
         return []
     try:
-        return [protocol.heard(decision, protocol.asked(request)).message]
+        return [protocol.parse_response(decision, protocol.parse_request(request)).message]
     except WireInvalid:
         return []
 

@@ -36,7 +36,7 @@ from simkit.runtime.initial_values import Gifts
 from simkit.runtime.ports import Sink
 from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits
-from simkit.spec.pipeline.written_messages import said
+from simkit.spec.pipeline.written_messages import message_from
 from simkit.trace import events as e
 from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import References, canonical
@@ -511,4 +511,4 @@ def _given_message(value: JsonValue) -> Message:
     try:
         return as_message(value, None)
     except WriteInvalid:
-        return said(value["role"], value.get("content", ""), value.get("agent"))
+        return message_from(value["role"], value.get("content", ""), value.get("agent"))

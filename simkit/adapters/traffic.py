@@ -38,7 +38,7 @@ class GatedTraffic:
             return exchange.answer
 
         def ended(answer: HttpAnswer) -> None:
-            self._traffic.came(exchange, answer)
+            self._traffic.answered(exchange, answer)
             answered(answer)
 
         self._traffic.wait_for(exchange)
@@ -55,7 +55,7 @@ class GatedTraffic:
             return exchange.answer
         self._traffic.wait_for(exchange)
         return Forward(
-            Listener(lambda answer: self._traffic.came(exchange, answer), lambda response: True)
+            Listener(lambda answer: self._traffic.answered(exchange, answer), lambda response: True)
         )
 
     def carried_out(
@@ -74,7 +74,7 @@ class GatedTraffic:
         exchange = self._exchange(agent, tool_request(tool, args), recorder)
         if exchange.answer is not None:
             return result_of(exchange.answer)
-        return real_result(tool, real, lambda answer: self._traffic.came(exchange, answer))
+        return real_result(tool, real, lambda answer: self._traffic.answered(exchange, answer))
 
     def _exchange(self, agent: str, request: HttpRequest, recorder: TraceRecorder) -> Exchange:
         return self._traffic.ask(agent, recorder.turn, recorder.session, request)
@@ -89,6 +89,9 @@ def _at_work(recorder: TraceRecorder) -> str:
 def _is_whole(response: HttpResponse, call: Call) -> bool:
     """Whether a model call's response says all that it had to say."""
     try:
-        return call.protocol.heard(decoded_response(response), call.model_request).error is None
+        return (
+            call.protocol.parse_response(decoded_response(response), call.model_request).error
+            is None
+        )
     except (WireInvalid, NotDecodable):
         return False

@@ -103,7 +103,7 @@ class Assembly:
             self._last,
             scenario=scenario,
             document=document,
-            written=document,
+            source_document=document,
             waiting={**waiting, **self._waiting},
             numbers=(),
         )

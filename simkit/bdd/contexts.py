@@ -80,15 +80,18 @@ CONTEXTS: Final = (
     _includes("{text}", lambda s, x: {"$contains": x["text"]}),
     _includes("a {role} message", lambda s, x: {"role": x["role"]}),
     _includes(
-        "a {role} message that {condition}", lambda s, x: _role_and(x, s.met(x["condition"]))
+        "a {role} message that {condition}", lambda s, x: _role_and(x, s.matcher_of(x["condition"]))
     ),
-    _includes("a message that {condition}", lambda s, x: s.met(x["condition"])),
+    _includes("a message that {condition}", lambda s, x: s.matcher_of(x["condition"])),
     _includes("a message from {agent}", lambda s, x: {"agent": s.agent(x["agent"])}),
     Step("{context} includes these messages:", _each_included, _TABLE, ("context.includes",)),
     _excludes("{text}", lambda s, x: {"$contains": x["text"]}),
     _excludes("{role} messages", lambda s, x: {"role": x["role"]}),
-    _excludes("{role} messages that {condition}", lambda s, x: _role_and(x, s.met(x["condition"]))),
-    _excludes("messages that {condition}", lambda s, x: s.met(x["condition"])),
+    _excludes(
+        "{role} messages that {condition}",
+        lambda s, x: _role_and(x, s.matcher_of(x["condition"])),
+    ),
+    _excludes("messages that {condition}", lambda s, x: s.matcher_of(x["condition"])),
     _excludes("messages from {agent}", lambda s, x: {"agent": s.agent(x["agent"])}),
     Step(
         "{context} is exactly:",
@@ -124,7 +127,7 @@ CONTEXTS: Final = (
         "$unordered": [s.agent(name) for name in x["names"]]
     }),
     _of_context("{context} offers no handoffs", "handoffs", lambda s, x: []),
-    _of_context("{context} has the settings {matching}", "settings", lambda s, x: s.met(
+    _of_context("{context} has the settings {matching}", "settings", lambda s, x: s.matcher_of(
         x["matching"]
     )),
     Step("{share} of {context} comes from {source:agent}", _share, (), ("context.share",)),

@@ -114,7 +114,7 @@ def clients() -> Rows:
             import_module(module)
     with intercepting():
         rows: Rows = [
-            (row.library, row.version, "yes" if row.what else "no", row.what.replace(", ", "\n"))
+            (row.library, row.version, "yes" if row.way else "no", row.way.replace(", ", "\n"))
             for row in patched()
         ]
     return [*rows, *((name, at, OTHERS[name], "") for name, at in installed(OTHERS))]

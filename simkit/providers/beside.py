@@ -27,8 +27,8 @@ def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
         return {**body, **new}
     if isinstance(body, (list, tuple)) and isinstance(raw, (list, tuple)):
         both = [
-            merged(one, other, f"{at}[{place}]")
-            for place, (one, other) in enumerate(zip(body, raw, strict=False))
+            merged(left, right, f"{at}[{place}]")
+            for place, (left, right) in enumerate(zip(body, raw, strict=False))
         ]
         return [*both, *body[len(raw) :], *raw[len(body) :]]
     if isinstance(body, (Mapping, list, tuple)):
@@ -37,22 +37,22 @@ def merged(body: JsonValue, raw: JsonValue, at: str = "raw") -> Any:
     return raw
 
 
-def with_raw(body: dict[str, Any], said: Said) -> dict[str, Any]:
+def with_raw(body: dict[str, Any], reply: Said) -> dict[str, Any]:
     """Returns a response's body with what the reply's ``raw`` adds to it."""
-    found: dict[str, Any] = merged(body, said.beside.raw or {})
-    return found
+    merged_body: dict[str, Any] = merged(body, reply.extras.raw or {})
+    return merged_body
 
 
-def tokens_of(said: Said) -> Sequence[Token]:
+def tokens_of(reply: Said) -> Sequence[Token]:
     """Returns the tokens of a text: as they are scripted, else its words, each certain."""
-    if said.beside.logprobs:
-        return said.beside.logprobs
-    return [Token(word, 0.0) for word in _WORDS.findall(said.message.content)]
+    if reply.extras.logprobs:
+        return reply.extras.logprobs
+    return [Token(word, 0.0) for word in _WORDS.findall(reply.message.content)]
 
 
-def expect_asked(said: Said, is_asked: bool, how: str) -> bool:
+def expect_asked(reply: Said, is_asked: bool, how: str) -> bool:
     """Returns whether probabilities are asked for; raises WireInvalid where a script has some."""
-    if said.beside.logprobs and not is_asked:
+    if reply.extras.logprobs and not is_asked:
         raise WordUnasked(f"the request does not ask for them, with {how}", "logprobs")
     return is_asked
 
@@ -75,16 +75,16 @@ def signature_of(thinking: Thinking, serial: str) -> str:
     return thinking.signature or encoded(serial)
 
 
-def encoded(what: str) -> str:
+def encoded(text: str) -> str:
     """Returns what stands where a provider sends something opaque: the same for the same."""
-    return b64encode(f"simkit {what}".encode()).decode()
+    return b64encode(f"simkit {text}".encode()).decode()
 
 
 def queries(citations: Sequence[Citation]) -> dict[str, list[Citation]]:
     """Returns what was searched for, each with the pages that were found, in order."""
-    found: dict[str, list[Citation]] = {}
+    by_query: dict[str, list[Citation]] = {}
     for citation in citations:
-        pages = found.setdefault(citation.query, [])
+        pages = by_query.setdefault(citation.query, [])
         if all(page.url != citation.url for page in pages):
             pages.append(citation)
-    return found
+    return by_query

@@ -95,10 +95,10 @@ def under(at: str, key: str) -> str:
     return f"{at}.{key}" if at else key
 
 
-def unknown(what: str, found: str, known: Collection[str], field: str) -> WireInvalid:
+def unknown(subject: str, value: str, known: Collection[str], field: str) -> WireInvalid:
     """Returns the error for a word that should be one of those known: ``unknown part 'txt'``."""
-    guess = near(found, known)
+    guess = near(value, known)
     hint = f"did you mean {guess!r}? " if guess else ""
     return WireInvalid(
-        f"unknown {what} {short(found, 60)!r}; {hint}known: {', '.join(known)}", field
+        f"unknown {subject} {short(value, 60)!r}; {hint}known: {', '.join(known)}", field
     )

@@ -31,20 +31,20 @@ _ITEM_ID: Final = re.compile(
 """The ids of what simkit serves; each contains the serial of its response."""
 
 
-def chained(asked: Asked, earlier: Earlier) -> Asked:
+def chained(request: Asked, earlier: Earlier) -> Asked:
     """Returns the request with its whole context; raises WireInvalid for an id never served.
 
     Instructions of earlier requests are not carried over: the provider says so of its own.
     """
-    if not asked.previous and not any(_references(message) for message in asked.messages):
-        return asked
-    own = [message for message in asked.messages if message.section == INSTRUCTIONS]
-    said = [message for message in asked.messages if message.section != INSTRUCTIONS]
-    new = [found for message in said for found in _resolved(message, earlier)]
+    if not request.previous and not any(_references(message) for message in request.messages):
+        return request
+    own = [message for message in request.messages if message.section == INSTRUCTIONS]
+    own_messages = [message for message in request.messages if message.section != INSTRUCTIONS]
+    new = [resolved for message in own_messages for resolved in _resolved(message, earlier)]
     before = [
-        m for m in _before(asked.previous, earlier, asked.protocol) if m.section != INSTRUCTIONS
+        m for m in _before(request.previous, earlier, request.protocol) if m.section != INSTRUCTIONS
     ]
-    return msgspec.structs.replace(asked, messages=(*own, *_named([*before, *new])))
+    return msgspec.structs.replace(request, messages=(*own, *_named([*before, *new])))
 
 
 def is_conversation(previous: str) -> bool:
@@ -65,12 +65,12 @@ def _named(messages: Sequence[Message]) -> Iterator[Message]:
 def _before(previous: str, earlier: Earlier, protocol: str) -> Sequence[Message]:
     if not previous:
         return ()
-    found = earlier.get(previous)
-    if found is None and not is_conversation(previous):
+    earlier_messages = earlier.get(previous)
+    if earlier_messages is None and not is_conversation(previous):
         problem = f"no response {previous!r} was served in this session"
         field = "thread.previous_message_id" if protocol == "anthropic" else "previous_response_id"
         raise WireInvalid(problem, field)
-    return found or ()
+    return earlier_messages or ()
 
 
 def _references(message: Message) -> list[str]:
@@ -80,16 +80,16 @@ def _references(message: Message) -> list[str]:
 
 def _resolved(message: Message, earlier: Earlier) -> list[Message]:
     """Returns what a message's references stand for: one message for each reply."""
-    found = dict[str, Message]()
+    by_call = dict[str, Message]()
     for item_id in _references(message):
         match = _ITEM_ID.fullmatch(item_id)
         serial = (match["text"] or match["thought"] or match["called"]) if match else ""
         context = earlier.get(f"resp_{serial}")
         if match is None or not context:
             raise WireInvalid(f"no item {item_id!r} was served in this session", "input")
-        now = found.get(serial) or Message("assistant")
-        found[serial] = _with_item(now, context[-1], match, item_id)
-    return list(found.values()) or [message]
+        now = by_call.get(serial) or Message("assistant")
+        by_call[serial] = _with_item(now, context[-1], match, item_id)
+    return list(by_call.values()) or [message]
 
 
 def _with_item(now: Message, reply: Message, match: re.Match[str], item_id: str) -> Message:

@@ -22,13 +22,13 @@ def pieces(text: str, chunks: tuple[int, ...] | int | None = None) -> list[str]:
         sizes: Iterator[int] = (size + (place < longer) for place in range(number))
     else:
         sizes = _endless(chunks or (_DEFAULT_SIZE,))
-    found, start = [], 0
+    pieces_out, start = [], 0
     while start < len(text):
         end = start + next(sizes)
         if end > start:
-            found.append(text[start:end])
+            pieces_out.append(text[start:end])
         start = end
-    return found
+    return pieces_out
 
 
 def _endless(sizes: tuple[int, ...]) -> Iterator[int]:

@@ -32,33 +32,33 @@ def counted(
     Raises WireInvalid where the body is none that the provider counts.
     """
     path = path_of(request.url)
-    found = _ENDS.search(path)
-    if request.method != "POST" or found is None:
+    match = _ENDS.search(path)
+    if request.method != "POST" or match is None:
         return None
-    kind = str(found.lastgroup)
+    kind = str(match.lastgroup)
     body: Mapping[str, Any] = record_of(request.body)
     if kind == "gemini":
         body = camel_keys(body)
         inner = maybe(body, "generateContentRequest", dict[str, JsonValue]())
-        body, path = inner or body, path[: found.start()] + ":generateContent"
+        body, path = inner or body, path[: match.start()] + ":generateContent"
     else:
         body = {"model": "", **body, **({} if "messages" in body else {"input": body.get("input")})}
-        path = path[: found.start()] + found[kind]
+        path = path[: match.start()] + match[kind]
     if body.get("input", "") is None:
         body = {**body, "input": []}
     url = f"https://{kind}{quote(path)}"
-    asking = HttpRequest("POST", url, request.headers, json_bytes({**body}))
-    protocol = protocol_of(asking)
+    count_request = HttpRequest("POST", url, request.headers, json_bytes({**body}))
+    protocol = protocol_of(count_request)
     if protocol is None:  # Somebody's own service, which only ends its paths as a provider does.
         return None
-    number = count(followed(protocol.asked(asking)).messages)
-    return HttpResponse(200, (("content-type", "application/json"),), (_said(kind, number),))
+    number = count(followed(protocol.parse_request(count_request)).messages)
+    return HttpResponse(200, (("content-type", "application/json"),), (_count_body(kind, number),))
 
 
-def _said(kind: str, number: int) -> bytes:
+def _count_body(kind: str, number: int) -> bytes:
     if kind == "gemini":
         return msgspec.json.encode({"totalTokens": number})
-    said: dict[str, JsonValue] = {"input_tokens": number}
+    body: dict[str, JsonValue] = {"input_tokens": number}
     return msgspec.json.encode(
-        {"object": "response.input_tokens", **said} if kind == "responses" else said
+        {"object": "response.input_tokens", **body} if kind == "responses" else body
     )

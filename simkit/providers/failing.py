@@ -111,10 +111,10 @@ def damaged(whole: HttpResponse, kind: str) -> HttpResponse:
 def _half(whole: HttpResponse, ends: str) -> HttpResponse:
     """Breaks a response off half-way: between chunks, or inside its only one."""
     if len(whole.chunks) > 1:
-        kept = whole.chunks[: len(whole.chunks) // 2]
+        first_half = whole.chunks[: len(whole.chunks) // 2]
     else:
-        kept = tuple(chunk[: len(chunk) // 2] for chunk in whole.chunks)
-    return HttpResponse(whole.status, whole.headers, kept, ends)
+        first_half = tuple(chunk[: len(chunk) // 2] for chunk in whole.chunks)
+    return HttpResponse(whole.status, whole.headers, first_half, ends)
 
 
 def _misframed(whole: HttpResponse) -> HttpResponse:
@@ -136,9 +136,9 @@ def broken(ends: str, is_whole: bool) -> Fails | None:
     return None if is_whole and not ends else Fails(kind, 200, FAILURES[kind].message)
 
 
-def malformed(what: str) -> Fails:
+def malformed(problem: str) -> Fails:
     """Returns the failure that a reply is whose JSON is none."""
-    return Fails("malformed_json", 200, what)
+    return Fails("malformed_json", 200, problem)
 
 
 def seconds_text(seconds: float) -> str:

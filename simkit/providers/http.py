@@ -26,8 +26,8 @@ def path_of(url: str) -> str:
 
 def header(headers: Headers, name: str) -> str:
     """Returns the first header of a name, in any case of letters; empty if there is none."""
-    wanted = name.lower()
-    return next((value for key, value in headers if key.lower() == wanted), "")
+    lower_name = name.lower()
+    return next((value for key, value in headers if key.lower() == lower_name), "")
 
 
 class HttpRequest(msgspec.Struct, frozen=True, gc=False):

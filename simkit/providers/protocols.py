@@ -25,4 +25,4 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
 
 def protocol_of(request: HttpRequest) -> Protocol | None:
     """Returns the protocol of which a request is a model call; None for any other request."""
-    return next((spoken for spoken in PROTOCOLS.values() if spoken.speaks(request)), None)
+    return next((protocol for protocol in PROTOCOLS.values() if protocol.speaks(request)), None)

@@ -61,7 +61,7 @@ class Said(msgspec.Struct, frozen=True, gc=False):
     """How a stream is cut: sizes in characters, or their number; None is a default."""
     finish: str = ""
     """Why the model stopped: empty for the natural reason, or ``length``."""
-    beside: Beside = NOTHING_BESIDE
+    extras: Beside = NOTHING_BESIDE
     """What the provider sends beside text and calls."""
 
 
@@ -90,9 +90,9 @@ class Protocol(msgspec.Struct, frozen=True):
     """Environment variables without which clients refuse to be built."""
     speaks: Callable[[HttpRequest], bool]
     """Whether a request is a model call of this protocol; looks at method and path only."""
-    asked: Callable[[HttpRequest], Asked]
+    parse_request: Callable[[HttpRequest], Asked]
     """Reads a request; raises WireInvalid, naming the field."""
-    asking: Callable[[Asked], HttpRequest]
+    build_request: Callable[[Asked], HttpRequest]
     """Writes a request to the provider's own address, of which ``asked`` reads the same again."""
     served: Callable[[Said, Asked], HttpResponse]
     """Renders an answer, as a body or as the full event stream; raises WireInvalid, naming the
@@ -100,7 +100,7 @@ class Protocol(msgspec.Struct, frozen=True):
     failed: Callable[[str, Fails, Asked], HttpAnswer]
     """Renders a failure (a serial first) as this provider fails: status, headers, body, broken
     stream. Every kind of `simkit.providers.failures` is known."""
-    heard: Callable[[HttpResponse, Asked], Heard]
+    parse_response: Callable[[HttpResponse, Asked], Heard]
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     call_prefix: str = ""
     """What the ids of this provider's tool calls begin with, by which programs tell them from those

@@ -37,22 +37,22 @@ _encode = msgspec.json.Encoder().encode
 class Activation:
     """One agent at work in one turn; ``start`` announces it, ``steps`` does it."""
 
-    def __init__(self, turn: Turn, given: Start, group: str = "") -> None:
+    def __init__(self, turn: Turn, spec: Start, group: str = "") -> None:
         """``group`` is the parallel group that it opens a branch of."""
-        self.turn, self.given, self.group = turn, given, group
-        self.agent = turn.compiled.agents[given.agent]
-        self.handoff, self.depth, self.branch = given.handoff, given.depth, given.branch
+        self.turn, self.spec, self.group = turn, spec, group
+        self.agent = turn.compiled.agents[spec.agent]
+        self.handoff, self.depth, self.branch = spec.handoff, spec.depth, spec.branch
         self.onward: Request | None = None
         """The handoff that ended this run, by transfer or replace."""
         self.output: Any = None
         self.final: Message | None = None
-        self.said: list[Message] = []
-        self.tools = ToolUse(turn, given.agent)
+        self.messages: list[Message] = []
+        self.tools = ToolUse(turn, spec.agent)
         self._usage: dict[str, int] = {}
         self._thinking = ""
         self._model_calls = 0
         self._has_ended = False
-        self._passing: Passing | None = None
+        self._handoff_execution: Passing | None = None
         self._base = ""
         self._left_out: tuple[e.Unshown, ...] = ()
 
@@ -60,7 +60,7 @@ class Activation:
 
     def start(self) -> None:
         """Takes a run's number and what it can read, and says so."""
-        turn, given, handoff = self.turn, self.given, self.handoff
+        turn, spec, handoff = self.turn, self.spec, self.handoff
         turn.runs += 1
         turn.limit("agent_runs_per_turn", turn.runs)
         turn.numbers.runs += 1
@@ -73,8 +73,8 @@ class Activation:
         if self.group:
             self.branch = turn.branch(self.group, self.id, outer)
         if self.branch is not None:
-            turn.conversation.beside.at_work.add(self.id)
-        if not self.said:
+            turn.conversation.branch_logs.at_work.add(self.id)
+        if not self.messages:
             # What it says itself is its own section, also when it goes on in a later turn.
             self._log = turn.log(self.branch)
         # Of a delegate's writes it reads nothing, whether its contract says `carries` or not.
@@ -89,8 +89,8 @@ class Activation:
             "user": turn.input,
             "agent": self.agent.name,
             "input": self.input,
-            "task": given.task or None,
-            "upstream": given.upstream,
+            "task": spec.task or None,
+            "upstream": spec.upstream,
             "now": turn.clock.iso(self.started_at),
         }
         turn.sink.emit(
@@ -99,17 +99,17 @@ class Activation:
                 canonical(self.input), handoff.id if handoff else "",
                 handoff.source if handoff else "", self.group, carries,
                 self.branch.run if self.branch is not None else "",
-                outer.run if self.group and outer is not None else "", given.after, given.task,
-                goal=given.goal,
+                outer.run if self.group and outer is not None else "", spec.after, spec.task,
+                goal=spec.goal,
             )
         )  # fmt: skip
-        if given.told and not self.said:
-            self._hear_from("system", given.told)
+        if spec.problem_text and not self.messages:
+            self._hear_from("system", spec.problem_text)
 
     def _input(self) -> Any:
-        given, handoff = self.given.input, self.handoff
-        if given is not ABSENT:
-            return given
+        spec, handoff = self.spec.input, self.handoff
+        if spec is not ABSENT:
+            return spec
         if handoff is None:
             return self.turn.input
         return handoff.payload if handoff.payload is not None else handoff.query
@@ -181,7 +181,7 @@ class Activation:
 
     def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
         self._has_ended = True
-        self.turn.conversation.beside.end(self.id)
+        self.turn.conversation.branch_logs.end(self.id)
         final = self.final
         self.turn.sink.emit(
             e.AgentFinished(
@@ -209,7 +209,7 @@ class Activation:
             "reply": self.final.content if self.final is not None else None,
             "output": self.output,
             "final_message": self.final,
-            "messages": list(self.said),
+            "messages": list(self.messages),
             "tools_called": self.tools.names,
             "tool_results": self.tools.results,
             "tool_calls": self.tools.records,
@@ -225,13 +225,13 @@ class Activation:
     # A function agent
 
     def _call_function(self) -> Steps:
-        given = {key: copied(value) for key, value in self.root.items()}
-        state: Mapping[str, Any] = given["state"]
+        root_copy = {key: copied(value) for key, value in self.root.items()}
+        state: Mapping[str, Any] = root_copy["state"]
         before = {channel: _encode(canonical(value)) for channel, value in state.items()}
         assert self.agent.function is not None
         self.turn.compiled.functions.caller = self.agent.name
-        answer = self.agent.function(given)
-        after: Mapping[str, Any] = given["state"]
+        answer = self.agent.function(root_copy)
+        after: Mapping[str, Any] = root_copy["state"]
         changed = tuple(
             channel
             for channel in sorted({*before, *after})
@@ -284,8 +284,8 @@ class Activation:
 
     def _handing_off(self, reply: m.Handoff, call: str, usage: m.Usage | None = None) -> Steps:
         # Made only now: the two know each other, so the garbage collector alone can part them.
-        passing = self._passing = self._passing or Passing(self)
-        return passing.hand_off(reply, call, usage)
+        execution = self._handoff_execution = self._handoff_execution or Passing(self)
+        return execution.hand_off(reply, call, usage)
 
     def _assembled(self) -> Steps:
         """Returns the context's parts and tokens, built once for all model calls of the run."""
@@ -323,18 +323,18 @@ class Activation:
                 call,
                 () if base else tuple(parts),
                 base,
-                tuple(message.number for message in self.said),
+                tuple(message.number for message in self.messages),
                 agent.tools,
                 agent.settings or None,
-                tokens + sum(sizes[message.id][1] for message in self.said),
+                tokens + sum(sizes[message.id][1] for message in self.messages),
                 budget,
                 () if base else self._left_out,
                 agent.passes_to,
             )
         )
-        self._reading.told()
+        self._reading.to_log()
         turn.sink.emit(e.ModelCalled(*where, call))
-        context = ContextMessages(parts, self.said, self._reading.history_of)
+        context = ContextMessages(parts, self.messages, self._reading.history_of)
         request = ModelRequest(
             agent.name, turn.number, self.id, call, agent.tools, agent.output,
             context.messages, context.sections, self._read, {}, agent.passes_to, turn.session,
@@ -361,7 +361,7 @@ class Activation:
             data=data,
             branch=self.branch,
         )
-        self.said.append(message)
+        self.messages.append(message)
         if not calls:
             self.final = message
         return message
@@ -416,15 +416,15 @@ class Activation:
 
     def _use_tools(self, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps:
         """Calls all tools of one message at once; True if their result is the run's output."""
-        calls = self.tools.asked(reply)
+        calls = self.tools.calls_of(reply)
         self.replied(call, self.say(reply.text, calls), "calls", usage)
-        heard: list[Heard] = yield from self.tools.called(calls, self.where, self.root["state"])
-        for answer in heard:
+        answers: list[Heard] = yield from self.tools.called(calls, self.where, self.root["state"])
+        for answer in answers:
             self.hear(answer.call, answer.text, answer.data)
-        if self.agent.returns != "tool_output" or any(answer.failed for answer in heard):
+        if self.agent.returns != "tool_output" or any(answer.failed for answer in answers):
             return False
-        results = {answer.call.name: self._read_result(answer.result) for answer in heard}
-        self.output = next(iter(results.values())) if len(heard) == 1 else results
+        results = {answer.call.name: self._read_result(answer.result) for answer in answers}
+        self.output = next(iter(results.values())) if len(answers) == 1 else results
         self._check_output()
         return True
 
@@ -432,21 +432,21 @@ class Activation:
         """A tool's text that is JSON is that value, as a reply's would be."""
         return self._read(result) if isinstance(result, str) else result
 
-    def hear(self, asked: m.ToolCall, text: str, data: Any = None) -> None:
-        self._hear_from("tool", text, data, asked)
+    def hear(self, call: m.ToolCall, text: str, data: Any = None) -> None:
+        self._hear_from("tool", text, data, call)
 
     def _hear_from(
-        self, role: str, text: str, data: Any = None, asked: m.ToolCall | None = None
+        self, role: str, text: str, data: Any = None, call: m.ToolCall | None = None
     ) -> None:
         """Adds what the run is told to its own part of the context."""
-        self.said.append(
+        self.messages.append(
             self.turn.conversation.add(
                 role,
                 text,
                 agent=None if role == "user" else self.agent.name,
                 run=self.id,
-                call_id=asked.id if asked is not None else "",
-                tool=asked.name if asked is not None else "",
+                call_id=call.id if call is not None else "",
+                tool=call.name if call is not None else "",
                 data=data,
                 branch=self.branch,
             )
@@ -464,10 +464,10 @@ class Activation:
         message = self.say(text, data=None if text is question else question)
         self.final = None
         self.replied(call, message, "interrupt", usage)
-        asked = e.TurnInterrupted(*self.where(), question)
-        self.turn.sink.emit(asked)
+        interrupt = e.TurnInterrupted(*self.where(), question)
+        self.turn.sink.emit(interrupt)
         self._end("interrupted")
-        answer = yield Waiting(asked)
+        answer = yield Waiting(interrupt)
         self._model_calls = 0
         # It opened its branch when it was started first, and goes on in it.
         self.group = ""

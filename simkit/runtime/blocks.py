@@ -39,14 +39,16 @@ class _Block:
                 item[opener].collect(into)
 
 
-def in_blocks(said: Iterable[Message], paths: Mapping[str, Path], outer: int = 0) -> list[Message]:
+def in_blocks(
+    messages: Iterable[Message], paths: Mapping[str, Path], outer: int = 0
+) -> list[Message]:
     """Returns messages such that those of one branch stand together, in the order of its group.
 
     ``paths`` tells the branches of messages by their ids; ``outer`` is how many of the outermost
     ones the messages share. What stands so already stays as it is.
     """
     top = _Block()
-    for message in said:
+    for message in messages:
         block = top
         for group, opener in paths.get(message.id, ())[outer:]:
             block = block.within(group, opener)
@@ -80,16 +82,16 @@ class Beside:
             self.at_work.remove(run)
             self.ended += 1
 
-    def seen(self, said: Sequence[Message], path: Path = ()) -> list[Message]:
+    def in_order(self, messages: Sequence[Message], path: Path = ()) -> list[Message]:
         """Returns what a run in the branch of ``path`` sees: of runs in others, what has ended.
 
         A run at work may have asked for a tool and not have its answer yet.
         """
         paths, speakers, at_work = self.paths, self._speakers, self.at_work
         if at_work:
-            said = [
+            messages = [
                 message
-                for message in said
+                for message in messages
                 if speakers.get(message.id) not in at_work or paths[message.id] == path
             ]
-        return in_blocks(said, paths, len(path))
+        return in_blocks(messages, paths, len(path))

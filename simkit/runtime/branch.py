@@ -48,8 +48,20 @@ class Branch:
     sees none of them.
     """
 
-    __slots__ = ("_base", "_log", "_pending", "_reduce", "_values", "began", "group", "outer",
-                 "path", "replaced", "run", "said")  # fmt: skip
+    __slots__ = (
+        "_base",
+        "_log",
+        "_pending",
+        "_reduce",
+        "_values",
+        "group",
+        "messages",
+        "outer",
+        "path",
+        "replaced",
+        "run",
+        "start_values",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -65,11 +77,11 @@ class Branch:
         opener = (group, int(run.removeprefix("r")))
         self.path: Path = (opener,) if outer is None else (*outer.path, opener)
         self._values: dict[str, Any] = dict(values)
-        self.began: Mapping[str, Any] = dict(values) if outer is None else outer.began
+        self.start_values: Mapping[str, Any] = dict(values) if outer is None else outer.start_values
         """The session's channels when the outermost of its branches began."""
         self._log, self._base, self._reduce = log, len(log), reduce
         self._pending: list[Mapping[str, Any]] = []
-        self.said: list[Message] = []
+        self.messages: list[Message] = []
         self.replaced: set[str] = set() if outer is None else set(outer.replaced)
         """Channels that the branch does not only add to: what it reads there is its own."""
 
@@ -82,7 +94,7 @@ class Branch:
 
     def log(self, own: Sequence[Message] | None = None) -> BranchLog:
         """What a run of the branch that starts now sees of the log; ``own`` of what it said."""
-        return BranchLog(self._log, self._base, tuple(self.said if own is None else own))
+        return BranchLog(self._log, self._base, tuple(self.messages if own is None else own))
 
     def lineage(self) -> Iterator[Branch]:
         """Yields the branch, and those that it is in, from the inside out."""
@@ -100,7 +112,7 @@ class Branch:
     def hear(self, message: Message) -> None:
         """Takes a message that one of its runs logged."""
         for branch in self.lineage():
-            branch.said.append(message)
+            branch.messages.append(message)
 
 
 def common(branches: Sequence[Branch | None]) -> Branch | None:

@@ -43,7 +43,7 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
             turn.reply = activation.output
             return activation
         start = Start(
-            onward.target, onward, onward.depth, activation.branch, goal=activation.given.goal
+            onward.target, onward, onward.depth, activation.branch, goal=activation.spec.goal
         )
 
 
@@ -70,7 +70,7 @@ def in_parallel(
             activation = Activation(turn, start, group)
             activation.start()
             started.append(activation)
-        yield Together([go_on(place, one) for place, one in enumerate(started)])
+        yield Together([go_on(place, start_) for place, start_ in enumerate(started)])
     except BaseException:
         # Those that had not begun yet are not told by being closed.
         for activation in started:
@@ -84,18 +84,18 @@ class Way:
     def __init__(self, turn: Turn, name: str, source: Activation, start: Start) -> None:
         """``name`` is the node or step that has ended; ``source`` may be whom it handed off to."""
         self._turn, self._name, self._source, self._start = turn, name, source, start
-        self._request = self._asked()
+        self._request = self._request_made()
         """The handoff that the way is, if the pair has a contract."""
         self.reason = reason_against(turn.compiled, self._request) if self._request else ""
         """Why the contract refuses it; empty if nothing does."""
 
-    def _asked(self) -> Request | None:
+    def _request_made(self) -> Request | None:
         compiled, source, target = self._turn.compiled, self._source, self._start.agent
         contracts = compiled.contracts_for(self._name, target)
         if not contracts:
             return None
-        asked = Handoff(target, contracts[0].type, None, source.output)
-        return requested(compiled, "", self._name, asked, source.depth + 1)
+        request = Handoff(target, contracts[0].type, None, source.output)
+        return requested(compiled, "", self._name, request, source.depth + 1)
 
     def tell(self) -> None:
         """Says that the handoff is asked for, and whether it is refused."""
@@ -110,7 +110,7 @@ class Way:
         if self.reason:
             turn.sink.emit(told_of(source, e.HandoffRejected, self._request, reason=self.reason))
 
-    def taken(self) -> Start:
+    def start_of_target(self) -> Start:
         """Returns the next agent's start, with the handoff if there is one."""
         request, start = self._request, self._start
         ready = self._turn.compiled.agents[start.agent]
@@ -124,11 +124,11 @@ class Way:
         make(self._source, request)
         return replace(start, handoff=request, depth=request.depth)
 
-    def told(self) -> str:
+    def problem_text(self) -> str:
         """What the source is told of a refusal."""
         return f"Handoff to {self._start.agent} rejected: {self.reason}"
 
-    def refuse(self, has_retried: bool, told: str) -> Steps:
+    def refuse(self, has_retried: bool, problem_text: str) -> Steps:
         """Does what the contract says about a refusal: the source runs again, told why, or ends."""
         request = self._request
         assert request is not None
@@ -141,7 +141,7 @@ class Way:
                 f"was refused again: {self.reason}"
             )
         source = self._source
-        again = replace(source.given, branch=source.branch, told=told)
+        again = replace(source.spec, branch=source.branch, problem_text=problem_text)
         return (yield from chain(self._turn, again))
 
 
@@ -160,7 +160,7 @@ def passed_on(
         for way in refused or ways:
             way.tell()
         if not refused:
-            return [way.taken() for way in ways]
-        told = "\n".join(way.told() for way in refused)
-        source = yield from refused[0].refuse(has_retried, told)
+            return [way.start_of_target() for way in ways]
+        problems = "\n".join(way.problem_text() for way in refused)
+        source = yield from refused[0].refuse(has_retried, problems)
         has_retried = True

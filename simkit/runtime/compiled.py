@@ -97,8 +97,8 @@ class CompiledAgent:
 
 def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
     """Returns what a model call is sent beside its context, as far as the file says it."""
-    said = {"model": model.name, **canonical(model.settings)} if model is not None else {}
-    return {**said, "output": output} if output is not None else said
+    fields = {"model": model.name, **canonical(model.settings)} if model is not None else {}
+    return {**fields, "output": output} if output is not None else fields
 
 
 def _passes_to(name: str, agent: CompiledAgent, pipeline: Pipeline) -> tuple[str, ...]:
@@ -202,12 +202,12 @@ _COMPILED_MAX: Final = 64
 def compiled(pipeline: Pipeline) -> CompiledPipeline:
     """Returns a pipeline made ready to run, compiled once for all scenarios that share it."""
     known = _COMPILED.known
-    found = known.get(id(pipeline))
-    if found is None or found.pipeline is not pipeline:
+    compiled_before = known.get(id(pipeline))
+    if compiled_before is None or compiled_before.pipeline is not pipeline:
         if len(known) >= _COMPILED_MAX:
             known.clear()
-        found = known[id(pipeline)] = CompiledPipeline(pipeline)
-    return found
+        compiled_before = known[id(pipeline)] = CompiledPipeline(pipeline)
+    return compiled_before
 
 
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:
@@ -273,7 +273,7 @@ def _agent_facts(name: str, pipeline: Pipeline, compiled: CompiledPipeline) -> e
         ready.tools,
         ready.handoffs,
         None if sees is None else tuple(sees),
-        tuple(canonical(one) for one in agent.requires),
+        tuple(canonical(requirement) for requirement in agent.requires),
         tuple(agent.private),
         agent.function is not None,
     )

@@ -60,8 +60,23 @@ class Conversation:
     """One session's log and histories."""
 
     __slots__ = (
-        "_read", "began", "beside", "clock", "count", "is_restored", "log", "name", "numbers",
-        "project", "sink", "sizes", "starts", "streams", "summaries", "turn", "values",
+        "_read",
+        "branch_logs",
+        "clock",
+        "count",
+        "first_turn",
+        "is_restored",
+        "log",
+        "name",
+        "numbers",
+        "project",
+        "sink",
+        "sizes",
+        "starts",
+        "streams",
+        "summaries",
+        "turn",
+        "values",
     )  # fmt: skip
 
     def __init__(
@@ -78,12 +93,12 @@ class Conversation:
         self.numbers, self.sink, self.clock, self.count = numbers, sink, clock, count
         self.log: list[Message] = []
         """What was said: before the user's last message as it is shown, then as it was said."""
-        self.beside = Beside()
+        self.branch_logs = Beside()
         self._read: tuple[tuple[int, int], BranchLog] | None = None
         self.is_restored = False
         """Another process has told what its histories had settled."""
         self.sizes = numbers.sizes
-        self.turn = self.began = 0
+        self.turn = self.first_turn = 0
         """The current turn, and the one in which the user's last message was said."""
         self.starts: dict[str, int] = {}
         """Where what followed the user's last message begins, in the log and in each list that
@@ -93,29 +108,29 @@ class Conversation:
 
     def begin_turn(self, turn: int, sources: Mapping[str, Any]) -> None:
         """Remembers where the turn begins: what is before it is settled."""
-        if self.beside.paths:
+        if self.branch_logs.paths:
             start = self.starts.get("log", 0)
-            self.log[start:] = in_blocks(self.log[start:], self.beside.paths)
-        self.beside, self._read = Beside(), None
-        self.turn = self.began = turn
+            self.log[start:] = in_blocks(self.log[start:], self.branch_logs.paths)
+        self.branch_logs, self._read = Beside(), None
+        self.turn = self.first_turn = turn
         self.starts = {"log": len(self.log)}
         for channel, value in sources.items():
             self.starts[channel] = 0 if value is None else len(value)
 
-    def seen(self, branch: Branch | None) -> BranchLog:
+    def log_of(self, branch: Branch | None) -> BranchLog:
         """Returns the log as a run that starts in a branch, or in none, sees it.
 
         What the branches of a group said stands branch by branch, in the order of the group.
         """
-        log, beside = self.log, self.beside
+        log, logs = self.log, self.branch_logs
         if branch is not None:
-            return branch.log(beside.seen(branch.said, branch.path))
-        if not beside.paths:
+            return branch.log(logs.in_order(branch.messages, branch.path))
+        if not logs.paths:
             return BranchLog(log, len(log), ())
-        now = (len(log), beside.ended)
+        now = (len(log), logs.ended)
         if self._read is None or self._read[0] != now:
             start = self.starts.get("log", 0)
-            own = tuple(beside.seen(log[start:]))
+            own = tuple(logs.in_order(log[start:]))
             self._read = (now, BranchLog(log, start, own))
         return self._read[1]
 
@@ -139,7 +154,7 @@ class Conversation:
         self.log.append(message)
         if branch is not None:
             branch.hear(message)
-            self.beside.hear(message, run, branch.path)
+            self.branch_logs.hear(message, run, branch.path)
         self.sizes[message.id] = (number, tokens)
         self.sink.emit(
             e.MessageAdded(
@@ -150,11 +165,11 @@ class Conversation:
 
     def stream(self, key: tuple[str, str], source: Any) -> Stream:
         """Returns the settled history under a key; a new one if the source was replaced."""
-        found = self.streams.get(key)
-        if found is not None and continues(found.anchor, source):
-            found.anchor = source
-            return found
-        restarts = found is not None or self.is_restored
+        stream_ = self.streams.get(key)
+        if stream_ is not None and continues(stream_.anchor, source):
+            stream_.anchor = source
+            return stream_
+        restarts = stream_ is not None or self.is_restored
         fresh = Stream(f"{self.name}/{key[0]}/{key[1]}", source, restarts)
         self.streams[key] = fresh
         return fresh

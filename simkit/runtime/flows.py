@@ -56,8 +56,10 @@ class RouterFlow:
         turn.reply = None
         chosen = self._to.resolve(activation.root_now())
         parallel = isinstance(chosen, Mapping) and "parallel" in chosen
-        wanted = chosen["parallel"] if isinstance(chosen, Mapping) and parallel else chosen
-        targets = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
+        route_targets = chosen["parallel"] if isinstance(chosen, Mapping) and parallel else chosen
+        targets = (
+            list(route_targets) if isinstance(route_targets, (list, tuple)) else [route_targets]
+        )
         self._check(targets, activation.output)
         turn.sink.emit(
             e.RouteChosen(
@@ -73,7 +75,7 @@ class RouterFlow:
         )
         starts = [Start(target) for target in targets]
         if parallel and len(starts) > 1:
-            yield from in_parallel(turn, starts, lambda at, one: chain(turn, starts[at], one))
+            yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))
             return
         for start in starts:
             yield from chain(turn, start)
@@ -89,11 +91,11 @@ class RouterFlow:
 
     def _no_route(self, chosen: str, answer: Any) -> NoRoute:
         known = ", ".join(name for name in self._agents if name != self._decide)
-        said = json_text(answer)
-        if len(said) > ANSWER_CHARACTERS_MAX:
-            said = f"{said[: ANSWER_CHARACTERS_MAX - 1]}…"
+        answer_text = json_text(answer)
+        if len(answer_text) > ANSWER_CHARACTERS_MAX:
+            answer_text = f"{answer_text[: ANSWER_CHARACTERS_MAX - 1]}…"
         return NoRoute(
-            f"router {self._decide!r} chose {chosen}; it answered {said}; agents: {known}"
+            f"router {self._decide!r} chose {chosen}; it answered {answer_text}; agents: {known}"
         )
 
 
@@ -107,9 +109,10 @@ class HandoffsFlow:
         """Runs the starting agent and whomever it passes control to."""
         first = self._start.resolve(turn.root())
         if not isinstance(first, str) or first not in self._agents:
-            said = "nobody" if first is None else repr(first)
+            target_text = "nobody" if first is None else repr(first)
             raise NoRoute(
-                f"the flow starts with {said}, which is no agent; agents: {', '.join(self._agents)}"
+                f"the flow starts with {target_text}, which is no agent; agents: "
+                f"{', '.join(self._agents)}"
             )
         yield from chain(turn, Start(first))
 
@@ -142,20 +145,20 @@ class SupervisorFlow:
             last = yield from chain(turn, replace(start, input=words, task=words, goal=goal))
             before = agent
 
-    def _plan(self, said: Any) -> Iterator[tuple[str, str, Template]]:
-        wanted = said.get("goal") if isinstance(said, Mapping) else None
-        if wanted is not None and wanted not in list(self._goals):
-            raise NoRoute(f"there is no goal {wanted!r}; goals: {', '.join(self._goals)}")
+    def _plan(self, user_value: Any) -> Iterator[tuple[str, str, Template]]:
+        goal_name = user_value.get("goal") if isinstance(user_value, Mapping) else None
+        if goal_name is not None and goal_name not in list(self._goals):
+            raise NoRoute(f"there is no goal {goal_name!r}; goals: {', '.join(self._goals)}")
         for name, steps in self._goals.items():
-            if wanted is None or name == wanted:
+            if goal_name is None or name == goal_name:
                 yield from ((name, agent, task) for agent, task in steps)
 
 
 def _next_step(agent: str, ended: list[Activation]) -> Callable[[Activation], list[Start]]:
     """Finds the next step after a run that has ended, and notes that run."""
 
-    def found(source: Activation) -> list[Start]:
+    def starts_after(source: Activation) -> list[Start]:
         ended.append(source)
         return [Start(agent, after=(source.id,))]
 
-    return found
+    return starts_after

@@ -27,13 +27,13 @@ from simkit.core.text import exception_text
 @lru_cache(maxsize=256)
 def function_named(name: str) -> Callable[..., Any]:
     """Returns the function; raises FunctionMissing naming what cannot be found."""
-    found = object_named(name)
-    if not callable(found):
+    named_object = object_named(name)
+    if not callable(named_object):
         module_name, _, attribute = name.partition(":")
         raise FunctionMissing(
             f"function `{name}`: module {module_name!r} has no function {attribute!r}", name
         )
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = named_object
     return function
 
 
@@ -44,11 +44,11 @@ def object_named(name: str) -> Any:
     """
     module_name, _, attribute = name.partition(":")
     try:
-        here = str(Path.cwd())
+        folder = str(Path.cwd())
     except OSError as problem:
         raise DirectoryGone(problem.strerror) from None
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
         with collected_meanwhile(), imported_here(module_name):
             module = importlib.import_module(module_name)
@@ -68,9 +68,10 @@ def object_named(name: str) -> Any:
 
 def _import_failed(name: str, problem: BaseException) -> str:
     module = name.partition(":")[0]
-    what = exception_text(problem)
+    problem_text = exception_text(problem)
     where = raised_at(problem, module.partition(".")[0])
-    text = f"function `{name}`: importing {module!r} failed{' at ' if where else ''}{where}: {what}"
+    place = f" at {where}" if where else ""
+    text = f"function `{name}`: importing {module!r} failed{place}: {problem_text}"
     return text + _import_advice(problem)
 
 
@@ -164,6 +165,6 @@ def _finished(work: Coroutine[Any, Any, Any]) -> Any:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    here = contextvars.copy_context()
+    context_ = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(here.run, asyncio.run, work).result()
+        return pool.submit(context_.run, asyncio.run, work).result()

@@ -39,21 +39,23 @@ class GraphFlow:
         self.start = next(name for name, node in graph.nodes.items() if node.start)
         self.reach = {name: self._reachable(name) for name in graph.nodes}
         route = graph.route_by
-        given = route.model_fields_set if route is not None else frozenset()
-        self._equals = compile_references(route.equals) if route and "equals" in given else None
+        fields_set = route.model_fields_set if route is not None else frozenset()
+        self._equals = (
+            compile_references(route.equals) if route and "equals" in fields_set else None
+        )
         self._contains = (
-            compile_references(route.contains) if route and "contains" in given else None
+            compile_references(route.contains) if route and "contains" in fields_set else None
         )
 
     def _reachable(self, start: str) -> frozenset[str]:
-        found: set[str] = set()
+        reachable: set[str] = set()
         waiting = [start]
         while waiting:
             for edge in self.edges[waiting.pop()]:
-                if edge.to not in found:
-                    found.add(edge.to)
+                if edge.to not in reachable:
+                    reachable.add(edge.to)
                     waiting.append(edge.to)
-        return frozenset(found)
+        return frozenset(reachable)
 
     def steps(self, turn: Turn) -> Steps:
         """Runs one turn from the start node until no branch goes on."""
@@ -71,12 +73,12 @@ class GraphFlow:
             return [ELSE], other
         if self.nodes[node].exit:
             return [], None
-        said = json_text(value)
-        if len(said) > VALUE_CHARACTERS_MAX:
-            said = f"{said[: VALUE_CHARACTERS_MAX - 1]}…"
+        value_text = json_text(value)
+        if len(value_text) > VALUE_CHARACTERS_MAX:
+            value_text = f"{value_text[: VALUE_CHARACTERS_MAX - 1]}…"
         labels = ", ".join(dict.fromkeys(edge.label or "" for edge in labelled))
         raise NoRoute(
-            f"node {node!r} decided {said}, which {'holds' if self._contains else 'is'} "
+            f"node {node!r} decided {value_text}, which {'holds' if self._contains else 'is'} "
             f"none of its labels: {labels}"
         )
 
@@ -84,8 +86,12 @@ class GraphFlow:
         template: Template | None = self._contains if self._equals is None else self._equals
         if template is not None:
             return template.resolve(source.root_now())
-        said = source.output
-        return said["decision"] if isinstance(said, Mapping) and "decision" in said else said
+        decision = source.output
+        return (
+            decision["decision"]
+            if isinstance(decision, Mapping) and "decision" in decision
+            else decision
+        )
 
     def _matches(self, label: str, value: Any) -> bool:
         if value is None:
@@ -131,71 +137,74 @@ class _Walk:
             node = place.start.agent
             source: Activation = yield from chain(self._turn, place.start, started)
             started = None
-            found = _Onward(self._flow, self._turn, node, place)
-            starts: list[Start] = yield from passed_on(self._turn, node, source, found)
-            source = found.source or source
+            next_nodes = _Onward(self._flow, self._turn, node, place)
+            starts: list[Start] = yield from passed_on(self._turn, node, source, next_nodes)
+            source = next_nodes.source or source
             self._active.remove(node)
-            here, splits = self._arrived(starts, source, found), len(found.places) > 1
+            places_reached, splits = (
+                self._arrived(starts, source, next_nodes),
+                len(next_nodes.places) > 1,
+            )
             ready = self._ready()
             if splits:
-                yield from self._split(source.branch, here, ready)
+                yield from self._split(source.branch, places_reached, ready)
                 return
-            onward = [*here, *ready]
+            onward = [*places_reached, *ready]
             if len(onward) != 1:
-                yield from self._split(source.branch, here, ready)
+                yield from self._split(source.branch, places_reached, ready)
                 return
             (place,) = onward
 
-    def _arrived(self, starts: list[Start], source: Activation, found: _Onward) -> list[_Place]:
+    def _arrived(self, starts: list[Start], source: Activation, onward: _Onward) -> list[_Place]:
         """Returns the places that can run at once; merges take note of what reached them."""
-        here = []
+        places_reached = []
         for start in starts:
             node = start.agent
             if self._flow.nodes[node].role != "merge":
                 self._active.append(node)
-                here.append(_Place(start, found.decision))
+                places_reached.append(_Place(start, onward.decision))
                 continue
             self._waiting.setdefault(node, []).append(
                 _Arrival(
-                    found.node,
+                    onward.node,
                     source.id,
                     source.output,
-                    found.left(source),
+                    onward.left(source),
                     source.branch,
                     start.handoff,
                     start.depth,
-                    found.decision,
+                    onward.decision,
                 )
             )
-        return here
+        return places_reached
 
     def _split(
-        self, branch: Branch | None, here: Sequence[_Place], ready: Sequence[_Place]
+        self, branch: Branch | None, split_places: Sequence[_Place], ready: Sequence[_Place]
     ) -> Steps:
         """Runs what a branch leads to side by side, several in one branch each in its own."""
-        by_branch = {id(branch): list(here)}
+        by_branch = {id(branch): list(split_places)}
         for place in ready:
             by_branch.setdefault(id(place.start.branch), []).append(place)
-        work = [self._beside(places) for places in by_branch.values() if places]
+        work = [self._side_by_side(places) for places in by_branch.values() if places]
         if work:
             yield Together(work)
 
-    def _beside(self, places: Sequence[_Place]) -> Steps:
+    def _side_by_side(self, places: Sequence[_Place]) -> Steps:
         """Runs places of one branch at once."""
         if len(places) == 1:
             return self.go(places[0])
         starts = [place.start for place in places]
-        return in_parallel(self._turn, starts, lambda at, one: self.go(places[at], one))
+        return in_parallel(self._turn, starts, lambda at, start_: self.go(places[at], start_))
 
     def _ready(self) -> list[_Place]:
         """Returns the merges that no unfinished run can still reach."""
         reach, places = self._flow.reach, []
         for node in list(self._waiting):
             others = [other for other in self._waiting if other != node]
-            held = any(node in reach[active] for active in self._active) or any(
+            is_held = any(node in reach[active] for active in self._active) or any(
                 node in reach[other] and other not in reach[node] for other in others
             )
-            if not held:
+            if not is_held:
                 places.append(self._merged(node, self._waiting.pop(node)))
                 self._active.append(node)
         return places
@@ -204,12 +213,15 @@ class _Walk:
         last = arrivals[-1]
         start = Start(
             node,
-            next((one.handoff for one in reversed(arrivals) if one.handoff is not None), None),
-            max(one.depth for one in arrivals),
-            common([one.branch for one in arrivals]),
-            {one.node: one.output for one in arrivals},
-            upstream={one.node: one.left for one in arrivals},
-            after=tuple(one.run for one in arrivals),
+            next(
+                (arrival.handoff for arrival in reversed(arrivals) if arrival.handoff is not None),
+                None,
+            ),
+            max(arrival.depth for arrival in arrivals),
+            common([arrival.branch for arrival in arrivals]),
+            {arrival.node: arrival.output for arrival in arrivals},
+            upstream={arrival.node: arrival.left for arrival in arrivals},
+            after=tuple(arrival.run for arrival in arrivals),
         )
         return _Place(start, last.decision)
 

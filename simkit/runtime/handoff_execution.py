@@ -29,7 +29,7 @@ class Source(Protocol):
     """The run that passes control."""
 
     turn: Turn
-    given: Start
+    spec: Start
     id: str
     depth: int
     branch: Branch | None
@@ -47,7 +47,7 @@ class Source(Protocol):
     def say(self, text: str, calls: tuple[ToolCall, ...] = ()) -> Message:
         """Logs what the run says."""
 
-    def hear(self, asked: ToolCall, text: str, data: Any = None) -> None:
+    def hear(self, call: ToolCall, text: str, data: Any = None) -> None:
         """Logs the answer to one of its calls."""
 
     def replied(self, call: str, message: Message, kind: str, usage: Usage | None) -> None:
@@ -84,28 +84,28 @@ class Passing:
         request = requested(
             turn.compiled, f"h{turn.numbers.handoffs}", source.name, reply, source.depth + 1
         )
-        asked = ToolCall(
+        handoff_call = ToolCall(
             f"call{turn.numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _arguments(request)
         )
-        message = source.say(reply.text, (asked,))
+        message = source.say(reply.text, (handoff_call,))
         if call:
             source.replied(call, message, "handoff", usage)
-        turn.sink.emit(told_of(source, e.HandoffRequested, request, call_id=asked.id))
+        turn.sink.emit(told_of(source, e.HandoffRequested, request, call_id=handoff_call.id))
         reason = _refusal(turn.compiled, request) or reason_against(turn.compiled, request)
         if reason:
             turn.sink.emit(told_of(source, e.HandoffRejected, request, reason=reason))
-            self._rejected(request, asked, reason)
+            self._rejected(request, handoff_call, reason)
             return None
         make(source, request)
         if request.mode == "delegate":
-            yield from self._delegate(request, asked)
+            yield from self._delegate(request, handoff_call)
             return None
-        source.hear(asked, f"Transferred to {request.target}.")
+        source.hear(handoff_call, f"Transferred to {request.target}.")
         return request
 
-    def _rejected(self, request: Request, asked: ToolCall, reason: str) -> None:
+    def _rejected(self, request: Request, call: ToolCall, reason: str) -> None:
         policy = request.contract.on_invalid if request.contract is not None else "reject"
-        self._source.hear(asked, f"Handoff to {request.target} rejected: {reason}")
+        self._source.hear(call, f"Handoff to {request.target} rejected: {reason}")
         if policy == "stop":
             raise TurnStopped(reason)
         if policy == "retry":
@@ -116,9 +116,9 @@ class Passing:
                 )
             self._retried.add((request.target, request.type))
 
-    def _delegate(self, request: Request, asked: ToolCall) -> Steps:
+    def _delegate(self, request: Request, call: ToolCall) -> Steps:
         source = self._source
-        start = Start(request.target, request, request.depth, source.branch, goal=source.given.goal)
+        start = Start(request.target, request, request.depth, source.branch, goal=source.spec.goal)
         steps = source.turn.chain(source.turn, start)
         timeout = request.contract.timeout_ms if request.contract is not None else None
         if timeout is None:
@@ -127,11 +127,11 @@ class Passing:
             try:
                 last = yield from bounded(source.turn, steps, timeout)
             except TimedOut:
-                source.hear(asked, f"Handoff to {request.target} timed out after {timeout} ms")
+                source.hear(call, f"Handoff to {request.target} timed out after {timeout} ms")
                 return
         output = last.output
         text = output if isinstance(output, str) else _encode(canonical(output)).decode()
-        source.hear(asked, text, None if text is output else output)
+        source.hear(call, text, None if text is output else output)
 
 
 def make(source: Source, request: Request) -> None:
@@ -180,5 +180,5 @@ def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
 
 
 def _arguments(request: Request) -> dict[str, Any]:
-    given = {"type": request.type, "query": request.query, "payload": request.payload}
-    return {key: canonical(value) for key, value in given.items() if value is not None}
+    arguments = {"type": request.type, "query": request.query, "payload": request.payload}
+    return {key: canonical(value) for key, value in arguments.items() if value is not None}

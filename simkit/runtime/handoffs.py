@@ -102,19 +102,19 @@ def reason_against(compiled: CompiledPipeline, request: Request) -> str:
 
 
 def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) -> list[str]:
-    found = []
+    problems = []
     if contract.payload is not None:
         schema = schema_of(contract.payload, compiled.pipeline.schemas)
         for path, text in schema_errors(schema, request.payload, compiled.pipeline.schemas):
-            found.append(f"payload{place_text(path)}: {text}")
+            problems.append(f"payload{place_text(path)}: {text}")
     if contract.query is not None and request.query is not None:
         size, most = len(request.query), contract.query.max_chars
         if size > most:
-            found.append(f"query has {size} characters, at most {most} are allowed")
+            problems.append(f"query has {size} characters, at most {most} are allowed")
     for rule in contract.rules:
         for miss in mismatches(rule, request.facts()):
             place = ".".join(str(step) for step in miss.path)
-            found.append(f"rule on {place}: wanted {miss.expected}, found {miss.actual}")
+            problems.append(f"rule on {place}: wanted {miss.expected}, found {miss.actual}")
     if contract.depth_max is not None and request.depth > contract.depth_max:
-        found.append(f"depth {request.depth} exceeds depth_max {contract.depth_max}")
-    return found
+        problems.append(f"depth {request.depth} exceeds depth_max {contract.depth_max}")
+    return problems

@@ -73,7 +73,7 @@ class Reading:
                 # What the branch added itself is of this turn; before that, it is the session's,
                 # unless a sibling has replaced that.
                 now = conversation.values.get(channel)
-                anchor = now if continues(self._branch.began.get(channel), now) else anchor
+                anchor = now if continues(self._branch.start_values.get(channel), now) else anchor
         travels = contract is not None and contract.history != "all"
         owner = self._agent
         if travels and self._handoff is not None:
@@ -81,18 +81,18 @@ class Reading:
         stream = conversation.stream((owner, section), anchor)
         settled = min(conversation.starts.get(channel, 0), len(source))
         # A channel that keeps only its last items has moved to the left since the turn began.
-        while settled and source[settled - 1].turn >= conversation.began:
+        while settled and source[settled - 1].turn >= conversation.first_turn:
             settled -= 1
-        found = reader.read(
+        history_slice = reader.read(
             stream, source, settled, omit, self._turn.state.committed, conversation.sizes
         )
-        self._slices[section], self._read = found, (source, settled)
-        return found
+        self._slices[section], self._read = history_slice, (source, settled)
+        return history_slice
 
-    def told(self) -> None:
+    def to_log(self) -> None:
         """Notes that the context has been told, and with it what its histories settled."""
         for slice_ in self._slices.values():
-            slice_.stream.told()
+            slice_.stream.to_log()
 
     def history_of(self, part: e.Shown) -> list[Message]:
         """The logged messages that a part shows."""
@@ -104,19 +104,27 @@ class Reading:
         The summary rolls: its agent reads the last one and what has been left out since, so that
         a long conversation is summarised in linear time.
         """
-        lo = slice_.shown.lo
+        lo = slice_.shown_part.lo
         conversation = self._turn.conversation
-        last = conversation.summaries.get(slice_.shown.stream)
+        last = conversation.summaries.get(slice_.shown_part.stream)
         fresh = _not_covered(slice_, lo, last)
         if not fresh:
             return last.message if last is not None and lo else None
         text = self._ask_for_summary(agent, last.message if last else None, fresh)
-        message = Message("system", text, agent=agent, section=slice_.shown.section)
-        covers = max([last.number if last is not None else 0, *(one.number for one in fresh)])
+        message = Message("system", text, agent=agent, section=slice_.shown_part.section)
+        covers = max(
+            [last.number if last is not None else 0, *(run_message.number for run_message in fresh)]
+        )
         unshown = [conversation.sizes[self._omit][0]] if self._omit else []
-        behind = [*unshown, *(one.number for one in slice_.messages()), *self._not_seen(last)]
+        behind = [
+            *unshown,
+            *(run_message.number for run_message in slice_.messages()),
+            *self._not_seen(last),
+        ]
         missed = tuple(number for number in behind if number < covers)
-        conversation.summaries[slice_.shown.stream] = Summary(message, covers, frozenset(missed))
+        conversation.summaries[slice_.shown_part.stream] = Summary(
+            message, covers, frozenset(missed)
+        )
         turn = self._turn
         turn.sink.emit(
             e.HistorySummarised(
@@ -125,7 +133,7 @@ class Reading:
                 turn.number,
                 agent,
                 self._run,
-                slice_.shown.stream,
+                slice_.shown_part.stream,
                 text,
                 covers,
                 missed,
@@ -140,23 +148,24 @@ class Reading:
         """
         conversation = self._turn.conversation
         source, settled = self._read
-        seen = {message.id for message in source[settled:]}
+        visible_ids = {message.id for message in source[settled:]}
         return [
             message.number
             for message in conversation.log[conversation.starts.get("log", 0) :]
-            if message.id not in seen and not (last is not None and last.covers(message.number))
+            if message.id not in visible_ids
+            and not (last is not None and last.covers(message.number))
         ]
 
     def _ask_for_summary(self, agent: str, last: Message | None, fresh: list[Message]) -> str:
         turn = self._turn
         ready = turn.compiled.agents[agent]
-        shown = [Message("system", ready.instructions, agent=agent, section="instructions")]
+        prompt = [Message("system", ready.instructions, agent=agent, section="instructions")]
         if last is not None:
-            shown.append(replace(last, section="summary"))
-        shown += [replace(message, section="history") for message in fresh]
+            prompt.append(replace(last, section="summary"))
+        prompt += [replace(message, section="history") for message in fresh]
         parts: list[e.Part] = []
         total = 0
-        for message in shown:
+        for message in prompt:
             size = tokens_of(message, turn.compiled.count)
             total += size
             parts.append(e.Made(message.section, message, size, (), message.number))
@@ -167,7 +176,7 @@ class Reading:
         turn.sink.emit(e.ModelCalled(*where, call))
         request = ModelRequest(
             agent, turn.number, self._run, call, (), None,
-            lambda: shown, lambda: _by_section(shown), str, session=turn.session,
+            lambda: prompt, lambda: _by_section(prompt), str, session=turn.session,
         )  # fmt: skip
         answer = turn.model.answer(request)
         self.latency_ms += answer.latency_ms
@@ -179,11 +188,13 @@ class Reading:
             raise ModelError(failed.message, failed.kind, failed.status)
         if not isinstance(answer.reply, Text):
             raise ScriptBroken(f"agent {agent!r} summarises, so its reply must be a text")
-        said = turn.conversation.add(
+        summary_message = turn.conversation.add(
             "assistant", answer.reply.text, agent=agent, run=self._run, branch=self._branch
         )
         turn.sink.emit(
-            e.ModelReplied(*where, call, said.number, "text", answer.usage, thinking_said(answer))
+            e.ModelReplied(
+                *where, call, summary_message.number, "text", answer.usage, thinking_said(answer)
+            )
         )
         return answer.reply.text
 
@@ -193,18 +204,18 @@ def _not_covered(slice_: Slice, hi: int, last: Summary | None) -> list[Message]:
 
     What the last summary missed may stand before what it covers.
     """
-    found = []
+    uncovered = []
     for place in range(hi - 1, -1, -1):
         message = slice_.message(place)
         if last is None or not last.covers(message.number):
-            found.append(message)
+            uncovered.append(message)
         elif message.number < min(last.missed, default=message.number + 1):
             break
-    return found[::-1]
+    return uncovered[::-1]
 
 
 def _by_section(messages: list[Message]) -> dict[str, list[Message]]:
-    found: dict[str, list[Message]] = {}
+    by_section: dict[str, list[Message]] = {}
     for message in messages:
-        found.setdefault(message.section, []).append(message)
-    return found
+        by_section.setdefault(message.section, []).append(message)
+    return by_section

@@ -12,12 +12,12 @@ class Gifts:
 
     def __init__(
         self,
-        given: Mapping[str, JsonValue],
+        initial_state: Mapping[str, JsonValue],
         scope_of: Callable[[str], str],
         project: str | None = None,
     ) -> None:
         """``project`` is the one that has what is given to one; else the first session's is."""
-        self._given, self._scope_of, self._project = given, scope_of, project
+        self._initial_state, self._scope_of, self._project = initial_state, scope_of, project
         self._owners: set[str] = set()
 
     def had(self, project: str) -> None:
@@ -28,11 +28,11 @@ class Gifts:
         """Returns what a new session of a project begins with."""
         if self._project is None:
             self._project = project
-        found = {}
-        for name, value in self._given.items():
+        values_ = {}
+        for name, value in self._initial_state.items():
             owner = {"global": "", "project": project}.get(self._scope_of(name))
             is_others = bool(owner) and owner != self._project
             if owner is None or not (owner in self._owners or is_others):
-                found[name] = value
+                values_[name] = value
         self.had(project)
-        return found
+        return values_

@@ -36,7 +36,7 @@ class Journal:
     def __init__(self, sink: Sink, store: Store, numbers: Numbers) -> None:
         self._sink, self._store, self._numbers = sink, store, numbers
         self._pending: list[bytes] = []
-        self._place = sum(one.place for one in store.checkpoints()[-1:])
+        self._place = sum(checkpoint.place for checkpoint in store.checkpoints()[-1:])
 
     def emit(self, event: e.AnyEvent) -> None:
         """Takes one event."""
@@ -77,7 +77,7 @@ class Saved:
         self.checkpoint = ""
         self.asks = False
         """Whether its last turn waits for the user."""
-        self.began = 0
+        self.first_turn = 0
         """The turn of the user's last message: what waits began there."""
         self.answers: list[tuple[int, Any]] = []
         """What the user has answered since, with the turns."""
@@ -86,7 +86,7 @@ class Saved:
         """Takes a turn of the user's: what was said before it is settled, branch by branch."""
         self.log[self._settled :] = in_blocks(self.log[self._settled :], self.paths)
         self._settled, self.paths, self._opened, self._runs = len(self.log), {}, {}, {}
-        self.began, self.answers = turn, []
+        self.first_turn, self.answers = turn, []
 
     def start(self, event: e.AgentStarted) -> None:
         """Takes the parallel branch in which a run works."""
@@ -173,8 +173,8 @@ def _note(event: e.AnyEvent, sessions: dict[str, Saved], view: View) -> None:
             message = Message("system", event.text, agent=event.agent, section=section)
             saved.summaries[event.stream] = (message, event.covers, frozenset(event.missed))
         case e.StateUpdated():
-            said: Any = view.resolved(event.update.get(view.pipeline.conversation))
-            said = said[DECLARED_RESET] if is_reset(said) else said
-            saved.committed.update(message.id for message in said or ())
+            messages: Any = view.resolved(event.update.get(view.pipeline.conversation))
+            messages = messages[DECLARED_RESET] if is_reset(messages) else messages
+            saved.committed.update(message.id for message in messages or ())
         case _:
             pass

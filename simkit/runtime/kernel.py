@@ -41,7 +41,7 @@ class NativeDriver:
         scenario: str,
         seed: int,
         start: str,
-        given: Mapping[str, Any],
+        initial_state: Mapping[str, Any],
         model: TurnModel,
         tools: Tools,
         limits: Limits,
@@ -55,14 +55,14 @@ class NativeDriver:
         ``given_project`` is the project that has what is given to one; else the first turn's.
         """
         self._scenario, self._seed, self._start = scenario, seed, start
-        self._store, self._taken = store, list(before)
+        self._store, self._turns_before = store, list(before)
         if given_project is None and before:
             given_project = before[0].project
         self._given_project = given_project
         self._doors = Doors(
             compiled,
             flow_of(compiled),
-            given,
+            initial_state,
             model,
             tools,
             limits,
@@ -79,12 +79,12 @@ class NativeDriver:
     def start(self, sink: Sink) -> None:
         """Begins the run, or reads the store and goes on with it; raises StoreInvalid."""
         doors, store, numbers = self._doors, self._store, Numbers()
-        saved = recovered(store) if self._taken and store is not None else None
+        saved = recovered(store) if self._turns_before and store is not None else None
         self._sink: Sink = sink if store is None else Journal(sink, store, numbers)
         self._sessions = Sessions(doors, self._sink, self._clock, numbers, self._given_project)
         if saved is not None:
             self._sessions.restore(saved)
-        if not self._taken:
+        if not self._turns_before:
             self._sink.emit(
                 e.RunStarted(
                     0,
@@ -99,7 +99,7 @@ class NativeDriver:
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Runs one turn to its end, or until it waits for the user."""
         self._check_limit()
-        self._taken.append(turn)
+        self._turns_before.append(turn)
         functions = self._doors.compiled.functions
         # Scenarios share a compiled pipeline, and may take their turns in turns.
         others = functions.report, functions.world
@@ -129,7 +129,7 @@ class NativeDriver:
 
     def _check_limit(self) -> None:
         allowed = self._doors.limits.turns
-        if len(self._taken) >= allowed:
+        if len(self._turns_before) >= allowed:
             now = self._sessions.clock.now()
             self._sink.emit(e.LimitReached(now, limit="turns", allowed=allowed))
             raise LimitExceeded("turns", allowed)
@@ -150,43 +150,43 @@ class NativeDriver:
 
     # One turn
 
-    def _take(self, said: UserTurn) -> e.ErrorFacts | None:
+    def _take(self, user_turn: UserTurn) -> e.ErrorFacts | None:
         sessions = self._sessions
-        sessions.clock.advance_to(said.not_before)
-        is_first = said.session not in sessions.begun
-        is_back = is_first and said.session in sessions.saved
-        conversation = sessions.conversation(said.session, said.project)
-        waiting = self._waiting.pop(said.session, None)
-        if waiting is None and is_back and sessions.saved[said.session].asks:
+        sessions.clock.advance_to(user_turn.not_before)
+        is_first = user_turn.session not in sessions.conversations
+        is_back = is_first and user_turn.session in sessions.saved
+        conversation = sessions.conversation(user_turn.session, user_turn.project)
+        waiting = self._waiting.pop(user_turn.session, None)
+        if waiting is None and is_back and sessions.saved[user_turn.session].asks:
             waiting = self._revived(conversation)
-        if said.resumes:
-            turn, scheduler = self._going_on(waiting, said)
+        if user_turn.resumes:
+            turn, scheduler = self._going_on(waiting, user_turn)
         else:
             turn, scheduler = self._anew(waiting, conversation)
-        self._begin(turn, said)
+        self._begin(turn, user_turn)
         if is_first:
             self._say_read(turn, is_back)
-        if said.resumes:
+        if user_turn.resumes:
             now = sessions.clock.now()
-            self._sink.emit(e.TurnResumed(now, turn.session, turn.number, value=said.value))
+            self._sink.emit(e.TurnResumed(now, turn.session, turn.number, value=user_turn.value))
         else:
-            hear(turn, said)
-        error = work(sessions, turn, scheduler, said)
+            hear(turn, user_turn)
+        error = work(sessions, turn, scheduler, user_turn)
         self._end(turn, scheduler, error)
         return error
 
     def _revived(self, conversation: Conversation) -> Suspended:
         store = self._store
         assert store is not None
-        said = self._taken[self._sessions.saved[conversation.name].began - 1]
-        return revived(self._sessions, conversation, store, self._start, said)
+        first_message = self._turns_before[self._sessions.saved[conversation.name].first_turn - 1]
+        return revived(self._sessions, conversation, store, self._start, first_message)
 
-    def _going_on(self, waiting: Suspended | None, said: UserTurn) -> tuple[Turn, Scheduler]:
+    def _going_on(self, waiting: Suspended | None, user_turn: UserTurn) -> tuple[Turn, Scheduler]:
         """Returns the turn that asked, which goes on as the next one."""
-        number = len(self._taken)
+        number = len(self._turns_before)
         if waiting is None:
             raise ScriptMisfit(
-                f"turn {number} answers a question, but in session {said.session!r} "
+                f"turn {number} answers a question, but in session {user_turn.session!r} "
                 "nobody has asked one.",
                 ("turns", number - 1, "resume"),
             )
@@ -200,21 +200,21 @@ class NativeDriver:
         if waiting is not None:
             waiting.scheduler.drop()
             self._sessions.state.end_turn(conversation.name)
-        turn = self._sessions.turn(len(self._taken), conversation)
+        turn = self._sessions.turn(len(self._turns_before), conversation)
         return turn, self._sessions.scheduler(turn)
 
-    def _begin(self, turn: Turn, said: UserTurn) -> None:
+    def _begin(self, turn: Turn, user_turn: UserTurn) -> None:
         sessions = self._sessions
         self._session, self._number = turn.session, turn.number
-        if not said.resumes:
+        if not user_turn.resumes:
             sessions.say_defaults(turn.conversation)
-        open_turn(sessions, turn, resumes=said.resumes)
+        open_turn(sessions, turn, resumes=user_turn.resumes)
         self._sink.emit(
             e.TurnStarted(
                 sessions.clock.now(),
                 turn.session,
                 turn.number,
-                message=0 if said.resumes else sessions.numbers.messages + 1,
+                message=0 if user_turn.resumes else sessions.numbers.messages + 1,
             )
         )
 
@@ -230,8 +230,8 @@ class NativeDriver:
 
     def _end(self, turn: Turn, scheduler: Scheduler, error: e.ErrorFacts | None) -> None:
         """Says how a turn ended; one that waits for the user is kept."""
-        asked = scheduler.asked if error is None else None
-        if asked is not None:
+        question = scheduler.question if error is None else None
+        if question is not None:
             turn.reply = None
             self._waiting[turn.session] = Suspended(turn, scheduler)
         self._sink.emit(
@@ -242,9 +242,9 @@ class NativeDriver:
                 reply=canonical(turn.reply),
                 error=error,
                 unused=self._doors.model.unused(),
-                waits_for=asked.run if asked is not None else "",
+                waits_for=question.run if question is not None else "",
                 unused_results=self._doors.tools.unused(),
             )
         )
-        if asked is None:
+        if question is None:
             self._sessions.state.end_turn(turn.session)

@@ -25,16 +25,16 @@ NAMES_MAX: Final = 12
 def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
     """Returns what stands at ``args["path"]`` in a channel's value, or an error naming what is."""
     path = str(args.get("path", "")) if isinstance(args, Mapping) else ""
-    found = lookup(value, path) if path else value
-    if found is not ABSENT:
-        return ToolReply(plain(found))
+    value_there = lookup(value, path) if path else value
+    if value_there is not ABSENT:
+        return ToolReply(plain(value_there))
     known = list(_paths(value))
     nearest = near(path, known)
     hint = f" Did you mean `{nearest}`?" if nearest else ""
-    there = ", ".join(known[:NAMES_MAX]) or "nothing"
+    names_text = ", ".join(known[:NAMES_MAX]) or "nothing"
     if len(known) > NAMES_MAX:
-        there += f", … {len(known) - NAMES_MAX} more"
-    return ToolReply(error=f"nothing is at `{path}` in `{channel}`.{hint} There is: {there}")
+        names_text += f", … {len(known) - NAMES_MAX} more"
+    return ToolReply(error=f"nothing is at `{path}` in `{channel}`.{hint} There is: {names_text}")
 
 
 def _paths(value: Any, above: str = "", depth: int = 2) -> Iterator[str]:

@@ -30,10 +30,10 @@ class Together:
 class Waiting:
     """Asks the user something; ``asked`` is the event that says so."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("question",)
 
-    def __init__(self, asked: TurnInterrupted) -> None:
-        self.asked = asked
+    def __init__(self, question: TurnInterrupted) -> None:
+        self.question = question
 
 
 class TimedOut(Exception):
@@ -77,7 +77,7 @@ class Scheduler:
         self._waiting: list[tuple[_Task, TurnInterrupted]] = []
 
     @property
-    def asked(self) -> TurnInterrupted | None:
+    def question(self) -> TurnInterrupted | None:
         """What the user is asked next; None if the work waits for no answer."""
         return self._waiting[0][1] if self._waiting else None
 
@@ -162,7 +162,7 @@ class Scheduler:
             for place, steps in enumerate(request.steps):
                 self._push(_Task(steps, task, place), self._clock.now())
         elif isinstance(request, Waiting):
-            self._waiting.append((task, request.asked))
+            self._waiting.append((task, request.question))
         else:
             self._push(task, self._clock.now() + request)
         return None
@@ -185,14 +185,14 @@ class Scheduler:
 
     def _cancel_children_of(self, parent: _Task) -> None:
         for at, due in list(self._due.items()):
-            kept = deque[_Task]()
+            cancelled = deque[_Task]()
             for task in due:
                 if _descends(task, parent):
                     task.steps.close()
                 else:
-                    kept.append(task)
-            if kept:
-                self._due[at] = kept
+                    cancelled.append(task)
+            if cancelled:
+                self._due[at] = cancelled
             else:
                 del self._due[at]
         self._times = sorted(self._due)

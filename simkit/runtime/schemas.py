@@ -25,14 +25,14 @@ def schema_of(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
 def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
     """Returns a schema for somebody who does not know the named ones: they stand under `$defs`."""
     used: dict[str, JsonValue] = {}
-    found = _pointing_inside(schema, named, used, "#")
+    schema_ = _pointing_inside(schema, named, used, "#")
     done: dict[str, JsonValue] = {}
     while left := [name for name in used if name not in done]:
         for name in left:
             done[name] = _pointing_inside(named[name], named, used, _defined(name))
-    if not done or not isinstance(found, dict):
-        return found
-    return {**found, "$defs": {**found.get("$defs", {}), **done}}
+    if not done or not isinstance(schema_, dict):
+        return schema_
+    return {**schema_, "$defs": {**schema_.get("$defs", {}), **done}}
 
 
 def refers_inside(schema: JsonValue) -> bool:
@@ -55,16 +55,16 @@ def _pointing_inside(
 ) -> JsonValue:
     """Returns a schema that now stands at a place, with its references changed to suit."""
     if isinstance(value, list):
-        return [_pointing_inside(one, named, used, at) for one in value]
+        return [_pointing_inside(item_, named, used, at) for item_ in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _pointing_inside(one, named, used, at) for key, one in value.items()}
+    mapping = {key: _pointing_inside(item_, named, used, at) for key, item_ in value.items()}
     target = value.get("$ref")
     if isinstance(target, str):
         name, _, pointer = target.partition("#")
         if name in named:
             used[name] = None
-            found["$ref"] = f"{_defined(name)}{pointer}"
+            mapping["$ref"] = f"{_defined(name)}{pointer}"
         elif not name:
-            found["$ref"] = f"{at}{pointer}"
-    return found
+            mapping["$ref"] = f"{at}{pointer}"
+    return mapping

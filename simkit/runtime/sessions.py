@@ -29,13 +29,13 @@ class Doors(msgspec.Struct, frozen=True):
 
     compiled: CompiledPipeline
     flow: Flow
-    given: Mapping[str, Any]
+    initial_state: Mapping[str, Any]
     """What channels hold before the first turn."""
     model: TurnModel
     tools: Tools
     limits: Limits
     schedule: Schedule
-    spoken: frozenset[str]
+    text_channels: frozenset[str]
     """The channels that hold messages: the conversation, and those that histories read."""
 
 
@@ -56,14 +56,14 @@ class Sessions:
         self.state = State(
             channels_of(compiled.pipeline, compiled.functions),
             compiled.pipeline.conversation,
-            doors.spoken,
+            doors.text_channels,
             compiled.schemas,
         )
-        self.begun: dict[str, Conversation] = {}
+        self.conversations: dict[str, Conversation] = {}
         self.saved: dict[str, Saved] = {}
         channels = compiled.pipeline.channels
         self._gifts = Gifts(
-            doors.given,
+            doors.initial_state,
             lambda name: channels[name].scope if name in channels else "session",
             given_project,
         )
@@ -87,17 +87,19 @@ class Sessions:
 
     def conversation(self, name: str, project: str) -> Conversation:
         """Returns a session, begun or restored if it is not there yet."""
-        found = self.begun.get(name)
-        if found is not None:
-            return found
+        conversation_ = self.conversations.get(name)
+        if conversation_ is not None:
+            return conversation_
         if name in self.saved:
             return self._restored(name)
         conversation = self._conversation_of(name, project, self.state.begin(name, project))
         self.sink.emit(e.SessionStarted(self.clock.now(), name, project=project))
-        given = {name: {"$set": one} for name, one in self._gifts.for_session(project).items()}
-        if given:
+        values = {
+            name: {"$set": value_} for name, value_ in self._gifts.for_session(project).items()
+        }
+        if values:
             try:
-                self.turn(0, conversation).write(given, "given")
+                self.turn(0, conversation).write(values, "given")
             except WriteInvalid as problem:
                 raise ScriptBroken(str(problem), ("given", "state")) from problem
         return conversation
@@ -128,7 +130,7 @@ class Sessions:
         unsaid = {
             name: {"$set": value}
             for name, value in sorted(conversation.values.items())
-            if name in self.doors.spoken and value and not isinstance(value[0], Message)
+            if name in self.doors.text_channels and value and not isinstance(value[0], Message)
         }
         if unsaid:
             self.turn(0, conversation).write(unsaid, "given")
@@ -136,11 +138,11 @@ class Sessions:
     def follow(self, clock: VirtualClock) -> None:
         """Goes by another clock, which stands where this one does or later."""
         self.clock = clock
-        for conversation in self.begun.values():
+        for conversation in self.conversations.values():
             conversation.clock = clock
 
     def _conversation_of(self, name: str, project: str, values: dict[str, Any]) -> Conversation:
-        conversation = self.begun[name] = Conversation(
+        conversation = self.conversations[name] = Conversation(
             name, project, values, self.numbers, self.sink, self.clock, self.doors.compiled.count
         )
         return conversation
@@ -150,7 +152,7 @@ class Sessions:
         saved = self.saved[name]
         conversation = self._conversation_of(name, saved.project, self.state.values(name))
         conversation.log.extend(saved.log)
-        conversation.beside.paths.update(saved.paths)
+        conversation.branch_logs.paths.update(saved.paths)
         conversation.is_restored = True
         for stream, summary in saved.summaries.items():
             conversation.summaries[stream] = Summary(*summary)

@@ -28,7 +28,7 @@ def speakers_of(compiled: CompiledPipeline) -> dict[str, Speaker]:
 def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
     model = agent.model
     assert model is not None
-    asked = Asked(
+    parsed_request = Asked(
         model.protocol,
         model.name,
         (),
@@ -37,7 +37,7 @@ def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
         is_streamed=model.stream,
     )
     return Speaker(
-        asked,
+        parsed_request,
         {name: _tool(name, compiled) for name in agent.tools},
         {target: _handoff(agent.name, target, compiled) for target in agent.passes_to},
     )

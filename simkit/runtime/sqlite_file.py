@@ -83,8 +83,8 @@ def fault_in(path: Path) -> str:
             "is: open it with the simkit that wrote it, or name another file for the store."
         )
     if not _has_log(path):
-        if size != (wanted := _number_at(28, head) * _PAGE_BYTES):
-            return f"the store is damaged: it has {size} bytes instead of {wanted}. {PUT_BACK}"
+        if size != (pages_size := _number_at(28, head) * _PAGE_BYTES):
+            return f"the store is damaged: it has {size} bytes instead of {pages_size}. {PUT_BACK}"
     elif not _log_is_sound(log_of(path).read_bytes()):
         return f"the store is damaged: {log_of(path).name} is not what was saved. {PUT_BACK}"
     return ""

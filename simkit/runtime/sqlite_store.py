@@ -60,8 +60,10 @@ class SqliteStore:
             self._connection = open_to_read(self._path)
             self._read_checkpoints()
         except (OSError, sqlite3.Error) as problem:
-            what = problem.strerror if isinstance(problem, OSError) else problem
-            raise StoreInvalid(f"{self._name}: the store cannot be opened: {what}.") from problem
+            problem_text = problem.strerror if isinstance(problem, OSError) else problem
+            raise StoreInvalid(
+                f"{self._name}: the store cannot be opened: {problem_text}."
+            ) from problem
         except BaseException:
             self.close()
             raise
@@ -93,10 +95,10 @@ class SqliteStore:
             if isinstance(problem, sqlite3.Error):
                 # Places are given once, so whoever else adds an entry makes ours collide.
                 is_shared = isinstance(problem, sqlite3.IntegrityError)
-                what = "another process has added to the store" if is_shared else problem
+                problem_text = "another process has added to the store" if is_shared else problem
                 raise StoreInvalid(
-                    f"{self._name}: checkpoint {checkpoint.id!r} cannot be saved: {what}. What was "
-                    "saved before it stands."
+                    f"{self._name}: checkpoint {checkpoint.id!r} cannot be saved: "
+                    f"{problem_text}. What was saved before it stands."
                 ) from problem
             raise
         self._end, self._chain, self._checkpoints_chain = checkpoint.place, chain, checkpoints_chain
@@ -116,9 +118,9 @@ class SqliteStore:
             )
             if not rows:
                 self._report(f"entry {place + 1} of its journal is missing")
-            for found, body, sum_ in rows:
+            for mark, body, sum_ in rows:
                 place += 1
-                if found != place:
+                if mark != place:
                     self._report(f"entry {place} of its journal is missing")
                 if not isinstance(body, bytes) or (chain := crc32(body, chain)) != sum_:
                     self._report(f"entry {place} of its journal is not what was saved")
@@ -141,8 +143,8 @@ class SqliteStore:
         """Learns where the store ends; entries are looked at when they are read."""
         chain = 0
         for number, row in enumerate(self._rows(_CHECKPOINTS), 1):
-            found, body, mark, sum_ = row
-            if found != number:
+            mark_read, body, mark, sum_ = row
+            if mark_read != number:
                 self._report(f"checkpoint {number} is missing")
             if (
                 not (isinstance(body, bytes) and isinstance(mark, int))
@@ -190,8 +192,8 @@ class SqliteStore:
             if log_of(self._path).stat().st_size > LOG_BYTES:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _report(self, what: str) -> NoReturn:
-        raise StoreInvalid(f"{self._name}: the store is damaged: {what}. {PUT_BACK}")
+    def _report(self, problem: str) -> NoReturn:
+        raise StoreInvalid(f"{self._name}: the store is damaged: {problem}. {PUT_BACK}")
 
 
 def _checkpoint_chain(body: bytes, mark: int, chain: int) -> int:

@@ -17,8 +17,8 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.written_messages import (
     MessageInvalid,
     is_written_message,
+    message_from,
     message_of,
-    said,
     without_own,
 )
 from simkit.trace.reducers import (
@@ -105,11 +105,15 @@ class State:
         self,
         channels: Mapping[str, Channel],
         conversation: str,
-        spoken: frozenset[str],
+        text_channels: frozenset[str],
         schemas: Mapping[str, JsonValue],
     ) -> None:
         """``spoken`` are the channels that hold messages, the conversation among them."""
-        self._channels, self._conversation, self._spoken = channels, conversation, spoken
+        self._channels, self._conversation, self._text_channels = (
+            channels,
+            conversation,
+            text_channels,
+        )
         self._schemas = schemas
         self.has_shared = any(channel.is_shared for channel in channels.values())
         self._sessions: dict[str, dict[str, Any]] = {}
@@ -176,13 +180,13 @@ class State:
         replaced = _NOTHING
         # Nothing is written before everything can be.
         reduced: dict[str, Any] = {}
-        said: Any = None
+        messages_written: Any = None
         for name, delta in update.items():
             channel = self._channel(name)
-            if name in self._spoken:
+            if name in self._text_channels:
                 delta = self._messages(delta, logged)
                 if name == self._conversation:
-                    said = delta
+                    messages_written = delta
                 if is_reset(delta) or channel.last or channel.reducer != "append":
                     replaced |= {name}
             recorded[name] = canonical(delta)
@@ -203,14 +207,14 @@ class State:
         for name, new in reduced.items():
             if self._channels[name].is_shared:
                 self._share(session, self._channels[name], new)
-        self._commit(said)
+        self._commit(messages_written)
         return Written(recorded, computed, impure, deltas, replaced)
 
     def _joined(self, channel: Channel, current: Any, delta: Any) -> tuple[Any, str]:
         """Returns a channel's new value, and what its reducer did wrong."""
         if channel.function is not None:
             new, fault = _reduced_by_user(channel.function, current, delta)
-            if channel.name in self._spoken and not _are_messages(new):
+            if channel.name in self._text_channels and not _are_messages(new):
                 raise WriteInvalid(
                     f"channel `{channel.name}` is read as history, so its reducer must return a "
                     "list of the messages that it is given"
@@ -244,11 +248,11 @@ class State:
 
     def _channel(self, name: str) -> Channel:
         """Returns a channel; one whose name was made from references may not be there."""
-        found = self._channels.get(name)
-        if found is None:
+        channel_ = self._channels.get(name)
+        if channel_ is None:
             known = ", ".join(sorted(self._channels))
             raise WriteInvalid(f"there is no channel {name!r} to write; channels: {known}")
-        return found
+        return channel_
 
     def _share(self, session: str, channel: Channel, value: Any) -> None:
         project = self._projects[session]
@@ -262,16 +266,16 @@ class State:
         if delta is None:
             return None
         items = delta if isinstance(delta, (list, tuple, Appended)) else [delta]
-        found = [
+        messages_ = [
             item if isinstance(item, Message) and item.id else logged(item)
             for item in items
             if item is not None
         ]
-        return found
+        return messages_
 
     def _commit(self, delta: Any) -> None:
-        said = delta[DECLARED_RESET] if is_reset(delta) else delta
-        self.committed.update(message.id for message in said or ())
+        value_ = delta[DECLARED_RESET] if is_reset(delta) else delta
+        self.committed.update(message.id for message in value_ or ())
 
     def end_turn(self, session: str) -> None:
         """Clears the channels of scope turn."""
@@ -315,9 +319,9 @@ def as_message(item: Any, agent: str | None) -> Message:
     Raises WriteInvalid for a message of which something would be lost.
     """
     if not isinstance(item, Message) and not is_written_message(without_own(item)):
-        return said("assistant", item, agent)
+        return message_from("assistant", item, agent)
     try:
         return message_of(without_own(item), agent)
     except MessageInvalid as problem:
         keys = f"; known: {', '.join(problem.known)}" if problem.known else ""
-        raise WriteInvalid(f"a message is written: {problem.what}{keys}") from None
+        raise WriteInvalid(f"a message is written: {problem.problem}{keys}") from None

@@ -46,7 +46,7 @@ class ToolUse:
         self.timestamps: dict[str, dict[str, str]] = {}
         """Call id to the virtual times of its start and end."""
 
-    def asked(self, reply: Calls) -> tuple[ToolCall, ...]:
+    def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
         """Gives the calls of a reply their ids."""
         calls = []
         for line in reply.calls:
@@ -60,65 +60,65 @@ class ToolUse:
         ``state`` is what the run sees of the channels.
         """
         turn = self._turn
-        began = turn.clock.now()
-        for asked in calls:
-            turn.sink.emit(e.ToolCalled(*where(), asked.id, asked.name, asked.args))
+        started = turn.clock.now()
+        for call in calls:
+            turn.sink.emit(e.ToolCalled(*where(), call.id, call.name, call.args))
         turn.compiled.functions.caller = self._agent
-        replies = [self._valid(one, self._answer(one, state)) for one in calls]
+        replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
         for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
-            wait = began + replies[place].latency_ms - turn.clock.now()
+            wait = started + replies[place].latency_ms - turn.clock.now()
             if wait > 0:
                 yield wait
-            self._record(calls[place], replies[place], began, where)
-        return [_heard(asked, answer) for asked, answer in zip(calls, replies, strict=True)]
+            self._record(calls[place], replies[place], started, where)
+        return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
 
-    def _answer(self, asked: ToolCall, state: Mapping[str, Any]) -> ToolReply:
+    def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         turn = self._turn
-        channel = turn.compiled.tool_reads.get(asked.name)
-        if channel is None or turn.tools.scripts(asked.name):
-            return turn.tools.call(self._agent, asked.name, asked.args)
-        return looked_up(channel, state.get(channel), asked.args)
+        channel = turn.compiled.tool_reads.get(call.name)
+        if channel is None or turn.tools.scripts(call.name):
+            return turn.tools.call(self._agent, call.name, call.args)
+        return looked_up(channel, state.get(channel), call.args)
 
-    def _valid(self, asked: ToolCall, reply: ToolReply) -> ToolReply:
+    def _valid(self, call: ToolCall, reply: ToolReply) -> ToolReply:
         """Makes a result that the tool's schema refuses a failure of the tool."""
-        schema = self._turn.compiled.tool_returns.get(asked.name)
+        schema = self._turn.compiled.tool_returns.get(call.name)
         if schema is None or reply.error is not None:
             return reply
-        refuse_unwrapped(asked.name, reply, schema, self._turn.compiled.schemas)
+        refuse_unwrapped(call.name, reply, schema, self._turn.compiled.schemas)
         for path, text in schema_errors(schema, reply.result, self._turn.compiled.schemas):
-            error = f"the result of tool {asked.name!r}{place_text(path)}: {text}"
+            error = f"the result of tool {call.name!r}{place_text(path)}: {text}"
             return ToolReply(None, error, reply.latency_ms)
         return reply
 
-    def _record(self, asked: ToolCall, reply: ToolReply, began: int, where: Where) -> None:
+    def _record(self, call: ToolCall, reply: ToolReply, started: int, where: Where) -> None:
         turn = self._turn
-        self.names.append(asked.name)
-        self.timestamps[asked.id] = {
-            "executedAt": turn.clock.iso(began),
+        self.names.append(call.name)
+        self.timestamps[call.id] = {
+            "executedAt": turn.clock.iso(started),
             "returnedAt": turn.clock.iso(turn.clock.now()),
         }
         self.records.append(
             {
-                "call_id": asked.id,
-                "tool": asked.name,
-                "args": asked.args,
+                "call_id": call.id,
+                "tool": call.name,
+                "args": call.args,
                 "result": reply.result,
                 "error": reply.error,
-                "called_at": turn.clock.iso(began),
+                "called_at": turn.clock.iso(started),
                 "returned_at": turn.clock.iso(turn.clock.now()),
             }
         )
         if reply.error is not None:
-            turn.sink.emit(e.ToolFailed(*where(), asked.id, asked.name, reply.error))
+            turn.sink.emit(e.ToolFailed(*where(), call.id, call.name, reply.error))
         else:
-            self.results[asked.name] = reply.result
-            turn.sink.emit(e.ToolReturned(*where(), asked.id, asked.name, reply.result))
+            self.results[call.name] = reply.result
+            turn.sink.emit(e.ToolReturned(*where(), call.id, call.name, reply.result))
 
 
-def _heard(asked: ToolCall, reply: ToolReply) -> Heard:
+def _answer_of(call: ToolCall, reply: ToolReply) -> Heard:
     if reply.error is not None:
-        return Heard(asked, reply.error, None, None, failed=True)
+        return Heard(call, reply.error, None, None, failed=True)
     if isinstance(reply.result, str):
-        return Heard(asked, reply.result, None, reply.result)
+        return Heard(call, reply.result, None, reply.result)
     text = msgspec.json.encode(canonical(reply.result)).decode()
-    return Heard(asked, text, reply.result, reply.result)
+    return Heard(call, text, reply.result, reply.result)

@@ -43,7 +43,7 @@ class Start(msgspec.Struct, frozen=True):
     """What the runs on incoming edges left, by node."""
     after: tuple[str, ...] = ()
     """The runs whose end led to it."""
-    told: str = ""
+    problem_text: str = ""
     """Why what it put out last time was refused."""
 
 
@@ -83,9 +83,9 @@ class Turn:
         self.runs = self.handoffs = 0
         self.reply = None
 
-    def ask_again(self, asked: e.TurnInterrupted) -> None:
+    def ask_again(self, interrupt: e.TurnInterrupted) -> None:
         """Says in a later turn what is still asked."""
-        self.sink.emit(replace(asked, at=self.clock.now(), turn=self.number))
+        self.sink.emit(replace(interrupt, at=self.clock.now(), turn=self.number))
 
     def move(self, conversation: Conversation, state: State, sink: Sink) -> None:
         """Goes on in what a store has brought back."""
@@ -116,7 +116,7 @@ class Turn:
 
     def log(self, branch: Branch | None) -> Sequence[Message]:
         """What was said up to now, as a run that starts sees it."""
-        return self.conversation.seen(branch)
+        return self.conversation.log_of(branch)
 
     def branch(self, group: str, run: str, outer: Branch | None) -> Branch:
         """Opens a branch of a parallel group for a run."""
@@ -133,21 +133,21 @@ class Turn:
         handoff: str = "",
     ) -> None:
         """Writes channels, as one event."""
-        written = self.state.write(
+        write_ = self.state.write(
             self.session, update, lambda item: self._logged(item, agent, run, branch)
         )
         branch_values = None
         if branch is not None:
-            branch.note(written.deltas, written.replaced)
-            if written.values is not None:
+            branch.note(write_.deltas, write_.replaced)
+            if write_.values is not None:
                 branch_values = {
-                    one.run: {name: canonical(one.values()[name]) for name in written.values}
-                    for one in branch.lineage()
+                    branch_.run: {name: canonical(branch_.values()[name]) for name in write_.values}
+                    for branch_ in branch.lineage()
                 }
         self.sink.emit(
             e.StateUpdated(
-                self.clock.now(), self.session, self.number, agent, run, written.update,
-                written.values, cause, written.impure,
+                self.clock.now(), self.session, self.number, agent, run, write_.update,
+                write_.values, cause, write_.impure,
                 branch.group if branch is not None else "",
                 branch.run if branch is not None else "", branch_values, handoff,
             )
@@ -167,15 +167,15 @@ class Turn:
 
     def _logged(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
         """Adds to the log what was written into the conversation and is no message yet."""
-        said = as_message(item, agent or None)
+        message_ = as_message(item, agent or None)
         return self.conversation.add(
-            said.role,
-            said.content,
-            agent=said.agent,
+            message_.role,
+            message_.content,
+            agent=message_.agent,
             run=run,
-            calls=said.calls,
-            call_id=said.call_id,
-            tool=said.tool,
-            data=said.data,
+            calls=message_.calls,
+            call_id=message_.call_id,
+            tool=message_.tool,
+            data=message_.data,
             branch=branch,
         )

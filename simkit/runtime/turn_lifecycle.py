@@ -38,31 +38,31 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
         conversation.turn = turn.number
     else:
         conversation.begin_turn(
-            turn.number, {name: conversation.values.get(name) for name in doors.spoken}
+            turn.number, {name: conversation.values.get(name) for name in doors.text_channels}
         )
     doors.model.begin_turn(turn.number - 1)
     doors.tools.begin_turn(turn.number - 1)
 
 
-def hear(turn: Turn, said: UserTurn) -> None:
+def hear(turn: Turn, user_turn: UserTurn) -> None:
     """Takes the user's message into log and conversation."""
-    turn.user = turn.conversation.add("user", said.text, data=said.value)
-    turn.input = said.text if said.value is None else said.value
+    turn.user = turn.conversation.add("user", user_turn.text, data=user_turn.value)
+    turn.input = user_turn.text if user_turn.value is None else user_turn.value
     turn.write({turn.compiled.pipeline.conversation: [turn.user]}, "user")
 
 
 def work(
-    sessions: Sessions, turn: Turn, scheduler: Scheduler, said: UserTurn
+    sessions: Sessions, turn: Turn, scheduler: Scheduler, user_turn: UserTurn
 ) -> e.ErrorFacts | None:
     """Runs a turn until it is over or waits for the user; returns the error that ended it."""
     try:
-        if not said.resumes:
+        if not user_turn.resumes:
             scheduler.run(sessions.doors.flow.steps(turn))
             return None
-        scheduler.resume(said.value)
-        if scheduler.asked is not None and scheduler.asked.turn != turn.number:
+        scheduler.resume(user_turn.value)
+        if scheduler.question is not None and scheduler.question.turn != turn.number:
             # Another branch has waited for its own answer since an earlier turn.
-            turn.ask_again(scheduler.asked)
+            turn.ask_again(scheduler.question)
     except TurnStopped:
         return None
     except PipelineError as problem:
@@ -73,7 +73,7 @@ def work(
 
 
 def revived(
-    sessions: Sessions, conversation: Conversation, store: Store, start: str, said: UserTurn
+    sessions: Sessions, conversation: Conversation, store: Store, start: str, user_turn: UserTurn
 ) -> Suspended:
     """Brings a turn that waits for the user back to life in a new process.
 
@@ -84,13 +84,13 @@ def revived(
     session = conversation.name
     saved = sessions.saved[session]
     then = Sessions(sessions.doors, Unheard(), VirtualClock(start), Numbers())
-    then.restore(recovered(store, before_turn=saved.began))
-    began = then.conversation(session, said.project)
-    turn = then.turn(saved.began, began)
+    then.restore(recovered(store, before_turn=saved.first_turn))
+    first_conversation = then.conversation(session, user_turn.project)
+    turn = then.turn(saved.first_turn, first_conversation)
     scheduler = then.scheduler(turn)
     open_turn(then, turn)
-    hear(turn, said)
-    work(then, turn, scheduler, said)
+    hear(turn, user_turn)
+    work(then, turn, scheduler, user_turn)
     for number, answer in saved.answers:
         # Other sessions may have had turns since.
         later = recovered(store, before_turn=number)
@@ -100,10 +100,13 @@ def revived(
         open_turn(then, turn, resumes=True)
         work(then, turn, scheduler, UserTurn("", answer, resumes=True))
     then.clock.advance_to(sessions.clock.now())
-    conversation.began, conversation.starts = began.began, began.starts
-    conversation.beside = began.beside
+    conversation.first_turn, conversation.starts = (
+        first_conversation.first_turn,
+        first_conversation.starts,
+    )
+    conversation.branch_logs = first_conversation.branch_logs
     turn.move(conversation, sessions.state, sessions.sink)
-    if scheduler.asked is None:
+    if scheduler.question is None:
         raise ScriptMisfit(
             f"the turn that waits in session {session!r} does not come to its question again "
             "in a new process: what ran before it must not depend on anything but the turn."

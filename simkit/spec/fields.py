@@ -111,8 +111,8 @@ class Choice(Written):
 def _as_text(value: Any) -> str:
     text = text_of(value)
     if text is None:
-        what = "nothing" if value is None else _kind(value)
-        raise PydanticCustomError("text_expected", "must be a text, not {what}", {"what": what})
+        problem = "nothing" if value is None else _kind(value)
+        raise PydanticCustomError("text_expected", "must be a text, not {what}", {"what": problem})
     return text
 
 
@@ -224,7 +224,7 @@ def _located(problem: MatcherError) -> PydanticCustomError:
 
 
 def _refusal(fault: _Fault) -> PydanticCustomError:
-    return PydanticCustomError("refused", "{what}", {"what": fault.what, "fault": fault})
+    return PydanticCustomError("refused", "{what}", {"what": fault.problem, "fault": fault})
 
 
 FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[A-Za-z_]\w*")
@@ -302,18 +302,18 @@ def shown_value(value: Any) -> str:
 
 
 def refuse(
-    what: str, known: tuple[str, ...] = (), word: str = "", advice: str = "", at: SourcePath = ()
+    problem: str, known: tuple[str, ...] = (), word: str = "", advice: str = "", at: SourcePath = ()
 ) -> Exception:
     """The exception that a validator raises to refuse a value with one sentence.
 
     ``at`` is where in the value the fault stands.
     """
-    return _refusal(_Fault(at, what, word, known, advice))
+    return _refusal(_Fault(at, problem, word, known, advice))
 
 
 def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
     """Refuses a mapping unless it has exactly one of ``known``, and beside it only ``also``."""
-    found = [key for key in value if key in known]
+    keys = [key for key in value if key in known]
     for key in value:
         if key not in known and key not in also and not key.startswith("x-"):
             raise PydanticCustomError(
@@ -321,10 +321,10 @@ def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...]
                 "unknown {noun} `{key}`",
                 {"noun": noun, "key": key, "known": (*known, *also)},
             )
-    if len(found) != 1:
-        several = f": {', '.join(found)}" if found else ""
+    if len(keys) != 1:
+        several = f": {', '.join(keys)}" if keys else ""
         raise refuse(
-            f"exactly one of these keys must stand here, not {len(found)}{several}", known=known
+            f"exactly one of these keys must stand here, not {len(keys)}{several}", known=known
         )
 
 
@@ -352,7 +352,7 @@ class _Fault(NamedTuple):
     """The first thing wrong with a value: where in it, and what."""
 
     path: SourcePath
-    what: str
+    problem: str
     word: str = ""
     known: tuple[str, ...] = ()
     advice: str = ""
@@ -370,8 +370,8 @@ def validated_at(model: type[AnyModel], value: Any, document: Document, at: Sour
     try:
         return model.model_validate(value)
     except ValidationError as problem:
-        path, what, word, known, advice, key = _fault(problem, value)
-    raise document.error((*at, *path), what, word=word, known=known, advice=advice, key=key)
+        path, detail, word, known, advice, key = _fault(problem, value)
+    raise document.error((*at, *path), detail, word=word, known=known, advice=advice, key=key)
 
 
 def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
@@ -392,19 +392,19 @@ def _fault(problem: ValidationError, data: Any) -> _Fault:
         return fault._replace(path=(*path, *fault.path))
     if kind == "unknown_key":
         word = str(context["key"])
-        what = f"unknown {context['noun']} `{word}`"
-        return _Fault((*path, word), what, word, tuple(context["known"]), key=True)
+        detail = f"unknown {context['noun']} `{word}`"
+        return _Fault((*path, word), detail, word, tuple(context["known"]), key=True)
     if kind == "missing":
         key = str(first["loc"][-1])
         return _Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
     if kind == "literal_error":
         known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
         key = next((step for step in reversed(path) if isinstance(step, str)), "this")
-        shown = f"`{value}`" if isinstance(value, str) else shown_value(value)
-        return _Fault(path, f"`{key}` cannot be {shown}", text_of(value) or "", known)
+        value_text = f"`{value}`" if isinstance(value, str) else shown_value(value)
+        return _Fault(path, f"`{key}` cannot be {value_text}", text_of(value) or "", known)
     phrase = _PHRASES.get(kind)
-    what = first["msg"] if phrase is None else phrase(value)
-    return _Fault(path, what, advice=_LISTED if kind == "tuple_type" else "")
+    detail = first["msg"] if phrase is None else phrase(value)
+    return _Fault(path, detail, advice=_LISTED if kind == "tuple_type" else "")
 
 
 def _rank(kind: str) -> int:

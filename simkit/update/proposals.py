@@ -145,7 +145,7 @@ def _proposal(prepared: Prepared, edits: Sequence[Proposed], notes: Sequence[Not
 
 def _original_document(prepared: Prepared) -> Document:
     """The scenario's document as its file says it, references and all."""
-    return prepared.written or prepared.document
+    return prepared.source_document or prepared.document
 
 
 def fingerprint(document: Document) -> str:

@@ -40,7 +40,7 @@ def recaller(options: Mapping[str, Any], *channels: str) -> Recaller:
 
 def found(options: Mapping[str, Any], **state: Any) -> Found:
     """What a section shows of these channels, in this order."""
-    return recaller(options, *state).found(root(state), options.get("time_ranges"))
+    return recaller(options, *state).recall(root(state), options.get("time_ranges"))
 
 
 def texts_of(found: Found) -> list[str]:
@@ -116,7 +116,7 @@ def test_query_of_a_handoff_is_what_scores_are_for() -> None:
     section = recaller({"threshold": 0.5}, "items")
 
     def count(**known: Any) -> int:
-        return len(section.found(root({"items": items}, **known), None).items)
+        return len(section.recall(root({"items": items}, **known), None).items)
 
     assert count(user="my meal") == 0
     assert count(user="my run") == 1
@@ -149,7 +149,7 @@ SCORES = [
 def test_scores_that_depend_on_the_query_rank_among_the_fixed_ones(
     options: dict[str, Any], user: str, texts: list[str]
 ) -> None:
-    chosen = recaller(options, "items").found(root({"items": SCORES}, user=user), None)
+    chosen = recaller(options, "items").recall(root({"items": SCORES}, user=user), None)
 
     assert texts_of(chosen) == texts
 
@@ -193,7 +193,7 @@ def test_what_is_chosen_knows_its_channel_and_place() -> None:
 
 
 def test_a_channel_that_does_not_travel_has_no_items() -> None:
-    chosen = recaller({}, "task", "project").found(root({"task": TIERS["task"]}), None)
+    chosen = recaller({}, "task", "project").recall(root({"task": TIERS["task"]}), None)
 
     assert texts_of(chosen) == ["t1", "t2"]
     assert chosen.left_out == []
@@ -339,7 +339,7 @@ def test_a_channel_that_grows_is_chosen_from_as_if_it_were_read_anew(seed: int) 
         seen.append(append(current, [any_item(draw) for _ in range(draw.randrange(3))], last))
         for items in (seen[-1], draw.choice(seen)):
             for user in ("Hi", "Ho"):
-                chosen = section.found(root({"items": items}, user=user), None)
+                chosen = section.recall(root({"items": items}, user=user), None)
                 places = [place for _, place, _ in chosen.items]
                 left = [p for o in chosen.left_out for lo, hi in o.places for p in range(lo, hi)]
                 assert places == plainly(section._options, items, user)
@@ -358,7 +358,7 @@ def calls_for(options: Mapping[str, Any], sizes: Sequence[int], item: Any) -> li
         given = root({"items": items})
         profile = Profile()
         called = profile.runcall if size in sizes else call
-        chosen = called(section.found, given, options.get("time_ranges"))
+        chosen = called(section.recall, given, options.get("time_ranges"))
         if size in sizes:
             assert chosen.left_out
             made.append(sum(entry.callcount for entry in profile.getstats()))

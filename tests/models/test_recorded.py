@@ -28,7 +28,7 @@ class Provider:
 
     def answer(self, call: Outgoing) -> HttpAnswer:
         protocol = PROTOCOLS["openai-chat"]
-        asked = protocol.asked(call.request)
+        asked = protocol.parse_request(call.request)
         self.asked.append(asked)
         return protocol.served(Said("1", self.reply, Usage(1, 1)), asked)
 

@@ -103,7 +103,7 @@ def what_was_said_is_forgotten(patch: Patch) -> None:
     start = Activation.start
 
     def anew(self: Activation) -> None:
-        self.said.clear()
+        self.messages.clear()
         start(self)
 
     patch.setattr(Activation, "start", anew)

@@ -52,10 +52,10 @@ def test_other_branches_are_seen_when_their_run_has_ended() -> None:
         beside.at_work.add(run)
         beside.hear(message, run, PATHS[message.id])
 
-    assert [one.id for one in beside.seen(log)] == ["x"]
+    assert [one.id for one in beside.in_order(log)] == ["x"]
     beside.end("r3")
-    assert [one.id for one in beside.seen(log)] == ["x", "b1"]
-    assert [one.id for one in beside.seen(log[1:2], PATHS["a1"])] == ["a1"]
+    assert [one.id for one in beside.in_order(log)] == ["x", "b1"]
+    assert [one.id for one in beside.in_order(log[1:2], PATHS["a1"])] == ["a1"]
 
 
 # What agents are shown

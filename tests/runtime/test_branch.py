@@ -86,7 +86,7 @@ def test_branch_begins_with_what_the_one_around_it_replaced() -> None:
     outer.note({"n": 10}, frozenset({"n"}))
     inner = Branch("g2", "r2", outer, outer.values(), outer.log(), adding)
 
-    assert (inner.replaced, inner.values(), inner.began) == ({"n"}, {"n": 11}, {"n": 1})
+    assert (inner.replaced, inner.values(), inner.start_values) == ({"n"}, {"n": 11}, {"n": 1})
 
 
 def test_common_branch_is_the_innermost_that_all_are_in() -> None:

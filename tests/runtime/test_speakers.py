@@ -34,7 +34,7 @@ def test_each_agent_is_asked_with_its_own_model_and_settings() -> None:
     models = {"triage": "anthropic/c", "default": {"model": "openai-responses/m", "stream": True}}
     found = speakers_of(compiled(pipeline(models=models)))
 
-    one, other = found["triage"].asked, found["billing"].asked
+    one, other = found["triage"].request, found["billing"].request
     assert (one.protocol, one.model, one.is_streamed) == ("anthropic", "c", False)
     assert (other.protocol, other.model, other.is_streamed) == ("openai-responses", "m", True)
 
@@ -105,6 +105,6 @@ def test_only_objects_are_asked_for_by_schema() -> None:
 
     found = speakers_of(compiled(pipeline(agents=agents, schemas={"Order": ORDER})))
 
-    assert {name: one.asked.output for name, one in found.items()} == {
+    assert {name: one.request.output for name, one in found.items()} == {
         "triage": ORDER, "billing": None, "clerk": None
     }  # fmt: skip

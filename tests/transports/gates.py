@@ -29,14 +29,14 @@ class Always:
         return self.decision
 
 
-class Heard:
+class ObservedResponse:
     """A tap that remembers what it was told."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
         self.headers: Headers = ()
 
-    def began(self, status: int, headers: Headers) -> None:
+    def response_started(self, status: int, headers: Headers) -> None:
         self.told.append(status)
         self.headers = headers
 
@@ -60,8 +60,8 @@ def answering(decision: Decision | BaseException) -> Iterator[Always]:
 
 
 @contextmanager
-def listening() -> Iterator[Heard]:
+def listening() -> Iterator[ObservedResponse]:
     """Everything goes to the network here, and is heard."""
-    heard = Heard()
+    heard = ObservedResponse()
     with intercepting(), passing_through(Always(Forward(heard))):
         yield heard

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.capture.http.http1 import Listening, Message, written
+from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.providers.http import HttpResponse
-from tests.transports.gates import Heard
+from tests.transports.gates import ObservedResponse
 
 CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 LENGTH = b"content-length: 5\r\n\r\n"
@@ -52,7 +52,7 @@ def test_request_is_not_over_before_its_last_byte(name: str) -> None:
 @given(st.lists(st.integers(0, 200), max_size=8))
 def test_what_was_written_is_read_again(cuts: list[int]) -> None:
     answer = HttpResponse(200, (("X-A", "b: c"),), (b"one", b"", b"three"))
-    data = b"".join(piece for _, piece in written(answer, "POST"))
+    data = b"".join(piece for _, piece in response_bytes(answer, "POST"))
     message = Message(answers="POST")
 
     assert fed(message, data, cuts) == b"onethree"
@@ -74,19 +74,19 @@ def test_what_was_written_is_read_again(cuts: list[int]) -> None:
     ],
 )
 def test_answer_is_framed_as_a_server_would(answer: HttpResponse, expected: list[bytes]) -> None:
-    head, *pieces = (piece for _, piece in written(answer, "POST"))
+    head, *pieces = (piece for _, piece in response_bytes(answer, "POST"))
 
     assert [head.partition(b"\r\n")[2], *pieces] == expected
 
 
 def test_head_is_answered_without_a_body() -> None:
-    pieces = [piece for _, piece in written(HttpResponse(200, (), (b"abc",)), "HEAD")]
+    pieces = [piece for _, piece in response_bytes(HttpResponse(200, (), (b"abc",)), "HEAD")]
 
     assert pieces == [b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"]
 
 
 def test_status_that_has_no_name_is_written_without_one() -> None:
-    ((_, head),) = written(HttpResponse(529, (), ()), "GET")
+    ((_, head),) = response_bytes(HttpResponse(529, (), ()), "GET")
 
     assert head.startswith(b"HTTP/1.1 529 \r\n")
 
@@ -114,10 +114,10 @@ def test_status_that_has_no_name_is_written_without_one() -> None:
     ],
 )
 def test_tap_is_told_what_a_server_sends(method: str, data: bytes, told: list[object]) -> None:
-    heard = Heard()
+    heard = ObservedResponse()
     listening = Listening(heard, method)
-    listening.heard(data)
-    listening.heard(b"")
+    listening.feed_answer(data)
+    listening.feed_answer(b"")
 
     assert heard.told == told
 
@@ -127,7 +127,7 @@ def test_connection_serves_again_only_after_exactly_one_whole_response() -> None
     found = []
     for data in (whole, whole[:-1], whole + b"x"):
         listening = Listening(None, "GET")
-        listening.heard(data)
+        listening.feed_answer(data)
         found.append(listening.is_whole)
 
     assert found == [True, False, False]
@@ -135,9 +135,9 @@ def test_connection_serves_again_only_after_exactly_one_whole_response() -> None
 
 @given(st.binary(max_size=200))
 def test_anything_can_be_heard(data: bytes) -> None:
-    heard = Heard()
+    heard = ObservedResponse()
     listening = Listening(heard, "GET")
-    listening.heard(b"HTTP/1.1 200 OK\r\n" + data)
-    listening.heard(b"")
+    listening.feed_answer(b"HTTP/1.1 200 OK\r\n" + data)
+    listening.feed_answer(b"")
 
     assert str(heard.told[-1]).startswith("ended: ")

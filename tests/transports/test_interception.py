@@ -541,9 +541,9 @@ def test_httpx_that_is_httpx2_is_patched_once() -> None:
 
 
 def test_what_is_patched_is_told() -> None:
-    before = {library.library: library.what for library in patched()}
+    before = {library.library: library.way for library in patched()}
     with intercepting():
-        during = {library.library: library.what for library in patched()}
+        during = {library.library: library.way for library in patched()}
     versions = {library.library: library.version for library in patched()}
 
     assert set(before.values()) == {""}

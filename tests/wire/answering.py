@@ -42,7 +42,7 @@ class Provider:
             request.method, str(request.url), tuple(request.headers.items()), request.read()
         )
         assert self._protocol.speaks(sent), sent.url
-        self.asked.append(self._protocol.asked(sent))
+        self.asked.append(self._protocol.parse_request(sent))
         answer = self._answered(self.asked[-1])
         if isinstance(answer, NoResponse):
             kind = httpx2.ReadTimeout if answer.kind == "timeout" else httpx2.ConnectError

@@ -50,7 +50,7 @@ def request(**body: Any) -> HttpRequest:
 
 
 def asked(**body: Any) -> Asked:
-    return PROTOCOL.asked(request(**body))
+    return PROTOCOL.parse_request(request(**body))
 
 
 def read(*messages: Any) -> tuple[Message, ...]:
@@ -349,7 +349,7 @@ def test_what_was_served_is_heard(kind: str, is_streamed: bool, chunks: Any, fin
     request = asked(stream=is_streamed)
     said = Said("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
 
-    heard = PROTOCOL.heard(PROTOCOL.served(said, request), request)
+    heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
 
     assert heard == Heard(MESSAGES[kind], Usage(11, 7), finish, "msg_c1")
 
@@ -358,7 +358,7 @@ def test_what_was_served_is_heard(kind: str, is_streamed: bool, chunks: Any, fin
 def test_bodies_that_the_libraries_were_seen_to_take_are_heard(name: str) -> None:
     body = (BODIES / f"anthropic_messages.{name}").read_bytes()
 
-    heard = PROTOCOL.heard(HttpResponse(200, (), (body,)), asked())
+    heard = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
 
     message = Message("assistant", "hi there", calls=(ToolCall("call_1", "f", {"a": 1}),))
     assert heard == Heard(message, Usage(10, 5), "", "msg_sim")
@@ -424,7 +424,7 @@ def test_a_failure_is_the_providers_own_and_is_heard(
         ("request-id", "req_c1"),
         ("x-should-retry", "false"),
     )
-    heard = PROTOCOL.heard(response, asked(stream=is_streamed))
+    heard = PROTOCOL.parse_response(response, asked(stream=is_streamed))
     assert heard == Heard(Message("assistant"), error=Fails(kind, status, message))
 
 
@@ -432,7 +432,7 @@ def test_the_scenarios_own_status_words_type_and_delay_stand() -> None:
     response = failed("rate_limit", kind="teapot", status=418, message="Tea?", retry_after=0.5)
 
     assert response.headers[-1] == ("retry-after", "0.5")
-    assert PROTOCOL.heard(response, asked()).error == Fails("teapot", 418, "Tea?", 0.5)
+    assert PROTOCOL.parse_response(response, asked()).error == Fails("teapot", 418, "Tea?", 0.5)
 
 
 @pytest.mark.parametrize("kind", ["timeout", "connection"])
@@ -462,7 +462,7 @@ def test_every_kind_of_failure_is_known() -> None:
 def test_a_reply_that_is_none_is_heard(kind: str, heard: Heard, is_streamed: bool) -> None:
     response = failed(kind, is_streamed, message="No.")
 
-    found = PROTOCOL.heard(response, asked(stream=is_streamed))
+    found = PROTOCOL.parse_response(response, asked(stream=is_streamed))
 
     assert response.status == 200
     assert found == msgspec.structs.replace(heard, usage=Usage(0, 0), id="msg_c1")
@@ -474,7 +474,7 @@ def test_malformed_arguments_come_where_a_stream_can_carry_them() -> None:
     response = PROTOCOL.failed("c1", Fails("malformed_json", 200, ""), request)
 
     assert isinstance(response, HttpResponse)
-    heard = PROTOCOL.heard(response, request)
+    heard = PROTOCOL.parse_response(response, request)
     assert heard.message.calls == (ToolCall("toolu_c1", "book", '{"value": }'),)
 
 
@@ -489,7 +489,7 @@ def test_a_cut_stream_keeps_half_of_its_chunks() -> None:
     assert response.ends == "cut"
     assert response.chunks == whole.chunks[: len(whole.chunks) // 2]
     error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    heard = PROTOCOL.heard(response, asked(stream=True))
+    heard = PROTOCOL.parse_response(response, asked(stream=True))
     assert heard.error == error
     assert heard.message.content == "One, two, three, fou"
 
@@ -499,7 +499,7 @@ def test_a_cut_body_is_half_a_body() -> None:
 
     assert (response.ends, len(response.chunks)) == ("cut", 1)
     error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert PROTOCOL.heard(response, asked()) == Heard(Message("assistant"), error=error)
+    assert PROTOCOL.parse_response(response, asked()) == Heard(Message("assistant"), error=error)
 
 
 def test_a_stream_without_its_last_event_is_cut_however_it_ended() -> None:
@@ -507,7 +507,7 @@ def test_a_stream_without_its_last_event_is_cut_however_it_ended() -> None:
     whole = PROTOCOL.served(said, asked(stream=True))
     short = HttpResponse(200, whole.headers, whole.chunks[:-1])
 
-    heard = PROTOCOL.heard(short, asked(stream=True))
+    heard = PROTOCOL.parse_response(short, asked(stream=True))
 
     assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
     assert heard.message == MESSAGES["text"]
@@ -517,20 +517,20 @@ def test_a_failure_of_status_200_is_told_inside_the_stream() -> None:
     response = failed("overloaded", True, status=200)
 
     assert [name for name, _ in sse.events(response.body)] == ["message_start", "error"]
-    heard = PROTOCOL.heard(response, asked(stream=True))
+    heard = PROTOCOL.parse_response(response, asked(stream=True))
     assert heard.error == Fails("overloaded", 200, "Overloaded")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>", b'{"content":1}'])
 def test_a_response_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireInvalid):
-        PROTOCOL.heard(HttpResponse(200, (), (body,)), asked())
+        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
 
 
 def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
     response = HttpResponse(503, (), (b"<html>busy</html>",))
 
-    heard = PROTOCOL.heard(response, asked())
+    heard = PROTOCOL.parse_response(response, asked())
 
     assert heard.error == Fails("unavailable", 503, "<html>busy</html>")
 
@@ -558,7 +558,7 @@ GOOD = [
 @given(mutants.bodies([GOOD_REQUEST]))
 def test_any_request_is_read_or_refused(body: bytes) -> None:
     try:
-        found = PROTOCOL.asked(HttpRequest("POST", URL, body=body))
+        found = PROTOCOL.parse_request(HttpRequest("POST", URL, body=body))
     except WireInvalid:
         return
 
@@ -573,7 +573,7 @@ def test_any_request_is_read_or_refused(body: bytes) -> None:
 )
 def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
     try:
-        found = PROTOCOL.heard(HttpResponse(status, (), (body,), ends), asked())
+        found = PROTOCOL.parse_response(HttpResponse(status, (), (body,), ends), asked())
     except WireInvalid:
         return
 
@@ -583,4 +583,4 @@ def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -
 @pytest.mark.parametrize("deep", [b"[" * 200_000, b'{"messages":' * 5_000, b'{"a":' * 200_000])
 def test_what_is_nested_too_deep_is_refused(deep: bytes) -> None:
     with pytest.raises(WireInvalid):
-        PROTOCOL.asked(HttpRequest("POST", URL, body=deep))
+        PROTOCOL.parse_request(HttpRequest("POST", URL, body=deep))

@@ -122,9 +122,9 @@ def carried(messages: Iterable[Message], protocol: str) -> list[Message]:
 def test_what_is_written_is_read_as_what_it_was_made_of(name: str, data: st.DataObject) -> None:
     protocol, asked = PROTOCOLS[name], data.draw(questions(name))
 
-    request = protocol.asking(asked)
+    request = protocol.build_request(asked)
 
-    again = protocol.asked(request)
+    again = protocol.parse_request(request)
     assert protocol_of(request) is protocol
     assert [words(one) for one in again.messages] == [
         words(one) for one in carried(asked.messages, name)
@@ -133,7 +133,7 @@ def test_what_is_written_is_read_as_what_it_was_made_of(name: str, data: st.Data
         asked.model, asked.offers, asked.choice, asked.output, asked.is_streamed
     )  # fmt: skip
     assert again.settings == asked.settings
-    assert protocol.asked(protocol.asking(again)) == again
+    assert protocol.parse_request(protocol.build_request(again)) == again
 
 
 def forced(value: Any) -> Any:
@@ -159,7 +159,7 @@ PARAMETERS: Mapping[str, Any] = {
 def test_a_providers_own_library_knows_every_field(name: str, data: st.DataObject) -> None:
     asked = msgspec.structs.replace(data.draw(questions(name)), is_streamed=False)
 
-    body = json.loads(PROTOCOLS[name].asking(asked).body)
+    body = json.loads(PROTOCOLS[name].build_request(asked).body)
 
     if name != "gemini":
         assert forced(PARAMETERS[name].validate_python(body)).keys() == body.keys()
@@ -191,9 +191,9 @@ def test_results_of_parallel_calls_and_what_a_model_thought_come_back(name: str)
     )
 
     protocol = PROTOCOLS[name]
-    request = protocol.asking(Asked(name, "m", context))
+    request = protocol.build_request(Asked(name, "m", context))
 
-    again = protocol.asked(request).messages
+    again = protocol.parse_request(request).messages
     assert [words(one) for one in again] == [words(one) for one in context]
     assert again[1].data == data
     # Chat completions and Responses have no word for a tool's failure but its text.
@@ -204,9 +204,11 @@ def test_results_of_parallel_calls_and_what_a_model_thought_come_back(name: str)
 
 
 def test_anthropic_is_told_how_long_a_reply_may_be_where_nobody_says_it() -> None:
-    request = PROTOCOLS["anthropic"].asking(Asked("anthropic", "m", (Message("user", "Hello"),)))
+    request = PROTOCOLS["anthropic"].build_request(
+        Asked("anthropic", "m", (Message("user", "Hello"),))
+    )
 
-    assert PROTOCOLS["anthropic"].asked(request).settings == {"max_tokens": TOKENS_MAX}
+    assert PROTOCOLS["anthropic"].parse_request(request).settings == {"max_tokens": TOKENS_MAX}
 
 
 def test_settings_that_share_a_place_with_what_is_asked_stay() -> None:
@@ -223,6 +225,6 @@ def test_settings_that_share_a_place_with_what_is_asked_stay() -> None:
         protocol = PROTOCOLS[name]
         one = Asked(name, "m", user, choice="required", output=schema, settings=given_settings)  # type: ignore[arg-type]
 
-        again = protocol.asked(protocol.asking(one))
+        again = protocol.parse_request(protocol.build_request(one))
 
         assert (again.settings, again.output, again.choice) == (given_settings, schema, "required")

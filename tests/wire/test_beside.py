@@ -197,7 +197,7 @@ def _plain(value: Any) -> Any:
 
 def said(beside: Beside, chunks: Any = None, **more: Any) -> Said:
     message = Message("assistant", **{"content": TEXT, **more})
-    return Said("c1", message, USAGE, chunks, beside=beside)
+    return Said("c1", message, USAGE, chunks, extras=beside)
 
 
 def found_in(value: Any, wanted: Any) -> bool:
@@ -287,7 +287,7 @@ def test_what_is_heard_of_a_reply_is_what_was_said(name: str, is_streamed: bool)
     thinking = THOUGHT if name != "openai-chat" else Thinking(THOUGHT.text)
 
     served = protocol.served(said(Beside(thinking, (), PAGES), calls=(CALL,)), asked)
-    heard = protocol.heard(served, asked)
+    heard = protocol.parse_response(served, asked)
 
     assert heard.error is None
     assert heard.message.content == TEXT
@@ -344,7 +344,7 @@ def test_thinking_that_is_sent_back_is_thinking_and_no_text(name: str) -> None:
         "gemini": "https://a.test/v1beta/models/x:generateContent",
     }[name]
 
-    asked = LIBRARIES[name].protocol.asked(
+    asked = LIBRARIES[name].protocol.parse_request(
         HttpRequest("POST", url, (), json_bytes(_sent_back(name)))
     )
 
@@ -373,7 +373,7 @@ def test_thinking_that_is_sent_back_is_thinking_and_no_text(name: str) -> None:
 def test_what_a_provider_does_not_say_is_refused(
     name: str, beside: Beside, usage: Usage, told: str, is_streamed: bool
 ) -> None:
-    reply = Said("c1", Message("assistant", TEXT), usage, beside=beside)
+    reply = Said("c1", Message("assistant", TEXT), usage, extras=beside)
 
     with pytest.raises(WireInvalid) as caught:
         LIBRARIES[name].protocol.served(reply, Asked(name, "x", (), is_streamed=is_streamed))

@@ -31,7 +31,7 @@ EARLIER = {
 
 def asked(**body: object) -> Asked:
     whole = json_bytes({"model": "m", **body})
-    return PROTOCOL.asked(HttpRequest("POST", "https://api.test/v1/responses", body=whole))
+    return PROTOCOL.parse_request(HttpRequest("POST", "https://api.test/v1/responses", body=whole))
 
 
 def test_a_request_alone_stays_as_it_is() -> None:

@@ -23,14 +23,16 @@ ASKED = Asked("openai-chat", "m", ())
 
 def chat(**body: Any) -> Asked:
     whole = {"model": "m", "messages": [USER], **body}
-    return CHAT.asked(
+    return CHAT.parse_request(
         HttpRequest("POST", "https://vllm/v1/chat/completions", (), json_bytes(whole))
     )
 
 
 def responses(**body: Any) -> Asked:
     whole = {"model": "m", "input": "Hello", **body}
-    return RESPONSES.asked(HttpRequest("POST", "https://o/v1/responses", (), json_bytes(whole)))
+    return RESPONSES.parse_request(
+        HttpRequest("POST", "https://o/v1/responses", (), json_bytes(whole))
+    )
 
 
 @pytest.mark.parametrize("tool", [
@@ -70,21 +72,21 @@ def test_a_call_with_an_empty_call_of_another_kind_is_one_call(
     wanted = (ToolCall("c1", "look", {}),)
 
     assert chat(messages=[USER, said]).messages[1].calls == wanted
-    heard = CHAT.heard(HttpResponse(200, (), (json_bytes(body),)), ASKED)
+    heard = CHAT.parse_response(HttpResponse(200, (), (json_bytes(body),)), ASKED)
     assert (heard.message.calls, heard.error) == (wanted, None)
     streamed = (
         sse.frame({"choices": [{"index": 0, "delta": said}]}),
         sse.frame({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
         sse.frame(sse.DONE),
     )
-    heard = CHAT.heard(HttpResponse(200, (), streamed), ASKED)
+    heard = CHAT.parse_response(HttpResponse(200, (), streamed), ASKED)
     assert (heard.message.calls, heard.error) == (wanted, None)
 
 
 def test_a_stream_without_reason_or_usage_has_not_ended() -> None:
     chunks = (sse.frame({"choices": [{"index": 0, "delta": {"content": "Hi"}}]}),)
 
-    assert CHAT.heard(HttpResponse(200, (), chunks), ASKED).error is not None
+    assert CHAT.parse_response(HttpResponse(200, (), chunks), ASKED).error is not None
 
 
 def served(asked: Asked) -> dict[str, Any]:
@@ -123,7 +125,9 @@ def test_a_stream_of_several_answers_has_every_one_of_them_in_each_chunk() -> No
 def gemini(**body: Any) -> Asked:
     url = "https://g/v1beta/models/m:generateContent"
     contents = [{"role": "user", "parts": [{"text": "Hi"}]}]
-    return GEMINI.asked(HttpRequest("POST", url, (), json_bytes({"contents": contents, **body})))
+    return GEMINI.parse_request(
+        HttpRequest("POST", url, (), json_bytes({"contents": contents, **body}))
+    )
 
 
 def test_a_key_in_both_spellings_is_read_once_and_not_if_they_disagree() -> None:
@@ -144,7 +148,7 @@ def test_empty_instructions_are_no_message(system: Any) -> None:
     body = {"model": "m", "messages": [USER], "max_tokens": 9, "system": system}
     request = HttpRequest("POST", "https://a/v1/messages?beta=true", (), json_bytes(body))
 
-    assert [m.role for m in PROTOCOLS["anthropic"].asked(request).messages] == ["user"]
+    assert [m.role for m in PROTOCOLS["anthropic"].parse_request(request).messages] == ["user"]
     assert [m.role for m in gemini(systemInstruction={"parts": [{"text": ""}]}).messages] == [
         "user"
     ]

@@ -53,7 +53,7 @@ def test_what_came_of_half_a_stream_is_the_beginning_of_the_text(
 ) -> None:
     asked = Asked(protocol.name, "m", (), is_streamed=True)
 
-    heard = protocol.heard(failed(protocol, kind), asked)
+    heard = protocol.parse_response(failed(protocol, kind), asked)
 
     assert heard.error is not None
     assert heard.message.content != LONG
@@ -94,7 +94,7 @@ def test_a_reply_without_choices_has_an_empty_list_of_them(protocol: Protocol) -
 def test_a_stream_without_choices_says_nothing(protocol: Protocol) -> None:
     asked = Asked(protocol.name, "m", (), is_streamed=True)
 
-    heard = protocol.heard(failed(protocol, "empty_choices"), asked)
+    heard = protocol.parse_response(failed(protocol, "empty_choices"), asked)
 
     assert heard.message == Message("assistant")
 

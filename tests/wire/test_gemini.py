@@ -57,7 +57,7 @@ def request(url: str = PLAIN, **body: Any) -> HttpRequest:
 
 
 def asked(url: str = PLAIN, **body: Any) -> Asked:
-    return PROTOCOL.asked(request(url, **body))
+    return PROTOCOL.parse_request(request(url, **body))
 
 
 def read(*contents: Any) -> tuple[Message, ...]:
@@ -293,7 +293,7 @@ def test_a_call_without_an_id_is_heard_under_the_id_it_has_in_the_next_request()
     body = {"candidates": [{"content": model(call("list", {})), "finishReason": "STOP"}]}
     response = HttpResponse(200, (), (json.dumps(body).encode(),))
 
-    heard = PROTOCOL.heard(response, asked(contents=[HELLO, earlier]))
+    heard = PROTOCOL.parse_response(response, asked(contents=[HELLO, earlier]))
 
     assert heard.message.calls == read(HELLO, earlier, model(call("list", {})))[2].calls
     assert heard.message.calls == (ToolCall("call_2", "list", {}),)
@@ -456,7 +456,7 @@ def test_what_was_served_is_heard(kind: str, way: str, chunks: Any, finish: str)
     request = asked(WAYS[way])
     said = Said("c1", MESSAGES[kind], Usage(11, 7), chunks=chunks, finish=finish)
 
-    heard = PROTOCOL.heard(PROTOCOL.served(said, request), request)
+    heard = PROTOCOL.parse_response(PROTOCOL.served(said, request), request)
 
     assert heard == Heard(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
 
@@ -511,7 +511,7 @@ def test_a_failure_is_the_providers_own_and_is_heard(
 
     error = {"code": status, "message": message, "status": word}
     assert (response.status, json.loads(response.body)) == (status, {"error": error})
-    heard = PROTOCOL.heard(response, asked(WAYS[way]))
+    heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
     assert heard == Heard(Message("assistant"), error=Fails(kind, status, message))
 
 
@@ -532,14 +532,14 @@ def test_a_used_up_quota_says_which_and_when_to_come_back() -> None:
         ],
     }
     assert header(response.headers, "retry-after") == "2.5"
-    heard = PROTOCOL.heard(response, asked())
+    heard = PROTOCOL.parse_response(response, asked())
     assert heard.error == Fails("quota_exceeded", 429, message, 2.5)
 
 
 def test_the_scenarios_own_status_words_and_type_stand() -> None:
     response = failed("rate_limit", kind="TEAPOT", status=418, message="Tea?")
 
-    assert PROTOCOL.heard(response, asked()).error == Fails("TEAPOT", 418, "Tea?")
+    assert PROTOCOL.parse_response(response, asked()).error == Fails("TEAPOT", 418, "Tea?")
 
 
 @pytest.mark.parametrize("kind", ["timeout", "connection"])
@@ -570,7 +570,7 @@ def test_every_kind_of_failure_is_known() -> None:
 def test_a_reply_that_is_none_is_heard(kind: str, heard: Heard, way: str) -> None:
     response = failed(kind, WAYS[way], message="No.")
 
-    found = PROTOCOL.heard(response, asked(WAYS[way]))
+    found = PROTOCOL.parse_response(response, asked(WAYS[way]))
 
     assert response.status == 200
     assert found == msgspec.structs.replace(heard, usage=Usage(0, 0), id="resp_c1")
@@ -583,7 +583,7 @@ def test_a_malformed_call_never_leaves_the_provider() -> None:
 
     assert isinstance(response, HttpResponse)
     words = 'Malformed function call: book({"value": })'
-    assert PROTOCOL.heard(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == Heard(
         Message("assistant"),
         Usage(0, 0),
         "malformed_function_call",
@@ -599,7 +599,7 @@ def test_a_malformed_call_never_leaves_the_provider() -> None:
 def test_a_cut_reply_is_heard_as_far_as_it_came(way: str, text: str) -> None:
     response = failed("cut_stream", WAYS[way], message="One, two, three, four, five, six, seven.")
 
-    heard = PROTOCOL.heard(response, asked(WAYS[way]))
+    heard = PROTOCOL.parse_response(response, asked(WAYS[way]))
 
     assert response.ends == "cut"
     assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
@@ -612,7 +612,7 @@ def test_a_stream_without_a_reason_is_cut_however_it_ended(url: str) -> None:
     end = -1 if url == EVENTS else -2
     short = HttpResponse(200, whole.headers, whole.chunks[:end])
 
-    heard = PROTOCOL.heard(short, asked(url))
+    heard = PROTOCOL.parse_response(short, asked(url))
 
     assert heard.error == Fails("cut_stream", 200, FAILURES["cut_stream"].message)
     assert heard.message == Message("assistant", "One moment.", calls=(CALL,))
@@ -622,7 +622,7 @@ def test_a_stream_without_a_reason_is_cut_however_it_ended(url: str) -> None:
 def test_a_failure_of_status_200_is_told_inside_the_stream(url: str) -> None:
     response = failed("overloaded", url, status=200)
 
-    heard = PROTOCOL.heard(response, asked(url))
+    heard = PROTOCOL.parse_response(response, asked(url))
 
     assert response.status == 200
     message = "The model is overloaded. Please try again later."
@@ -632,7 +632,7 @@ def test_a_failure_of_status_200_is_told_inside_the_stream(url: str) -> None:
 def test_an_error_in_a_list_is_read_too() -> None:
     body = b'[{"error": {"code": 400, "message": "API key not valid.", "status": "X"}}]'
 
-    heard = PROTOCOL.heard(HttpResponse(400, (), (body,)), asked())
+    heard = PROTOCOL.parse_response(HttpResponse(400, (), (body,)), asked())
 
     assert heard.error == Fails("authentication", 400, "API key not valid.")
 
@@ -640,11 +640,11 @@ def test_an_error_in_a_list_is_read_too() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b'{"candidates":1}', b'{"candidates":[]}'])
 def test_a_response_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireInvalid):
-        PROTOCOL.heard(HttpResponse(200, (), (body,)), asked())
+        PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
 
 
 def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
-    heard = PROTOCOL.heard(HttpResponse(504, (), (b"<html>slow</html>",)), asked())
+    heard = PROTOCOL.parse_response(HttpResponse(504, (), (b"<html>slow</html>",)), asked())
 
     assert heard.error == Fails("unavailable", 504, "<html>slow</html>")
 
@@ -669,7 +669,7 @@ GOOD = {
 @given(mutants.bodies([GOOD_REQUEST, SNAKE]), st.sampled_from([PLAIN, LISTED]))
 def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
     try:
-        found = PROTOCOL.asked(HttpRequest("POST", url, body=body))
+        found = PROTOCOL.parse_request(HttpRequest("POST", url, body=body))
     except WireInvalid:
         return
 
@@ -688,7 +688,7 @@ def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
 def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
     headers = (("content-type", "text/event-stream"),) if body.startswith(b"event:") else ()
     try:
-        found = PROTOCOL.heard(HttpResponse(status, headers, (body,), ends), asked())
+        found = PROTOCOL.parse_response(HttpResponse(status, headers, (body,), ends), asked())
     except WireInvalid:
         return
 
@@ -708,7 +708,7 @@ def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -
 )
 def test_a_schema_is_read_or_refused_however_deep_it_is(deep: bytes) -> None:
     try:
-        found = PROTOCOL.asked(HttpRequest("POST", PLAIN, body=deep))
+        found = PROTOCOL.parse_request(HttpRequest("POST", PLAIN, body=deep))
     except WireInvalid as problem:
         refused = str(problem)
     else:

@@ -49,7 +49,7 @@ REPLIES = {
 
 def asked(**body: Any) -> Asked:
     whole = {"model": "m", "messages": [USER], **body}
-    return PROTOCOL.asked(HttpRequest("POST", URL, body=json.dumps(whole).encode()))
+    return PROTOCOL.parse_request(HttpRequest("POST", URL, body=json.dumps(whole).encode()))
 
 
 def said(message: Message, **more: Any) -> Said:
@@ -187,7 +187,7 @@ def test_the_legacy_interface_is_spoken_both_ways() -> None:
         way = msgspec.structs.replace(legacy, is_streamed=is_streamed)
         response = PROTOCOL.served(said(reply), way)
         assert b"tool_calls" not in response.body.replace(b'"finish_reason":"tool_calls"', b"")
-        assert PROTOCOL.heard(response, way).message == reply
+        assert PROTOCOL.parse_response(response, way).message == reply
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_azures_path_names_the_model_where_the_body_does_not() -> None:
     url = "https://x.test/openai/deployments/small/chat/completions?api-version=1"
     request = HttpRequest("POST", url, body=b'{"messages": []}')
 
-    assert PROTOCOL.asked(request).model == "small"
+    assert PROTOCOL.parse_request(request).model == "small"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,9 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
 
     response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
 
-    assert PROTOCOL.heard(response, request) == Heard(message, Usage(11, 7), finish, "chatcmpl-c1")
+    assert PROTOCOL.parse_response(response, request) == Heard(
+        message, Usage(11, 7), finish, "chatcmpl-c1"
+    )
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
@@ -270,7 +272,7 @@ def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
     response = PROTOCOL.failed("c1", fails, request)
 
     assert isinstance(response, HttpResponse)
-    assert PROTOCOL.heard(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == Heard(
         Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
     )
 
@@ -303,7 +305,7 @@ def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
     for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
         response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words."), request)
         assert isinstance(response, HttpResponse)
-        heard = PROTOCOL.heard(response, request)
+        heard = PROTOCOL.parse_response(response, request)
         calls = [call.args for call in heard.message.calls]
         error = heard.error.kind if heard.error else ""
         found[kind] = (heard.message.content, calls, heard.finish, error)
@@ -323,7 +325,7 @@ def test_a_broken_output_is_text_where_the_request_asks_for_one() -> None:
     response = PROTOCOL.failed("c1", Fails("malformed_json", 200, "?"), request)
 
     assert isinstance(response, HttpResponse)
-    heard = PROTOCOL.heard(response, request)
+    heard = PROTOCOL.parse_response(response, request)
     assert (heard.message.content, heard.error) == (
         '{"value": }',
         Fails("malformed_json", 200, 'output: {"value": }'),
@@ -400,7 +402,7 @@ def test_usage_is_streamed_only_where_it_is_asked_for() -> None:
     response = PROTOCOL.served(said(REPLIES["text"]), asked(stream=True))
 
     assert b"usage" not in response.body
-    assert PROTOCOL.heard(response, asked(stream=True)).usage is None
+    assert PROTOCOL.parse_response(response, asked(stream=True)).usage is None
 
 
 def test_all_fields_of_the_bodies_that_clients_take_are_there() -> None:
@@ -428,8 +430,8 @@ def test_the_least_that_servers_send_is_heard() -> None:
     stream = (BODIES / "chat_completions.stream.sse").read_bytes()
     call = ToolCall("c1", "f", {"a": 1})
 
-    least = PROTOCOL.heard(HttpResponse(200, (), (body,)), asked())
-    other = PROTOCOL.heard(HttpResponse(200, (), (stream,)), asked(stream=True))
+    least = PROTOCOL.parse_response(HttpResponse(200, (), (body,)), asked())
+    other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), asked(stream=True))
 
     assert least == Heard(Message("assistant", "hi", calls=(call,)))
     assert other.message.calls == (ToolCall("call_1", "f", {"a": 1}),)
@@ -454,7 +456,7 @@ def test_the_least_that_servers_send_is_heard() -> None:
 def test_errors_of_compatible_servers_are_heard(body: bytes, status: int, error: Fails) -> None:
     response = HttpResponse(status, (("content-type", "application/json"),), (body,))
 
-    assert PROTOCOL.heard(response, asked()).error == error
+    assert PROTOCOL.parse_response(response, asked()).error == error
 
 
 @pytest.mark.parametrize(
@@ -470,6 +472,6 @@ def test_errors_of_compatible_servers_are_heard(body: bytes, status: int, error:
 def test_a_stream_without_a_finish_reason_is_cut(stream: bytes, content: str, error: str) -> None:
     headers = (("content-type", "text/event-stream"),)
 
-    heard = PROTOCOL.heard(HttpResponse(200, headers, (stream,)), asked(stream=True))
+    heard = PROTOCOL.parse_response(HttpResponse(200, headers, (stream,)), asked(stream=True))
 
     assert (heard.message.content, heard.error.kind if heard.error else "") == (content, error)

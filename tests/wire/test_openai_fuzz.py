@@ -93,14 +93,14 @@ def request(protocol: Protocol, body: bytes) -> HttpRequest:
 def read(protocol: Protocol, body: bytes) -> Asked | None:
     """What the request asks; None where it is refused."""
     with contextlib.suppress(WireInvalid):
-        return protocol.asked(request(protocol, body))
+        return protocol.parse_request(request(protocol, body))
     return None
 
 
 def listened(protocol: Protocol, response: HttpResponse, asked: Asked) -> Heard | None:
     """What the response says; None where it is refused."""
     with contextlib.suppress(WireInvalid):
-        return protocol.heard(response, asked)
+        return protocol.parse_response(response, asked)
     return None
 
 
@@ -162,7 +162,9 @@ def test_a_mutated_response_is_read_or_refused(
     name: str, is_streamed: bool, data: st.DataObject
 ) -> None:
     protocol, body = BODIES[name]
-    asked = protocol.asked(request(protocol, msgspec.json.encode({**body, "stream": is_streamed})))
+    asked = protocol.parse_request(
+        request(protocol, msgspec.json.encode({**body, "stream": is_streamed}))
+    )
     whole = protocol.served(SAID, asked)
     position = data.draw(st.integers(0, len(whole.chunks) - 1))
     chunks = list(whole.chunks)
@@ -178,13 +180,13 @@ def test_a_mutated_response_is_read_or_refused(
 @pytest.mark.parametrize("name", BODIES)
 def test_a_stream_cut_at_any_byte_is_a_cut_stream_with_what_had_come(name: str) -> None:
     protocol, body = BODIES[name]
-    asked = protocol.asked(request(protocol, msgspec.json.encode(body)))
+    asked = protocol.parse_request(request(protocol, msgspec.json.encode(body)))
     whole = protocol.served(SAID, asked)
 
     texts = []
     for length in range(len(whole.body) - len(whole.chunks[-1])):
         cut = HttpResponse(200, whole.headers, (whole.body[:length],), "cut")
-        heard = protocol.heard(cut, asked)
+        heard = protocol.parse_response(cut, asked)
         assert heard.error is not None, length
         assert heard.error.kind == "cut_stream", length
         texts.append(heard.message.content)
@@ -198,7 +200,7 @@ def test_bytes_that_are_no_response_are_refused_or_an_error(
     name: str, body: bytes, status: int
 ) -> None:
     protocol, whole = BODIES[name]
-    asked = protocol.asked(request(protocol, msgspec.json.encode(whole)))
+    asked = protocol.parse_request(request(protocol, msgspec.json.encode(whole)))
 
     heard = listened(protocol, HttpResponse(status, (), (body,)), asked)
 

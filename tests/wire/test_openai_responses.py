@@ -52,7 +52,7 @@ REPLIES = {
 def asked(**body: Any) -> Asked:
     whole = {"model": "m", "input": "Hello", **body}
     url = "https://api.test/v1/responses"
-    return PROTOCOL.asked(HttpRequest("POST", url, body=json.dumps(whole).encode()))
+    return PROTOCOL.parse_request(HttpRequest("POST", url, body=json.dumps(whole).encode()))
 
 
 def said(message: Message, **more: Any) -> Said:
@@ -248,7 +248,9 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
 
     response = PROTOCOL.served(said(message, chunks=chunks, finish=finish), request)
 
-    assert PROTOCOL.heard(response, request) == Heard(message, Usage(11, 7), finish, "resp_c1")
+    assert PROTOCOL.parse_response(response, request) == Heard(
+        message, Usage(11, 7), finish, "resp_c1"
+    )
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
@@ -261,7 +263,7 @@ def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
     response = PROTOCOL.failed("c1", fails, request)
 
     assert isinstance(response, HttpResponse)
-    assert PROTOCOL.heard(response, request) == Heard(
+    assert PROTOCOL.parse_response(response, request) == Heard(
         Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
     )
 
@@ -279,7 +281,7 @@ def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
     for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
         response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words of it."), request)
         assert isinstance(response, HttpResponse)
-        heard = PROTOCOL.heard(response, request)
+        heard = PROTOCOL.parse_response(response, request)
         calls = [call.args for call in heard.message.calls]
         error = heard.error.kind if heard.error else ""
         found[kind] = (heard.message.content, calls, heard.finish, error)
@@ -304,7 +306,7 @@ def test_a_failure_inside_a_stream_is_heard() -> None:
         "response.in_progress",
         "response.failed",
     ]
-    heard = PROTOCOL.heard(response, request)
+    heard = PROTOCOL.parse_response(response, request)
     assert (heard.id, heard.error) == ("resp_c1", Fails("rate_limit", 200, "Slow."))
 
 
@@ -318,7 +320,7 @@ def test_a_failure_inside_a_stream_is_heard() -> None:
 def test_an_error_event_is_an_error(event: dict[str, Any], error: tuple[str, str]) -> None:
     response = HttpResponse(200, (), (sse.frame(event),))
 
-    heard = PROTOCOL.heard(response, asked(stream=True))
+    heard = PROTOCOL.parse_response(response, asked(stream=True))
 
     assert heard.error is not None
     assert (heard.error.kind, heard.error.message) == error
@@ -404,8 +406,8 @@ def test_the_least_that_servers_send_is_heard() -> None:
     body["output"][1]["call_id"] = "c1"
     stream = (BODIES / "responses.stream.sse").read_bytes()
 
-    least = PROTOCOL.heard(HttpResponse(200, (), (json.dumps(body).encode(),)), asked())
-    other = PROTOCOL.heard(HttpResponse(200, (), (stream,)), asked(stream=True))
+    least = PROTOCOL.parse_response(HttpResponse(200, (), (json.dumps(body).encode(),)), asked())
+    other = PROTOCOL.parse_response(HttpResponse(200, (), (stream,)), asked(stream=True))
 
     assert least == Heard(Message("assistant", "hi", calls=(ToolCall("c1", "f", {"a": 1}),)))
     assert other.message == Message(
@@ -420,4 +422,4 @@ def test_an_output_that_only_the_events_have_is_heard() -> None:
 
     response = HttpResponse(200, (), (*chunks[:-1], sse.frame(last)))
 
-    assert PROTOCOL.heard(response, request) == Heard(REPLIES["parallel"], id="resp_c1")
+    assert PROTOCOL.parse_response(response, request) == Heard(REPLIES["parallel"], id="resp_c1")

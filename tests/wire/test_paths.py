@@ -46,7 +46,7 @@ def test_a_model_that_an_address_names_is_read_decoded() -> None:
         "POST", "https://g//v1beta/models%2Fgemini%2D2%3AgenerateContent#x", (), body
     )
 
-    assert PROTOCOLS["gemini"].asked(request).model == "gemini-2"
+    assert PROTOCOLS["gemini"].parse_request(request).model == "gemini-2"
 
 
 @given(st.lists(st.text("abc:.-~ä", min_size=1), min_size=1), st.integers(1, 3))

@@ -63,7 +63,7 @@ def _messages(contents: Sequence[Any]) -> list[Message]:
         content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents
     ]
     body = _encode({"contents": contents_data})
-    return list(PROTOCOL.asked(HttpRequest("POST", _ADDRESS, (), body)).messages)
+    return list(PROTOCOL.parse_request(HttpRequest("POST", _ADDRESS, (), body)).messages)
 
 
 def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:

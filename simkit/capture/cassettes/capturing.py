@@ -22,10 +22,10 @@ class Rewriting:
     def __init__(self) -> None:
         self._now: dict[str, str] = {}
 
-    def learn(self, recorded: Question, asked: Question) -> None:
+    def learn(self, recorded: Question, question: Question) -> None:
         """Takes in two requests that ask the same."""
         for name, values in recorded.captured.items():
-            now = asked.captured.get(name, ())
+            now = question.captured.get(name, ())
             self._now.update(zip(values, now, strict=False))
 
     def rewritten(self, response: HttpResponse) -> HttpResponse:
@@ -36,7 +36,7 @@ class Rewriting:
         # The longest first: a folder before the folder around it.
         known = sorted(forms, key=lambda form: (-len(form), form))
         pattern = re.compile(b"|".join(re.escape(form) for form in known))
-        return with_body(response, pattern.sub(lambda found: forms[found[0]], response.body))
+        return with_body(response, pattern.sub(lambda match: forms[match[0]], response.body))
 
 
 def _forms(now: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:

@@ -27,13 +27,13 @@ def _cut_alike(body: bytes, chunks: tuple[bytes, ...]) -> tuple[bytes, ...]:
     starts = [0]
     for line in body.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
-    found: list[bytes] = []
+    parts: list[bytes] = []
     number = column = start = 0
     for chunk in chunks[:-1]:
         lines = chunk.split(b"\n")
         number += len(lines) - 1
         column = len(lines[-1]) + (column if len(lines) == 1 else 0)
         end = max(start, min(starts[number] + column, starts[number + 1] - 1))
-        found.append(body[start:end])
+        parts.append(body[start:end])
         start = end
-    return (*found, body[start:])
+    return (*parts, body[start:])

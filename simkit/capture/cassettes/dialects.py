@@ -31,9 +31,9 @@ FRAMING: Final = frozenset(("content-encoding", "content-length", "transfer-enco
 class Misfit(Exception):
     """The data at a path is not what a recorder writes: ``args`` are the path and the sentence."""
 
-    def __init__(self, at: _At, what: str) -> None:
-        super().__init__(at, what)
-        self.at, self.what = at, what
+    def __init__(self, at: _At, problem: str) -> None:
+        super().__init__(at, problem)
+        self.at, self.problem = at, problem
 
 
 class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,15 +63,17 @@ def interactions_of(tree: Any) -> Iterator[Interaction]:
         try:
             tree = migrated(tree)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            what = f"vcrpy's migration from its layout before 1.0 does not read this: {error!r}"
-            raise Misfit((), what) from None
+            problem_text = (
+                f"vcrpy's migration from its layout before 1.0 does not read this: {error!r}"
+            )
+            raise Misfit((), problem_text) from None
     top = _mapping(tree, ())
     if "requests" in top and "responses" in top:
-        asked, answered = (_list(top[key], (key,)) for key in ("requests", "responses"))
-        if len(asked) != len(answered):
-            what = f"there are {len(asked)} requests, but {len(answered)} responses"
-            raise Misfit(("responses",), what)
-        for number, (request, response) in enumerate(zip(asked, answered, strict=True)):
+        requests, answered = (_list(top[key], (key,)) for key in ("requests", "responses"))
+        if len(requests) != len(answered):
+            problem_text = f"there are {len(requests)} requests, but {len(answered)} responses"
+            raise Misfit(("responses",), problem_text)
+        for number, (request, response) in enumerate(zip(requests, answered, strict=True)):
             yield _interaction(
                 request, ("requests", number), response, ("responses", number), Extra()
             )
@@ -84,9 +86,9 @@ def interactions_of(tree: Any) -> Iterator[Interaction]:
     version = top.get("version", 1)
     if version not in VERSIONS or isinstance(version, bool):
         raise Misfit(("version",), f"version {version!r} is not known")
-    for number, found in enumerate(_list(top["interactions"], ("interactions",))):
+    for number, found_item in enumerate(_list(top["interactions"], ("interactions",))):
         at: _At = ("interactions", number)
-        item = _mapping(found, at)
+        item = _mapping(found_item, at)
         for part in ("request", "response"):
             if part not in item:
                 raise Misfit(at, f"it has no `{part}`")
@@ -99,19 +101,19 @@ def interactions_of(tree: Any) -> Iterator[Interaction]:
         )
 
 
-def _is_versionless(found: Any) -> bool:
+def _is_versionless(data: Any) -> bool:
     """Whether these are pydantic-ai's interactions, of which some files have no version."""
-    items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
     parts = (item.get(part) for item in items for part in ("request", "response"))
     is_theirs = any(isinstance(part, dict) and "parsed_body" in part for part in parts)
     return is_theirs and not any("simkit" in item for item in items)
 
 
-def _extra(found: Any, at: _At) -> Extra:
-    if found is None:
+def _extra(data: Any, at: _At) -> Extra:
+    if data is None:
         return Extra()
     try:
-        extra = msgspec.convert(found, Extra)
+        extra = msgspec.convert(data, Extra)
     except msgspec.ValidationError as error:
         raise Misfit(at, f"this is not what simkit writes: {error}") from None
     except UnicodeEncodeError:  # As a key, or a value of another type, msgspec refuses it so.
@@ -148,33 +150,33 @@ def _interaction(
     )
 
 
-def _request(found: dict[str, Any], at: _At) -> HttpRequest:
-    word = "uri" if "uri" in found or "url" not in found else "url"
+def _request(data: dict[str, Any], at: _At) -> HttpRequest:
+    word = "uri" if "uri" in data or "url" not in data else "url"
     for key in ("method", word):
-        if not isinstance(found.get(key), str) or not found[key]:
-            raise Misfit((*at, key) if key in found else at, f"it needs a text under `{key}`")
-        _sound(found[key], (*at, key))
-    headers = _headers(found.get("headers"), (*at, "headers"))
-    body = _plain_body(_body(found, at), headers, (*at, "body"))
-    return HttpRequest(found["method"].upper(), found[word], _unframed(headers), body)
+        if not isinstance(data.get(key), str) or not data[key]:
+            raise Misfit((*at, key) if key in data else at, f"it needs a text under `{key}`")
+        _sound(data[key], (*at, key))
+    headers = _headers(data.get("headers"), (*at, "headers"))
+    body = _plain_body(_body(data, at), headers, (*at, "body"))
+    return HttpRequest(data["method"].upper(), data[word], _unframed(headers), body)
 
 
-def _response(found: dict[str, Any], at: _At, extra: Extra) -> HttpResponse:
-    headers = _headers(found.get("headers"), (*at, "headers"))
-    body = _plain_body(_body(found, at), headers, (*at, "body"))
+def _response(data: dict[str, Any], at: _At, extra: Extra) -> HttpResponse:
+    headers = _headers(data.get("headers"), (*at, "headers"))
+    body = _plain_body(_body(data, at), headers, (*at, "body"))
     chunks, waits = _cut(body, extra)
-    return HttpResponse(_status(found, at), _unframed(headers), chunks, extra.ends, waits)
+    return HttpResponse(_status(data, at), _unframed(headers), chunks, extra.ends, waits)
 
 
-def _status(found: dict[str, Any], at: _At) -> int:
-    status, key = found.get("status"), "status"
+def _status(data: dict[str, Any], at: _At) -> int:
+    status, key = data.get("status"), "status"
     if isinstance(status, dict):
         status = status.get("code")
     for other in ("status_code", "code"):
-        if other in found:
-            status, key = found[other], other
+        if other in data:
+            status, key = data[other], other
     if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status <= 599:
-        where = (*at, key) if key in found else at
+        where = (*at, key) if key in data else at
         raise Misfit(where, "it needs an HTTP status: a number from 100 to 599")
     return status
 
@@ -198,12 +200,12 @@ def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]
     return tuple(chunks), waits
 
 
-def _body(found: dict[str, Any], at: _At) -> str | bytes:
+def _body(data: dict[str, Any], at: _At) -> str | bytes:
     """Returns a text or bytes as they stand in the file; of a JSON value its text."""
-    if "parsed_body" in found:
-        return _json(found["parsed_body"], (*at, "parsed_body"))
-    key = "content" if "content" in found and "body" not in found else "body"
-    body, where = found.get(key), (*at, key)
+    if "parsed_body" in data:
+        return _json(data["parsed_body"], (*at, "parsed_body"))
+    key = "content" if "content" in data and "body" not in data else "body"
+    body, where = data.get(key), (*at, key)
     if isinstance(body, dict):
         if body and "string" not in body:
             return _json(body, where)
@@ -258,37 +260,37 @@ def _unframed(headers: Headers) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() not in FRAMING)
 
 
-def _headers(found: Any, at: _At) -> Headers:
+def _headers(data: Any, at: _At) -> Headers:
     """Returns headers written as a mapping, to a value or to several, or as pairs."""
-    if found is None:
+    if data is None:
         return ()
-    if isinstance(found, list):
+    if isinstance(data, list):
         pairs: Iterable[tuple[Any, Any, _At]] = (
-            (*_pair(pair, (*at, number)), (*at, number)) for number, pair in enumerate(found)
+            (*_pair(pair, (*at, number)), (*at, number)) for number, pair in enumerate(data)
         )
     else:
-        pairs = ((name, value, (*at, name)) for name, value in _mapping(found, at).items())
+        pairs = ((name, value, (*at, name)) for name, value in _mapping(data, at).items())
     return tuple(
-        (_header_text(name, where), _header_text(one, where))
+        (_header_text(name, where), _header_text(value_, where))
         for name, values, where in pairs
-        for one in (values if isinstance(values, list) else [values])
+        for value_ in (values if isinstance(values, list) else [values])
     )
 
 
-def _pair(found: Any, at: _At) -> tuple[Any, Any]:
-    if not isinstance(found, list) or len(found) != 2:
+def _pair(data: Any, at: _At) -> tuple[Any, Any]:
+    if not isinstance(data, list) or len(data) != 2:
         raise Misfit(at, "a header is a name and a value")
-    return found[0], found[1]
+    return data[0], data[1]
 
 
-def _header_text(found: Any, at: _At) -> str:
-    if isinstance(found, bytes):
-        return found.decode("latin-1")
-    if isinstance(found, str):
-        return _sound(found, at)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return str(found)
-    raise Misfit(at, f"a header's value is a text, not {_kind(found)}")
+def _header_text(data: Any, at: _At) -> str:
+    if isinstance(data, bytes):
+        return data.decode("latin-1")
+    if isinstance(data, str):
+        return _sound(data, at)
+    if isinstance(data, int | float) and not isinstance(data, bool):
+        return str(data)
+    raise Misfit(at, f"a header's value is a text, not {_kind(data)}")
 
 
 def _sound(text: str, at: _At) -> str:
@@ -297,20 +299,20 @@ def _sound(text: str, at: _At) -> str:
     return text
 
 
-def _mapping(found: Any, at: _At) -> dict[str, Any]:
-    if not isinstance(found, dict):
-        raise Misfit(at, f"this must be a mapping, not {_kind(found)}")
-    return found
+def _mapping(data: Any, at: _At) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise Misfit(at, f"this must be a mapping, not {_kind(data)}")
+    return data
 
 
-def _list(found: Any, at: _At) -> list[Any]:
-    if not isinstance(found, list):
-        raise Misfit(at, f"this must be a list, not {_kind(found)}")
-    return found
+def _list(data: Any, at: _At) -> list[Any]:
+    if not isinstance(data, list):
+        raise Misfit(at, f"this must be a list, not {_kind(data)}")
+    return data
 
 
-def _kind(found: Any) -> str:
-    if found is None:
+def _kind(data: Any) -> str:
+    if data is None:
         return "nothing"
     kinds = {
         bool: "a truth value",
@@ -319,4 +321,4 @@ def _kind(found: Any) -> str:
         str: "a text",
         bytes: "bytes",
     }
-    return next((kind for type_, kind in kinds.items() if isinstance(found, type_)), "a number")
+    return next((kind for type_, kind in kinds.items() if isinstance(data, type_)), "a number")

@@ -42,19 +42,19 @@ def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
     if not any(chunks):
         return chunks
     for step in _ways(name):
-        size, found = 0, []
+        size, positions = 0, []
         try:
             for chunk in chunks:
                 part = step(chunk)
                 size += len(part)
-                found.append(part)
+                positions.append(part)
                 if size > BODY_BYTES_MAX:
                     raise NotDecodable(f"it holds more than {BODY_BYTES_MAX:,} bytes")
         except (zlib.error, _Refused):
             continue
         if is_whole and isinstance(step, _Inflating) and not step.is_over:
             raise NotDecodable("it is cut off")
-        return found
+        return positions
     raise NotDecodable(f"its bytes are no {name}")
 
 
@@ -91,14 +91,14 @@ class _Inflating:
         return self._stream.eof
 
     def __call__(self, chunk: bytes) -> bytes:
-        found = self._stream.decompress(chunk, BODY_BYTES_MAX + 1)
+        plain = self._stream.decompress(chunk, BODY_BYTES_MAX + 1)
         while self._window == _GZIP and self._stream.eof:
             rest = self._stream.unused_data.lstrip(b"\0")
             if not rest:
                 break
             self._stream = zlib.decompressobj(_GZIP)
-            found += self._stream.decompress(rest, BODY_BYTES_MAX + 1)
-        return found
+            plain += self._stream.decompress(rest, BODY_BYTES_MAX + 1)
+        return plain
 
 
 def _brotli(stream: Any) -> Step:

@@ -24,10 +24,10 @@ _BEFORE: Final = 24
 
 def miss_text(miss: Miss, again: str) -> str:
     """Returns what a miss says; ``again`` is the command that records the cassette again."""
-    whose = f"agent {miss.agent!r}" if miss.agent else "a call of no agent"
-    asked = f"{miss.method} {miss.address}"
+    owner = f"agent {miss.agent!r}" if miss.agent else "a call of no agent"
+    request_line = f"{miss.method} {miss.address}"
     lines = [
-        f"{miss.cassette}: no recording answers {whose} in turn {miss.turn}: {asked}",
+        f"{miss.cassette}: no recording answers {owner} in turn {miss.turn}: {request_line}",
         f"  {_why(miss)}",
         *(f"  {line}" for line in _near(miss)),
         f"  {_advice(miss)}: {again}",
@@ -38,7 +38,7 @@ def miss_text(miss: Miss, again: str) -> str:
 def _why(miss: Miss) -> str:
     recorded = counted(miss.same, "time")
     near = miss.near
-    whose = f"agent {near.agent!r}" if near is not None and near.agent else "nobody"
+    owner = f"agent {near.agent!r}" if near is not None and near.agent else "nobody"
     turn = near.turn if near is not None else 0
     return {
         "no cassette": "there is no such cassette",
@@ -47,7 +47,7 @@ def _why(miss: Miss) -> str:
         " recorded, and every recording has answered",
         "out of order": "it was recorded, but the agent asked something else before it",
         "other turn": f"it was recorded in turn {turn}",
-        "other agent": f"it was recorded, but asked by {whose}",
+        "other agent": f"it was recorded, but asked by {owner}",
         "differs": "nothing was recorded that asks the same",
         "nothing similar": "nothing was recorded that is similar",
     }[miss.reason]
@@ -64,18 +64,19 @@ def _near(miss: Miss) -> Iterator[str]:
         return
     is_next = miss.reason == "out of order"
     state = "has answered already" if miss.is_played else "has not answered yet"
-    yield f"{'next' if is_next else 'nearest'}: {place(miss.number)}{_whose(miss.near)}, {state}"
+    rank = "next" if is_next else "nearest"
+    yield f"{rank}: {place(miss.number)}{_owner_text(miss.near)}, {state}"
     yield from (f"  {line}" for line in difference_lines(miss.messages, miss.edits))
 
 
 def difference_lines(messages: Iterable[MessageEdit], rest: Sequence[Edit]) -> Iterator[str]:
     """Yields how one request differs from another: ``-`` is the one's, ``+`` the other's."""
-    shown = 0
+    lines_shown = 0
     for edit in messages:
-        shown += not isinstance(edit, Same)
-        if shown <= CHANGES_MAX:
+        lines_shown += not isinstance(edit, Same)
+        if lines_shown <= CHANGES_MAX:
             yield from _message_lines(edit)
-    yield from _more(shown - CHANGES_MAX, "more message")
+    yield from _more(lines_shown - CHANGES_MAX, "more message")
     for change in rest[:CHANGES_MAX]:
         yield from _edit_lines(change)
     yield from _more(len(rest) - CHANGES_MAX, "more difference")
@@ -86,7 +87,7 @@ def _more(number: int, noun: str) -> Iterator[str]:
         yield f"… {counted(number, noun)}"
 
 
-def _whose(near: Interaction) -> str:
+def _owner_text(near: Interaction) -> str:
     parts = [f"agent {near.agent!r}"] if near.agent else []
     parts += [f"turn {near.turn}"] if near.turn else []
     parts += [f"call {near.call}"] if near.call else []
@@ -98,19 +99,21 @@ def _message_lines(edit: MessageEdit) -> Iterator[str]:
         yield f"  = {counted(edit.count, 'message')}"
     elif isinstance(edit, Changed):
         yield f"~ messages[{edit.at}] {edit.right.role}"
-        yield from _indented(_changed_lines(_spoken(edit.left), _spoken(edit.right)))
+        yield from _indented(
+            _changed_lines(_words_of_message(edit.left), _words_of_message(edit.right))
+        )
     else:
         is_gone = isinstance(edit, Went)
         sign, when = ("-", "recorded, not asked now") if is_gone else ("+", "not recorded")
         yield f"{sign} messages[{edit.at}] {edit.message.role}, {when}"
-        yield from _indented(_clipped(_cut(line, 0) for line in _spoken(edit.message)))
+        yield from _indented(_clipped(_cut(line, 0) for line in _words_of_message(edit.message)))
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (f"    {line}".rstrip() for line in lines)
 
 
-def _spoken(message: Message) -> list[str]:
+def _words_of_message(message: Message) -> list[str]:
     """Returns what a message says, line by line; its values where the text alone is not all."""
     lines = message.content.split("\n") if message.content else []
     lines += [f"calls {call.name}({as_text(call.args)})" for call in message.calls]
@@ -119,32 +122,32 @@ def _spoken(message: Message) -> list[str]:
     return lines
 
 
-def _changed_lines(one: list[str], other: list[str]) -> list[str]:
+def _changed_lines(left: list[str], right: list[str]) -> list[str]:
     """Returns the lines that went and came; of those that stay, how many."""
-    found: list[str] = []
-    for span in aligned(one, other):
+    changed: list[str] = []
+    for span in aligned(left, right):
         if span.is_equal:
-            found.append(f"= {counted(span.hi - span.lo, 'line')}")
+            changed.append(f"= {counted(span.hi - span.lo, 'line')}")
             continue
-        mine, its = one[span.lo : span.hi], other[span.other_lo : span.other_hi]
+        mine, its = left[span.lo : span.hi], right[span.other_lo : span.other_hi]
         for line, new in zip(mine, its, strict=False):
             start = _shared_head(line, new)
-            found += [f"- {_cut(line, start)}", f"+ {_cut(new, start)}"]
-        found += [f"- {_cut(line, 0)}" for line in mine[len(its) :]]
-        found += [f"+ {_cut(line, 0)}" for line in its[len(mine) :]]
-    return list(_clipped(found))
+            changed += [f"- {_cut(line, start)}", f"+ {_cut(new, start)}"]
+        changed += [f"- {_cut(line, 0)}" for line in mine[len(its) :]]
+        changed += [f"+ {_cut(line, 0)}" for line in its[len(mine) :]]
+    return list(_clipped(changed))
 
 
-def _shared_head(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _shared_head(left: str, right: str) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _clipped(lines: Iterable[str]) -> Iterator[str]:
-    found = list(lines)
-    yield from found[:LINES_MAX]
-    if len(found) > LINES_MAX:
-        yield f"… {counted(len(found) - LINES_MAX, 'more line')}"
+    kept_lines = list(lines)
+    yield from kept_lines[:LINES_MAX]
+    if len(kept_lines) > LINES_MAX:
+        yield f"… {counted(len(kept_lines) - LINES_MAX, 'more line')}"
 
 
 def _cut(line: str, start: int) -> str:
@@ -155,12 +158,12 @@ def _cut(line: str, start: int) -> str:
 
 
 def _edit_lines(edit: Edit) -> Iterator[str]:
-    one, other = (None if value is ABSENT else as_text(value) for value in (edit.left, edit.right))
-    if one is None or other is None:
-        sign, text = ("+", other) if one is None else ("-", one)
+    left, right = (None if value is ABSENT else as_text(value) for value in (edit.left, edit.right))
+    if left is None or right is None:
+        sign, text = ("+", right) if left is None else ("-", left)
         yield f"{sign} {edit.at}: {_cut(text or '', 0)}"
-    elif len(edit.at) + len(one) + len(other) < WIDTH - 6 and "\n" not in one + other:
-        yield f"~ {edit.at}: {one} → {other}"
+    elif len(edit.at) + len(left) + len(right) < WIDTH - 6 and "\n" not in left + right:
+        yield f"~ {edit.at}: {left} → {right}"
     else:
         yield f"~ {edit.at}"
-        yield from _indented(_changed_lines(one.split("\n"), other.split("\n")))
+        yield from _indented(_changed_lines(left.split("\n"), right.split("\n")))

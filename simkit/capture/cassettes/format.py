@@ -50,12 +50,14 @@ def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
         known = ", ".join(SUFFIXES)
         raise CassetteInvalid(f"{path}: a cassette is recorded to a file that ends in {known}")
     try:
-        found, version = layout((item.request, _response(item)) for item in cassette.interactions)
+        content, version = layout((item.request, _response(item)) for item in cassette.interactions)
     except ValueError as error:
         raise CassetteInvalid(f"{path}: vcrpy cannot hold a request: {error}") from None
     trees = (
         _whole(tree, interaction, (keys or {}).get(number, ""))
-        for number, (tree, interaction) in enumerate(zip(found, cassette.interactions, strict=True))
+        for number, (tree, interaction) in enumerate(
+            zip(content, cassette.interactions, strict=True)
+        )
     )
     if path.suffix == ".json":
         return _json({"interactions": list(trees), "version": version}, path)
@@ -105,10 +107,10 @@ def _extra(interaction: Interaction, key: str) -> Extra:
 
 
 def _headers(headers: Headers) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for name, value in headers:
-        found.setdefault(name, []).append(value)
-    return found
+        by_name.setdefault(name, []).append(value)
+    return by_name
 
 
 def _phrase(status: int) -> str:
@@ -122,8 +124,8 @@ def _json(tree: Mapping[str, Any], path: Path) -> bytes:
     for number, interaction in enumerate(tree["interactions"]):
         bodies = interaction["request"]["body"], interaction["response"]["body"]["string"]
         if any(isinstance(body, bytes) for body in bodies):
-            what = "a body that is no text cannot stand in JSON"
-            raise CassetteInvalid(f"{path}: {what}; record to `.yaml`\n  at {place(number)}")
+            problem = "a body that is no text cannot stand in JSON"
+            raise CassetteInvalid(f"{path}: {problem}; record to `.yaml`\n  at {place(number)}")
     return (json.dumps(tree, ensure_ascii=False, indent=1) + "\n").encode()
 
 
@@ -164,8 +166,10 @@ def _literal(text: str, indent: str) -> Iterator[str]:
 
 def _binary(body: bytes, indent: str) -> Iterator[str]:
     yield "!!binary |"
-    found = base64.b64encode(body).decode()
-    yield from (indent + found[start : start + 76] for start in range(0, len(found), 76))
+    encoded_body = base64.b64encode(body).decode()
+    yield from (
+        indent + encoded_body[start : start + 76] for start in range(0, len(encoded_body), 76)
+    )
 
 
 _WRITERS: Final[Mapping[type, Callable[[Any, str], Iterator[str]]]] = {
@@ -180,5 +184,5 @@ def _quoted(text: str) -> str:
         return "'" + text.replace("'", "''") + "'"
     # JSON's escapes are YAML's, but for those that are no JSON and must be escaped in YAML.
     return _ESCAPED.sub(
-        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False)
+        lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False)
     )

@@ -26,10 +26,10 @@ class OverAge(msgspec.Struct, frozen=True, gc=False):
 
 def cassettes_in(folder: str | Path) -> list[Path]:
     """Returns the files below a folder that are cassettes by their names, sorted."""
-    found = Path(folder).rglob("*")
+    paths = Path(folder).rglob("*")
     return sorted(
         path
-        for path in found
+        for path in paths
         if path.name.endswith(_ENDINGS) and not path.name.startswith(".") and path.is_file()
     )
 

@@ -74,8 +74,8 @@ class Keying:
 
     def question(self, request: HttpRequest) -> Question:
         """Returns what a request asks."""
-        found: dict[str, dict[str, str]] = {name: {} for name in self._capture}
-        plain = partial(self._plain, found=found)
+        captured: dict[str, dict[str, str]] = {name: {} for name in self._capture}
+        plain = partial(self._plain, captured=captured)
         url = self._address(request.url)
         body = redacted_body(request.body, self.redactor)
         if self._capture or self._volatile:
@@ -84,7 +84,7 @@ class Keying:
             request.method,
             url,
             self._body(body, request, plain),
-            {name: tuple(values) for name, values in found.items() if values},
+            {name: tuple(values) for name, values in captured.items() if values},
         )
 
     def _body(self, body: bytes, request: HttpRequest, plain: Callable[[str], str]) -> bytes:
@@ -104,9 +104,9 @@ class Keying:
         except RecursionError:
             return body
 
-    def _plain(self, text: str, found: dict[str, dict[str, str]]) -> str:
+    def _plain(self, text: str, captured: dict[str, dict[str, str]]) -> str:
         for name, pattern in self._capture.items():
-            text = pattern.sub(partial(_token, name=name, known=found[name]), text)
+            text = pattern.sub(partial(_token, name=name, known=captured[name]), text)
         for pattern in self._volatile:
             text = pattern.sub(BLANK, text)
         return text

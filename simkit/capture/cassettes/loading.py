@@ -23,7 +23,7 @@ def loads(content: bytes, path: str | Path) -> Cassette:
     try:
         return Cassette(text.path, tuple(interactions_of(text.tree())))
     except Misfit as misfit:
-        raise text.invalid(misfit.at, misfit.what) from None
+        raise text.invalid(misfit.at, misfit.problem) from None
 
 
 def absent(path: str | Path) -> Cassette:

@@ -84,9 +84,9 @@ class Player:
                     self._drifts.append(Drift(agent, turn, number, self._redacted(request)))
                 return self._response(number, session, question)
             played = bytes(self._played)
-        asking = Asking(agent, turn, session, self._redacted(request), question)
-        heard = Heard(self.cassette, self._name, self._questions, played)
-        miss = missed(asking, heard, self._policy)
+        call = Asking(agent, turn, session, self._redacted(request), question)
+        state = Heard(self.cassette, self._name, self._questions, played)
+        miss = missed(call, state, self._policy)
         raise CassetteMissed(miss_text(miss, self._again), miss)
 
     def unplayed(self) -> tuple[tuple[int, Interaction], ...]:

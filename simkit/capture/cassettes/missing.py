@@ -43,80 +43,80 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
     """Where all else differs: settings, tools, model, or the body where it is no model call."""
 
 
-def missed(asking: Asking, heard: Heard, policy: Policy) -> Miss:
+def missed(call: Asking, state: Heard, policy: Policy) -> Miss:
     """Returns why a request is not answered, and what is nearest to it."""
-    why = why_missed(asking, heard, policy)
+    why = why_missed(call, state, policy)
     number, reason = why.number, why.reason
     if reason == "differs" and number is None:
-        number = nearest(asking, heard)
+        number = nearest(call, state)
         reason = "differs" if number is not None else "nothing similar"
     miss = Miss(
         reason,
-        heard.name,
-        asking.agent,
-        asking.turn,
-        asking.question.method,
-        asking.question.address,
+        state.name,
+        call.agent,
+        call.turn,
+        call.question.method,
+        call.question.address,
         same=why.same,
     )
     if number is None:
         return miss
-    recorded = heard.cassette.interactions[number]
+    recorded = state.cassette.interactions[number]
     messages, rest = differences(
-        (recorded.request, heard.questions[number]), (asking.request, asking.question)
+        (recorded.request, state.questions[number]), (call.request, call.question)
     )
     return msgspec.structs.replace(
         miss,
-        number=heard.cassette.place_of(number),
+        number=state.cassette.place_of(number),
         near=recorded,
-        is_played=bool(heard.played[number]),
+        is_played=bool(state.played[number]),
         messages=messages,
         edits=rest,
     )
 
 
 def differences(
-    one: tuple[HttpRequest, Question], other: tuple[HttpRequest, Question]
+    left: tuple[HttpRequest, Question], right: tuple[HttpRequest, Question]
 ) -> tuple[tuple[MessageEdit, ...], tuple[Edit, ...]]:
     """Returns how the messages of one request become those of the other, and what else differs."""
-    around = tuple(edits(_around(one[1]), _around(other[1])))
-    mine, its = _asked(*one), _asked(*other)
+    around = tuple(edits(_around(left[1]), _around(right[1])))
+    mine, its = _parsed_request(*left), _parsed_request(*right)
     if mine is not None and its is not None:
         messages = tuple(_message_edits(mine.messages, its.messages))
         rest = tuple(edits(_settings(mine), _settings(its)))
         if rest or any(not isinstance(edit, Same) for edit in messages):
             return messages, around + rest
-    return (), around + tuple(edits(_value(one[1].body), _value(other[1].body), "body"))
+    return (), around + tuple(edits(_value(left[1].body), _value(right[1].body), "body"))
 
 
 def _around(question: Question) -> dict[str, Any]:
     return {"method": question.method, "path": question.address}
 
 
-def _asked(request: HttpRequest, question: Question) -> Asked | None:
+def _parsed_request(request: HttpRequest, question: Question) -> Asked | None:
     """Returns what a request asks without what its key leaves out; None if it is no model call."""
     protocol = protocol_of(request)
     if protocol is None:
         return None
     try:
-        return protocol.asked(msgspec.structs.replace(request, body=question.body))
+        return protocol.parse_request(msgspec.structs.replace(request, body=question.body))
     except WireInvalid:
         return None
 
 
-def _settings(asked: Asked) -> dict[str, Any]:
+def _settings(model_request: Asked) -> dict[str, Any]:
     """Returns what is asked beside the messages; the names of tools stand for their order."""
     return {
-        "model": asked.model,
+        "model": model_request.model,
         "tools": {
             offer.name: {"description": offer.description, "schema": offer.schema}
-            for offer in asked.offers
+            for offer in model_request.offers
         },
-        "choice": asked.choice,
-        "output": asked.output,
-        "settings": dict(asked.settings),
-        "streamed": asked.is_streamed,
-        "previous": asked.previous,
+        "choice": model_request.choice,
+        "output": model_request.output,
+        "settings": dict(model_request.settings),
+        "streamed": model_request.is_streamed,
+        "previous": model_request.previous,
     }
 
 
@@ -127,25 +127,25 @@ def _value(body: bytes) -> Any:
         return body.decode("utf-8", "replace")
 
 
-def _message_edits(one: Sequence[Message], other: Sequence[Message]) -> Iterator[MessageEdit]:
+def _message_edits(left: Sequence[Message], right: Sequence[Message]) -> Iterator[MessageEdit]:
     """Yields how one list of messages becomes the other; their ids do not count."""
-    for span in aligned([_print(message) for message in one], [_print(m) for m in other]):
+    for span in aligned([_print(message) for message in left], [_print(m) for m in right]):
         if span.is_equal:
             yield Same(span.hi - span.lo)
             continue
-        mine, its = one[span.lo : span.hi], other[span.other_lo : span.other_hi]
+        mine, its = left[span.lo : span.hi], right[span.other_lo : span.other_hi]
         # Against each other stand messages of one role.
         for part in aligned([message.role for message in mine], [m.role for m in its]):
             places = range(span.other_lo + part.other_lo, span.other_lo + part.other_hi)
             if part.is_equal:
                 for place, old in zip(places, mine[part.lo : part.hi], strict=True):
-                    yield Changed(place, old, other[place])
+                    yield Changed(place, old, right[place])
                 continue
-            for gone in range(part.lo, part.hi):
-                yield Went(span.lo + gone, mine[gone])
-            yield from (Came(place, other[place]) for place in places)
+            for dropped in range(part.lo, part.hi):
+                yield Went(span.lo + dropped, mine[dropped])
+            yield from (Came(place, right[place]) for place in places)
 
 
 def _print(message: Message) -> bytes:
-    found = message_fields(message)
-    return key_of([found, message.data] if message.data is not None else [found])
+    fields = message_fields(message)
+    return key_of([fields, message.data] if message.data is not None else [fields])

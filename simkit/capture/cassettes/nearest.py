@@ -14,15 +14,15 @@ COMPARED_MAX: Final = 1_000
 """Recordings that are compared with a request, those that have not answered yet first."""
 
 
-def nearest(asking: Asking, heard: Heard) -> int | None:
+def nearest(call: Asking, state: Heard) -> int | None:
     """Returns the place of the recording that is most like the request; None if nothing is.
 
     One of the same agent at the same address comes first, then one at the same address. What was
     asked elsewhere is similar only where the body is equal, or the path but for its query.
     """
-    items = heard.cassette.interactions
-    its_own = [number for number, item in enumerate(items) if item.agent == asking.agent]
-    return nearest_of(asking.question, heard.questions, heard.played, frozenset(its_own))
+    items = state.cassette.interactions
+    its_own = [number for number, item in enumerate(items) if item.agent == call.agent]
+    return nearest_of(call.question, state.questions, state.played, frozenset(its_own))
 
 
 def nearest_of(
@@ -36,10 +36,12 @@ def nearest_of(
     Those that are ``preferred`` come first, then those that have not been ``played``.
     """
     played = played or bytes(len(questions))
-    there = [n for n, other in enumerate(questions) if other.address == question.address]
-    there = there or [n for n, other in enumerate(questions) if _is_moved(other, question)]
-    its_own = [number for number in there if number in preferred]
-    candidates = sorted(its_own or there, key=lambda number: played[number])[:COMPARED_MAX]
+    same_address = [n for n, other in enumerate(questions) if other.address == question.address]
+    same_address = same_address or [
+        n for n, other in enumerate(questions) if _is_moved(other, question)
+    ]
+    its_own = [number for number in same_address if number in preferred]
+    candidates = sorted(its_own or same_address, key=lambda number: played[number])[:COMPARED_MAX]
     if not candidates:
         return None
     parts = _parts(question.body)
@@ -53,12 +55,12 @@ def nearest_of(
     return max(candidates, key=likeness)
 
 
-def _is_moved(one: Question, other: Question) -> bool:
+def _is_moved(left: Question, right: Question) -> bool:
     """Whether two questions are the same but for the path or the query."""
-    if one.method != other.method:
+    if left.method != right.method:
         return False
-    paths = (path_of(one.address), path_of(other.address))
-    return paths[0] == paths[1] or (bool(one.body) and one.body == other.body)
+    paths = (path_of(left.address), path_of(right.address))
+    return paths[0] == paths[1] or (bool(left.body) and left.body == right.body)
 
 
 def _parts(body: bytes) -> set[bytes]:
@@ -69,27 +71,29 @@ def _parts(body: bytes) -> set[bytes]:
         return {body}
     if not isinstance(value, dict):
         return {body}
-    found = set()
+    parts_found = set()
     for key, entry in value.items():
         items = entry if isinstance(entry, list) else [entry]
-        found |= {key.encode("utf-8", "surrogatepass") + b":" + canonical(item) for item in items}
-    return found
+        parts_found |= {
+            key.encode("utf-8", "surrogatepass") + b":" + canonical(item) for item in items
+        }
+    return parts_found
 
 
-def _shared_ends(one: bytes, other: bytes) -> int:
+def _shared_ends(left: bytes, right: bytes) -> int:
     """Returns how many bytes two bodies have in common at their beginning and their end."""
-    most = min(len(one), len(other))
-    head = _shared_head(one[:most], other[:most])
+    most = min(len(left), len(right))
+    head = _shared_head(left[:most], right[:most])
     rest = most - head
-    return head + _shared_head(one[len(one) - rest :][::-1], other[len(other) - rest :][::-1])
+    return head + _shared_head(left[len(left) - rest :][::-1], right[len(right) - rest :][::-1])
 
 
-def _shared_head(one: bytes, other: bytes) -> int:
+def _shared_head(left: bytes, right: bytes) -> int:
     """Returns how many bytes two texts of one length have in common at their beginning."""
-    low, high = 0, len(one)
+    low, high = 0, len(left)
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1

@@ -142,9 +142,9 @@ def _uncached(body: dict[str, Any]) -> None:
         block.pop("cache_control", None)
 
 
-def _mappings(found: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(found, list):
-        yield from (item for item in found if isinstance(item, dict))
+def _mappings(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list):
+        yield from (item for item in value if isinstance(item, dict))
 
 
 def _number(text: str) -> int | float:

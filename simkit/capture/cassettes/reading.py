@@ -69,11 +69,11 @@ _RESOLVER: Final[Any] = Resolver()
 _CONSTRUCTOR: Final = SafeConstructor()
 
 
-def invalid(path: Path | str, line: int, what: str, at: str = "") -> CassetteInvalid:
+def invalid(path: Path | str, line: int, problem: str, at: str = "") -> CassetteInvalid:
     """Returns the error that says what is wrong with a cassette; a line of 0 is not known."""
     where = f"{path}:{line}" if line else str(path)
     place = f"\n  at {at}" if at else ""
-    return CassetteInvalid(f"{where}: {what}{place}\n  {ADVICE}")
+    return CassetteInvalid(f"{where}: {problem}{place}\n  {ADVICE}")
 
 
 class Text:
@@ -108,10 +108,10 @@ class Text:
             return [(0, 0)] * len(paths)
         return [_extent(root, path) for path in paths]
 
-    def invalid(self, path: tuple[str | int, ...], what: str) -> CassetteInvalid:
+    def invalid(self, path: tuple[str | int, ...], problem: str) -> CassetteInvalid:
         """Returns the error that says what is wrong at a path of the data."""
         steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-        return invalid(self.path, self.lines([path])[0], what, "".join(steps).removeprefix("."))
+        return invalid(self.path, self.lines([path])[0], problem, "".join(steps).removeprefix("."))
 
     def _json(self) -> Any:
         try:
@@ -124,8 +124,8 @@ class Text:
         except RecursionError:
             raise invalid(self.path, 0, "its values are nested too deeply") from None
         except json.JSONDecodeError as error:
-            what = f"this is no JSON: {error.msg}"
-            raise invalid(self.path, error.lineno, what) from None
+            problem = f"this is no JSON: {error.msg}"
+            raise invalid(self.path, error.lineno, problem) from None
         except ValueError:
             raise invalid(self.path, 0, "it holds a number that is too long") from None
 
@@ -136,10 +136,10 @@ class Text:
 
 def _extent(node: Node, path: Iterable[str | int]) -> tuple[int, int]:
     for step in path:
-        found = child(node, step)
-        if found is None:
+        child_node = child(node, step)
+        if child_node is None:
             break
-        node = found[1]
+        node = child_node[1]
     # The end of a block is the start of what comes after it.
     is_block = node.end_mark.column == 0 and node.end_mark.line > node.start_mark.line
     return int(node.start_mark.line) + 1, int(node.end_mark.line) + (not is_block)
@@ -163,8 +163,8 @@ class _Composer(CParser):
         try:
             node = self.get_single_node()
         except MarkedYAMLError as error:
-            said = rephrased(error, text, "")
-            raise invalid(path, int(said.where.split(":")[1]), said.what) from None
+            problem_text = rephrased(error, text, "")
+            raise invalid(path, int(problem_text.where.split(":")[1]), problem_text.what) from None
         except ReaderError as error:
             line = text.encode().count(b"\n", 0, error.position or 0) + 1
             raise invalid(path, line, "a character that cannot stand in YAML") from None
@@ -195,7 +195,7 @@ class _Builder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._made: dict[int, tuple[Any, int]] = {}
+        self._built: dict[int, tuple[Any, int]] = {}
         self._open: set[int] = set()
         self._nodes = 0
 
@@ -204,7 +204,7 @@ class _Builder:
         if isinstance(node, ScalarNode):
             self._nodes += 1
             return self._scalar(node)
-        known = self._made.get(id(node))
+        known = self._built.get(id(node))
         if known is not None:
             self._nodes += known[1]
             self._check(node)
@@ -217,7 +217,7 @@ class _Builder:
         data = self._list(node) if isinstance(node, SequenceNode) else self._mapped(node)
         self._check(node)
         self._open.discard(id(node))
-        self._made[id(node)] = data, self._nodes - before
+        self._built[id(node)] = data, self._nodes - before
         return data
 
     def _check(self, node: Node) -> None:
@@ -231,12 +231,12 @@ class _Builder:
 
     def _mapped(self, node: Node) -> Any:
         """Returns a mapping, or the bytes for which one of vcrpy's stands."""
-        found = self._mapping(node)
+        mapping = self._mapping(node)
         key = _BODIES.get(node.tag)
         if key is None:
-            return found
+            return mapping
         try:
-            whole = found.get(key) or [b""]
+            whole = mapping.get(key) or [b""]
             parts = whole[0] if node.tag == _ITERATOR else [whole[0]]
             return b"".join(_bytes(part) for part in parts)
         except _WRONG:
@@ -245,14 +245,14 @@ class _Builder:
     def _mapping(self, node: Node) -> dict[str, Any]:
         if not isinstance(node, MappingNode) or node.tag not in _MAPPINGS:
             self._refuse_tag(node)
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, ScalarNode) or key.tag not in _TEXTS:
                 self._refuse(key, "a key must be a text")
-            if key.value in found:
+            if key.value in mapping:
                 self._refuse(key, f"the key {key.value!r} is here twice")
-            found[key.value] = self.built(value)
-        return found
+            mapping[key.value] = self.built(value)
+        return mapping
 
     def _scalar(self, node: ScalarNode) -> Any:
         tag, value = node.tag, node.value
@@ -278,11 +278,11 @@ class _Builder:
         self._refuse_tag(node)
 
     def _refuse_tag(self, node: Node) -> NoReturn:
-        shown = str(node.tag).replace(_PREFIX, "!!")
-        self._refuse(node, f"the tag `{shown}` is not supported")
+        tag_name = str(node.tag).replace(_PREFIX, "!!")
+        self._refuse(node, f"the tag `{tag_name}` is not supported")
 
-    def _refuse(self, node: Node, what: str) -> NoReturn:
-        raise invalid(self._path, node.start_mark.line + 1, what)
+    def _refuse(self, node: Node, problem: str) -> NoReturn:
+        raise invalid(self._path, node.start_mark.line + 1, problem)
 
 
 def _bytes(part: Any) -> bytes:
@@ -338,13 +338,13 @@ def _text(path: Path, content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        what = f"byte {error.start} of the file (0x{content[error.start]:02x}) is not UTF-8"
-        raise invalid(path, line, what) from None
+        problem = f"byte {error.start} of the file (0x{content[error.start]:02x}) is not UTF-8"
+        raise invalid(path, line, problem) from None
 
 
 def _unzipped(content: bytes) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
-        found = stream.read(FILE_BYTES_MAX + 1)
-    if len(found) > FILE_BYTES_MAX:
+        plain_content = stream.read(FILE_BYTES_MAX + 1)
+    if len(plain_content) > FILE_BYTES_MAX:
         raise zlib.error(f"it holds more than {FILE_BYTES_MAX:,} bytes")
-    return found
+    return plain_content

@@ -61,44 +61,42 @@ class Why(msgspec.Struct, frozen=True, gc=False):
     """How many recordings ask the same; of those used up, how many there were."""
 
 
-def why_missed(asking: Asking, heard: Heard, policy: Policy) -> Why:
+def why_missed(call: Asking, state: Heard, policy: Policy) -> Why:
     """Returns why nothing answers; ``differs`` without a place where nothing asks the same."""
-    if not heard.cassette.is_there:
+    if not state.cassette.is_there:
         return Why("no cassette")
     if policy == "content":
-        return _why_not_found(asking, heard)
-    lane = asking.session, asking.turn, asking.agent
-    its_own = _places_in(lane, heard)
-    left = [number for number in its_own if not heard.played[number]]
+        return _why_not_found(call, state)
+    lane = call.session, call.turn, call.agent
+    its_own = _places_in(lane, state)
+    left = [number for number in its_own if not state.played[number]]
     if its_own and not left:
         return Why("used up", its_own[-1], len(its_own))
     if not left:
-        return _why_not_found(asking, heard)
-    same = _same(asking, heard)
+        return _why_not_found(call, state)
+    same = _same(call, state)
     # What comes next is what the agent should have asked.
     is_later = any(number in same for number in left)
     return Why("out of order" if is_later else "differs", left[0], len(same))
 
 
-def _why_not_found(asking: Asking, heard: Heard) -> Why:
-    items = heard.cassette.interactions
-    same = _same(asking, heard)
-    mine = [number for number in same if items[number].agent in (asking.agent, "")]
+def _why_not_found(call: Asking, state: Heard) -> Why:
+    items = state.cassette.interactions
+    same = _same(call, state)
+    mine = [number for number in same if items[number].agent in (call.agent, "")]
     for number in mine:
-        if not heard.played[number]:
+        if not state.played[number]:
             return Why("other turn", number, len(same))
     if mine:
         return Why("already played", mine[-1], len(mine))
     return Why("other agent", same[0], len(same)) if same else Why("differs")
 
 
-def _places_in(lane: Lane, heard: Heard) -> list[int]:
-    items = heard.cassette.interactions
+def _places_in(lane: Lane, state: Heard) -> list[int]:
+    items = state.cassette.interactions
     return [number for number, item in enumerate(items) if lane_of(item) == lane]
 
 
-def _same(asking: Asking, heard: Heard) -> list[int]:
+def _same(call: Asking, state: Heard) -> list[int]:
     """Returns the places of recordings that ask the same, whoever asked."""
-    return [
-        number for number, other in enumerate(heard.questions) if asking.question.is_like(other)
-    ]
+    return [number for number, other in enumerate(state.questions) if call.question.is_like(other)]

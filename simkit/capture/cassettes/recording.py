@@ -25,7 +25,7 @@ class Recorder:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._begun: list[Interaction] = []
+        self._started: list[Interaction] = []
         self._ended: dict[int, Interaction] = {}
         self._calls: Counter[Lane] = Counter()
         self._lock = threading.RLock()  # Finalizers may come back here.
@@ -37,7 +37,7 @@ class Recorder:
         with self._lock:
             lane = session, turn, agent
             self._calls[lane] += 1
-            self._begun.append(
+            self._started.append(
                 Interaction(
                     request=request,
                     response=_NOTHING,
@@ -48,11 +48,11 @@ class Recorder:
                     protocol=name,
                 )
             )
-            return len(self._begun) - 1
+            return len(self._started) - 1
 
     def restate(self, number: int, request: HttpRequest) -> None:
         """Takes in a request as it was really sent."""
-        self._begun[number] = msgspec.structs.replace(self._begun[number], request=request)
+        self._started[number] = msgspec.structs.replace(self._started[number], request=request)
 
     def end(self, number: int, response: HttpResponse, recorded_at: str = "") -> None:
         """Takes in a request's response, with the headers and chunks as they came.
@@ -60,7 +60,7 @@ class Recorder:
         Raises CassetteInvalid for a body that is not what its headers say.
         """
         whole = msgspec.structs.replace(
-            self._begun[number], response=_plain(response), recorded_at=recorded_at
+            self._started[number], response=_plain(response), recorded_at=recorded_at
         )
         self._ended[number] = redacted(whole, self._redactor)
 

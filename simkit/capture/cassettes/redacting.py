@@ -53,16 +53,16 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
     return HttpRequest(
         request.method,
         redactor.url(request.url),
-        _kept(request.headers, REQUEST_HEADERS, redactor),
+        _visible_headers(request.headers, REQUEST_HEADERS, redactor),
         redacted_body(request.body, redactor),
     )
 
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
     """Returns the response with the headers that are recorded and without secrets."""
-    headers = _kept(response.headers, RESPONSE_HEADERS, redactor)
-    found = msgspec.structs.replace(response, headers=headers)
-    return with_body(found, redacted_answer(response, redactor))
+    headers = _visible_headers(response.headers, RESPONSE_HEADERS, redactor)
+    redacted_ = msgspec.structs.replace(response, headers=headers)
+    return with_body(redacted_, redacted_answer(response, redactor))
 
 
 def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
@@ -81,7 +81,7 @@ def redacted_header(name: str, value: str, redactor: Redactor) -> str:
     return redactor.url(value) if name.lower() in ADDRESSES else redactor.text(value)
 
 
-def _kept(headers: Headers, names: frozenset[str], redactor: Redactor) -> Headers:
+def _visible_headers(headers: Headers, names: frozenset[str], redactor: Redactor) -> Headers:
     return tuple(
         (name.lower(), redacted_header(name, value, redactor))
         for name, value in headers

@@ -52,10 +52,10 @@ def save(
             raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
         before = _before(path)
         if placed is not None:
-            found = placed(before)
+            placed_file = placed(before)
         else:
-            found = (*(() if replace else before.interactions), *interactions)
-        return _saved(path, found, keying)
+            placed_file = (*(() if replace else before.interactions), *interactions)
+        return _saved(path, placed_file, keying)
 
 
 def _before(path: Path) -> Cassette:
@@ -82,18 +82,18 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
             f"  at {where}\n"
             "  take it out of what is sent, or declare it volatile under `record`"
         )
-    written = loads(content, cassette.path).interactions
-    meant = [
-        (asked.method, asked.url, asked.body, item.response.body)
+    interactions_read = loads(content, cassette.path).interactions
+    expected = [
+        (request.method, request.url, request.body, item.response.body)
         for item in cassette.interactions
-        for asked in [item.request]
+        for request in [item.request]
     ]
     plays = played(content.decode(), cassette.path.suffix == ".json")
-    pairs = zip(cassette.interactions, written, meant, plays, strict=True)
-    for number, (one, other, parts, its) in enumerate(pairs):
-        if one != other or parts != its:
-            what = "not written: it would not be read as it was recorded"
-            raise CassetteInvalid(f"{cassette.path}: {what}\n  at {place(number)}")
+    pairs = zip(cassette.interactions, interactions_read, expected, plays, strict=True)
+    for number, (left, right, parts, its) in enumerate(pairs):
+        if left != right or parts != its:
+            problem = "not written: it would not be read as it was recorded"
+            raise CassetteInvalid(f"{cassette.path}: {problem}\n  at {place(number)}")
 
 
 def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator[tuple[str, str]]:

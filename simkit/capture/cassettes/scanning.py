@@ -63,17 +63,19 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
         text = Text(file, content)
     except CassetteInvalid as problem:
         whole = content.decode("utf-8", "replace")
-        shown = tuple(Leak(str(path), line, "", rule) for line, rule in _seen(whole, redactor))
-        return Scanned(shown, str(problem), _says_cassette(whole))
-    lists, interactions, said = "interactions", list[Interaction](), ""
+        whole_leaks = tuple(
+            Leak(str(path), line, "", rule) for line, rule in _matches_in(whole, redactor)
+        )
+        return Scanned(whole_leaks, str(problem), _says_cassette(whole))
+    lists, interactions, scan_problem = "interactions", list[Interaction](), ""
     try:
         tree = text.tree()
         lists = lists if isinstance(tree, dict) and lists in tree else "requests"
         interactions = list(interactions_of(tree))
     except CassetteInvalid as problem:
-        said = str(problem)
+        scan_problem = str(problem)
     except Misfit as misfit:
-        said = str(text.invalid(misfit.at, misfit.what))
+        scan_problem = str(text.invalid(misfit.at, misfit.problem))
     known = [
         _Known((lists, number, *steps), f"{place(number)}.{where}", rule)
         for number, item in enumerate(interactions)
@@ -81,12 +83,12 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
     ]
     # In a cassette's text, names stand where there are none: quotes are another format's.
     by_name = set(NAMES) if interactions else set[str]()
-    leaks = _placed(str(path), text, known, _seen(text.text, redactor), by_name)
-    found = tuple(sorted(leaks, key=lambda leak: leak.line))
-    return Scanned(found, said, not said or _says_cassette(text.text))
+    leaks = _placed(str(path), text, known, _matches_in(text.text, redactor), by_name)
+    sorted_leaks = tuple(sorted(leaks, key=lambda leak: leak.line))
+    return Scanned(sorted_leaks, scan_problem, not scan_problem or _says_cassette(text.text))
 
 
-def _seen(text: str, redactor: Redactor) -> list[tuple[int, str]]:
+def _matches_in(text: str, redactor: Redactor) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, offset) + 1, rule) for offset, rule in redactor.spans_in(text)]
 
 
@@ -103,13 +105,13 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
 
 
 def _placed(
-    path: str, text: Text, known: list[_Known], seen: list[tuple[int, str]], by_name: set[str]
+    path: str, text: Text, known: list[_Known], matches: list[tuple[int, str]], by_name: set[str]
 ) -> Iterator[Leak]:
     """Yields each secret at the line that shows it, or at the line of its field.
 
     What stands in a field of which a secret is known is that secret, whatever the text calls it.
     """
-    left, covered = list(seen), set[int]()
+    left, covered = list(matches), set[int]()
     for leak, (first, last) in zip(known, text.extents(k.steps for k in known), strict=True):
         inside = [hit for hit in left if first <= hit[0] <= last]
         own = next((hit for hit in inside if hit[1] == leak.rule), inside[0] if inside else None)
@@ -127,11 +129,11 @@ _Place: TypeAlias = tuple[str, tuple[str, ...], str]
 
 
 def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
-    asked, answered = item.request, item.response
-    for rule in _rules(asked.url, redactor.url(asked.url)):
+    request, answered = item.request, item.response
+    for rule in _rules(request.url, redactor.url(request.url)):
         yield "request.uri", ("request", "uri"), rule
-    yield from _header_leaks("request", asked.headers, redactor)
-    for rule in _rules(_text(asked.body), _text(redacted_body(asked.body, redactor))):
+    yield from _header_leaks("request", request.headers, redactor)
+    for rule in _rules(_text(request.body), _text(redacted_body(request.body, redactor))):
         yield "request.body", ("request", "body"), rule
     yield from _header_leaks("response", answered.headers, redactor)
     after = redacted_response(answered, redactor).body
@@ -143,8 +145,10 @@ def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_
     for name, value in headers:
         if _MASKED.fullmatch(value):
             continue
-        found = redacted_header(name, redactor.value({name: value}).get(name, ""), redactor)
-        for rule in _rules(value, found):
+        redacted_value = redacted_header(
+            name, redactor.value({name: value}).get(name, ""), redactor
+        )
+        for rule in _rules(value, redacted_value):
             yield f"{part}.headers.{name.lower()}", (part, "headers", name), rule
 
 
@@ -152,8 +156,8 @@ def _rules(before: str, after: str) -> list[str]:
     """Returns the rules that replaced something, each once."""
     if before == after:
         return []
-    there = Counter(_PLACEHOLDER.findall(before))
-    return sorted(Counter(_PLACEHOLDER.findall(after)) - there)
+    placeholders = Counter(_PLACEHOLDER.findall(before))
+    return sorted(Counter(_PLACEHOLDER.findall(after)) - placeholders)
 
 
 def _text(body: bytes) -> str:

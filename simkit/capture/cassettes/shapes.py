@@ -28,9 +28,9 @@ _KINDS: Final[Mapping[type, str]] = {
 
 def shape_of(response: HttpResponse) -> Shape:
     """Returns the shape of a response; of a stream, that of all its events together."""
-    found: dict[str, set[str]] = {"status": {str(response.status)}}
+    shape: dict[str, set[str]] = {"status": {str(response.status)}}
     media = header(response.headers, "content-type").partition(";")[0].strip().lower()
-    found["content-type"] = {media or "none"}
+    shape["content-type"] = {media or "none"}
     bodies = [("body", response.body)]
     if sse.is_stream(response):
         bodies = [("events[]", data.encode()) for _, data in sse.events(response.body)]
@@ -40,8 +40,8 @@ def shape_of(response: HttpResponse) -> Shape:
         except ValueError:
             entries = [(at, "other")] if body else []
         for path, kind in entries:
-            found.setdefault(path, set()).add(kind)
-    return {path: frozenset(kinds) for path, kinds in found.items()}
+            shape.setdefault(path, set()).add(kind)
+    return {path: frozenset(kinds) for path, kinds in shape.items()}
 
 
 def _entries(value: Any, at: str) -> Iterator[tuple[str, str]]:
@@ -60,17 +60,19 @@ def _entries(value: Any, at: str) -> Iterator[tuple[str, str]]:
 def shape_differences(recorded: Shape, now: Shape) -> list[str]:
     """Returns how the shapes part, a line for each outermost place."""
     lines: list[str] = []
-    told: list[str] = []
+    difference_lines: list[str] = []
     for path in [*recorded, *(path for path in now if path not in recorded)]:
-        one, other = recorded.get(path), now.get(path)
-        if one == other or any(path.startswith((f"{near}.", f"{near}[")) for near in told):
+        left, right = recorded.get(path), now.get(path)
+        if left == right or any(
+            path.startswith((f"{near}.", f"{near}[")) for near in difference_lines
+        ):
             continue
-        told.append(path)
-        if one is None or other is None:
-            sign, kinds = ("+", other) if one is None else ("-", one)
+        difference_lines.append(path)
+        if left is None or right is None:
+            sign, kinds = ("+", right) if left is None else ("-", left)
             lines.append(f"{sign} {path}: {_words(kinds)}")
         else:
-            lines.append(f"~ {path}: {_words(one)} → {_words(other)}")
+            lines.append(f"~ {path}: {_words(left)} → {_words(right)}")
     more = len(lines) - DIFFERENCES_MAX
     return [*lines[:DIFFERENCES_MAX], *([f"… {more} more"] if more > 0 else [])]
 

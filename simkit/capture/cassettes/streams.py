@@ -75,8 +75,8 @@ class _Line:
     def redacted(self, redactor: Redactor) -> bytes:
         """Return the line without the secrets that it holds alone."""
         value = _encoded(self.json) if self.is_changed and self.is_json else self.value
-        found = redactor.line(value)
-        return self._line if found == self._value else self._lead + found + self._end
+        text_ = redactor.line(value)
+        return self._line if text_ == self._value else self._lead + text_ + self._end
 
 
 def _join(lines: list[_Line], redactor: Redactor) -> None:
@@ -100,13 +100,13 @@ def _join_values(events: list[Any], redactor: Redactor) -> set[int]:
             for place, holder, key in _texts(event, ()):
                 places.setdefault(place, []).append((number, holder, key))
     changed = set()
-    for found in places.values():
-        before = [holder[key] for _, holder, key in found]
+    for each_place in places.values():
+        before = [holder[key] for _, holder, key in each_place]
         if len(set(before)) < 2:
             # What every event repeats, such as the model's name, is no text in pieces.
             continue
         for (number, holder, key), old, new in zip(
-            found, before, _redacted(before, redactor), strict=True
+            each_place, before, _redacted(before, redactor), strict=True
         ):
             if old != new:
                 holder[key] = new
@@ -115,16 +115,16 @@ def _join_values(events: list[Any], redactor: Redactor) -> set[int]:
 
 
 def _redacted(pieces: list[str], redactor: Redactor) -> list[str]:
-    found = redactor.pieces(pieces)
-    whole = "".join(found)
+    parts_redacted = redactor.pieces(pieces)
+    whole = "".join(parts_redacted)
     if whole[:1] not in ("{", "["):
-        return found
+        return parts_redacted
     # Arguments of a tool: JSON may say a secret in ways that its text does not show.
     line = whole.encode("utf-8", "surrogatepass")
     redacted = redactor.line(line)
     if redacted == line:
-        return found
-    return [redacted.decode("utf-8", "surrogatepass"), *[""] * (len(found) - 1)]
+        return parts_redacted
+    return [redacted.decode("utf-8", "surrogatepass"), *[""] * (len(parts_redacted) - 1)]
 
 
 def _texts(value: Any, place: _Place) -> Iterator[tuple[_Place, _Holder, Any]]:

@@ -33,10 +33,10 @@ def result_of(recorded: HttpResponse) -> Any:
 
     An exception of Python's own is that; one of another kind is a ToolFailed under its name.
     """
-    found = msgspec.json.decode(recorded.body)
+    answer = msgspec.json.decode(recorded.body)
     if recorded.status == _FAILED:
-        raise _exception(found["type"], found["error"])
-    return found
+        raise _exception(answer["type"], answer["error"])
+    return answer
 
 
 def _exception(name: str, text: str) -> Exception:
@@ -48,7 +48,7 @@ def _exception(name: str, text: str) -> Exception:
     return named(text)
 
 
-def real_result(tool: str, real: Callable[[], Any], came: Callable[[HttpResponse], None]) -> Any:
+def real_result(tool: str, real: Callable[[], Any], record: Callable[[HttpResponse], None]) -> Any:
     """Calls a tool, and returns its result or an awaitable of it; ``came`` takes what came of it.
 
     Raises what the tool raises, and CassetteInvalid for a result that is no plain data.
@@ -56,21 +56,23 @@ def real_result(tool: str, real: Callable[[], Any], came: Callable[[HttpResponse
     try:
         result = real()
     except Exception as problem:
-        came(_failed(problem))
+        record(_failed(problem))
         raise
     if hasattr(result, "__await__"):
-        return _awaited(tool, result, came)
-    came(_answer(tool, result))
+        return _awaited(tool, result, record)
+    record(_answer(tool, result))
     return result
 
 
-async def _awaited(tool: str, result: Awaitable[Any], came: Callable[[HttpResponse], None]) -> Any:
+async def _awaited(
+    tool: str, result: Awaitable[Any], record: Callable[[HttpResponse], None]
+) -> Any:
     try:
         value = await result
     except Exception as problem:
-        came(_failed(problem))
+        record(_failed(problem))
         raise
-    came(_answer(tool, value))
+    record(_answer(tool, value))
     return value
 
 
@@ -87,8 +89,8 @@ def _answer(tool: str, value: Any) -> HttpResponse:
 def _failed(problem: Exception) -> HttpResponse:
     # The text of a KeyError is its key's `repr`.
     text = str(problem.args[0]) if len(problem.args) == 1 else str(problem)
-    told = {"type": type(problem).__name__, "error": text}
-    return HttpResponse(_FAILED, _JSON, (_encode(told),))
+    fields = {"type": type(problem).__name__, "error": text}
+    return HttpResponse(_FAILED, _JSON, (_encode(fields),))
 
 
 def foreign_type(value: Any) -> str:

@@ -112,7 +112,9 @@ class Traffic:
         """Notes that a request is sent: it has no answer before one `came`."""
         self._waiting[exchange.number] = exchange.request
 
-    def came(self, exchange: Exchange, answer: HttpAnswer, sent: HttpRequest | None = None) -> None:
+    def answered(
+        self, exchange: Exchange, answer: HttpAnswer, forwarded: HttpRequest | None = None
+    ) -> None:
         """Takes in what was really answered; ``sent`` is the request as a client sent it.
 
         One that asks something else than was asked here, as clients of other versions may write
@@ -125,15 +127,15 @@ class Traffic:
                 self._compare(exchange, exchange.recorded, answer)
         elif isinstance(answer, HttpResponse):
             try:
-                if sent is not None and self._is_like(sent, exchange.request):
-                    self._recorder.restate(exchange.number, sent)
+                if forwarded is not None and self._is_like(forwarded, exchange.request):
+                    self._recorder.restate(exchange.number, forwarded)
                 self._recorder.end(exchange.number, answer, self._terms.now)
             except CassetteInvalid as problem:
                 self._problem = problem
 
-    def _is_like(self, one: HttpRequest, other: HttpRequest) -> bool:
+    def _is_like(self, left: HttpRequest, right: HttpRequest) -> bool:
         question = self._keying.question
-        return question(one).is_like(question(other))
+        return question(left).is_like(question(right))
 
     def _compare(self, exchange: Exchange, recorded: HttpResponse, answer: HttpAnswer) -> None:
         if isinstance(answer, NoResponse):
@@ -145,13 +147,13 @@ class Traffic:
                 lines = [f"the answer cannot be read: {problem}"]
         if lines:
             agent, request = exchange.agent, exchange.request
-            whose = f"agent {agent!r}" if agent else "a call of no agent"
+            owner = f"agent {agent!r}" if agent else "a call of no agent"
             url = self._keying.redactor.url(request.url)
             file = self._terms.cassette or self.cassette.path
             self.differences.append(
                 "\n".join(
                     [
-                        f"{file}: {whose} in turn {exchange.turn} is answered "
+                        f"{file}: {owner} in turn {exchange.turn} is answered "
                         f"otherwise than was recorded: {request.method} {url}",
                         *(f"  {line}" for line in lines),
                         f"  if that is how it is now, record again: {self._terms.again}",
@@ -162,7 +164,7 @@ class Traffic:
     def unanswered(self) -> list[str]:
         """Returns the requests that were sent and had no whole answer, a line for each."""
         url = self._keying.redactor.url
-        return [f"{one.method} {url(one.url)}" for one in self._waiting.values()]
+        return [f"{request.method} {url(request.url)}" for request in self._waiting.values()]
 
     def unplayed(self) -> list[str]:
         """Returns what answered nothing, a line for each: agent, turn and address."""
@@ -190,20 +192,20 @@ class Traffic:
         if self._problem is not None:
             raise self._problem
         name = self._terms.scenario
-        found = [
+        waiting = [
             msgspec.structs.replace(item, scenario=name) for item in self._recorder.interactions()
         ]
-        if not found:
+        if not waiting:
             return 0
         # `once` records where nothing was there; what is there now, another process recorded.
         is_whole = self.mode in ("all", "once")
         save(
             path,
-            found,
+            waiting,
             self._keying,
-            placed=(lambda now: _in_place(now, name, found)) if is_whole else None,
+            placed=(lambda now: _in_place(now, name, waiting)) if is_whole else None,
         )
-        return len(found)
+        return len(waiting)
 
 
 def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
@@ -222,14 +224,14 @@ def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
 
 
 def _in_place(
-    cassette: Cassette, scenario: str, found: list[Interaction]
+    cassette: Cassette, scenario: str, interactions: list[Interaction]
 ) -> tuple[Interaction, ...]:
     """Returns what a file is to hold: a scenario's interactions stand where they stood."""
     items = cassette.interactions
     is_own = [item.scenario in ("", scenario) for item in items]
     first = is_own.index(True) if True in is_own else len(items)
     others = [item for item, own in zip(items, is_own, strict=True) if not own]
-    return (*others[:first], *found, *others[first:])
+    return (*others[:first], *interactions, *others[first:])
 
 
 def _is_other(item: Interaction) -> bool:

@@ -54,10 +54,10 @@ def layout(
     from vcr.serialize import serialize
 
     requests, responses = [], []
-    for asked, response in exchanges:
-        names = {name: value for name, value in reversed(asked.headers)}
-        headers = {name: names[name] for name, _ in asked.headers}
-        requests.append(Request(asked.method, asked.url, asked.body or None, headers))
+    for request, response in exchanges:
+        names = {name: value for name, value in reversed(request.headers)}
+        headers = {name: names[name] for name, _ in request.headers}
+        requests.append(Request(request.method, request.url, request.body or None, headers))
         responses.append(response)
     data: Any = serialize({"requests": requests, "responses": responses}, _AsData)
     return data["interactions"], data["version"]
@@ -70,8 +70,8 @@ def played(content: str, is_json: bool) -> list[Parts]:
 
     requests, responses, *_ = deserialize(content, jsonserializer if is_json else yamlserializer)
     return [
-        (asked.method, asked.uri, asked.body or b"", answered["body"]["string"])
-        for asked, answered in zip(requests, responses, strict=True)
+        (request.method, request.uri, request.body or b"", answered["body"]["string"])
+        for request, answered in zip(requests, responses, strict=True)
     ]
 
 
@@ -80,7 +80,9 @@ def is_old(tree: Any) -> bool:
     if not isinstance(tree, list) or not tree:
         return False
     requests = [item.get("request") if isinstance(item, dict) else None for item in tree]
-    return all(isinstance(one, dict) and all(part in one for part in _OLD) for one in requests)
+    return all(
+        isinstance(request, dict) and all(part in request for part in _OLD) for request in requests
+    )
 
 
 def migrated(tree: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from errno import ECONNREFUSED
 from types import ModuleType
 from typing import Any
 
-from simkit.capture.http.http1 import Listening, Message, written
+from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Made, Row
 from simkit.capture.http.request_router import (
     Decision,
@@ -30,8 +30,8 @@ from simkit.providers.http import HttpRequest, HttpResponse, header
 
 def rows(library: ModuleType) -> list[Row]:
     """Returns what is replaced of `aiohttp.connector`."""
-    made = _Patch(library)
-    return [(library.BaseConnector, "connect", made.connect)]
+    patch = _Patch(library)
+    return [(library.BaseConnector, "connect", patch.connect)]
 
 
 class _Patch:
@@ -90,7 +90,7 @@ class _Transport(asyncio.Transport):
         self.reusable = False
         self._protocol, self._call, self._loop = protocol, call, loop
         self._message, self._body = Message(), bytearray()
-        self._sent: list[bytes] = []
+        self._chunks_sent: list[bytes] = []
         self._pieces: Iterator[tuple[int, bytes]] = iter(())
         self._ends = ""
         self._is_paused = self._is_closing = self._is_waiting = False
@@ -104,7 +104,7 @@ class _Transport(asyncio.Transport):
         if self._real is not None:
             self._real.transport.write(data)
         elif not self._is_closing:
-            self._sent.append(bytes(data))
+            self._chunks_sent.append(bytes(data))
             if not self._message.is_over:
                 self._read(bytes(data))
 
@@ -124,9 +124,9 @@ class _Transport(asyncio.Transport):
         if self._is_closing:
             return
         method = self._message.start.partition(" ")[0].upper()
-        sent = HttpRequest(method, self._call.url, self._message.headers, bytes(self._body))
+        request = HttpRequest(method, self._call.url, self._message.headers, bytes(self._body))
         try:
-            decision = self._call.gate.take(sent)
+            decision = self._call.gate.take(request)
         except BaseException as problem:
             # Raised where the client waits; a callback's own exception would reach the loop only.
             self._protocol.set_exception(problem)
@@ -137,17 +137,17 @@ class _Transport(asyncio.Transport):
             self._decided(decision, method)
 
     async def _wait_for(self, later: Later, method: str) -> None:
-        found: Decision | Later = later
+        decision: Decision | Later = later
         try:
-            while isinstance(found, Later):
-                found = await found.waited_for_in_loop()
+            while isinstance(decision, Later):
+                decision = await decision.waited_for_in_loop()
         except asyncio.CancelledError:
             raise
         except BaseException as problem:
             self._protocol.set_exception(problem)
             return
         if not self._is_closing:
-            self._decided(found, method)
+            self._decided(decision, method)
 
     def _decided(self, decision: Decision, method: str) -> None:
         if isinstance(decision, Forward):
@@ -163,7 +163,7 @@ class _Transport(asyncio.Transport):
     # An answer out of memory.
 
     def _answer(self, answer: HttpResponse, method: str) -> None:
-        self._pieces, self._ends = written(answer, method), answer.ends
+        self._pieces, self._ends = response_bytes(answer, method), answer.ends
         self._next()
 
     def _next(self) -> None:
@@ -220,7 +220,7 @@ class _Transport(asyncio.Transport):
             return
         relay = _Relay(self._protocol, self._real, self._listening)
         self._real.transport.set_protocol(relay)
-        self._real.transport.write(b"".join(self._sent))
+        self._real.transport.write(b"".join(self._chunks_sent))
         if self._is_paused:
             self._real.transport.pause_reading()
 
@@ -282,16 +282,16 @@ class _Relay(asyncio.Protocol):
         self._protocol, self._real, self._listening = protocol, real, listening
 
     def data_received(self, data: bytes) -> None:
-        self._listening.heard(data)
+        self._listening.feed_answer(data)
         self._protocol.data_received(data)
 
     def eof_received(self) -> None:
-        self._listening.heard(b"")
+        self._listening.feed_answer(b"")
         self._protocol.eof_received()
 
     def connection_lost(self, problem: Exception | None) -> None:
         if problem is None:
-            self._listening.heard(b"")
+            self._listening.feed_answer(b"")
         else:
             self._listening.ended(f"{type(problem).__name__}: {problem}")
         if self._protocol.transport is not None:

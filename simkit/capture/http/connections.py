@@ -43,7 +43,7 @@ class Watcher(Protocol):
 watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", default=None)
 
 
-def _asked(host: str, port: int | None) -> list[AllowedHosts]:
+def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
     """Refuses a connection, or returns who allows it; empty where nobody was asked."""
     watching, runs = watcher.get(), allowed_hosts()
     if is_forwarding() or (watching is not None and not watching.network):
@@ -52,12 +52,12 @@ def _asked(host: str, port: int | None) -> list[AllowedHosts]:
         return [watching.allowed]
     if runs and all(allowed.allow(host, port) for allowed in runs):
         return runs
-    shown = "a unix socket" if host.startswith("/") or not host else host
-    shown = shown if port is None else f"{shown}:{port}"
+    host_text = "a unix socket" if host.startswith("/") or not host else host
+    host_text = host_text if port is None else f"{host_text}:{port}"
     if watching is not None:
         watching.caused("network")
         refusal = NetworkRefused(
-            f"a user's function reached for the network, {shown}, which is refused. "
+            f"a user's function reached for the network, {host_text}, which is refused. "
             "Stub the tool with `tool_results`, or pass the data in.",
             host,
             port,
@@ -67,7 +67,7 @@ def _asked(host: str, port: int | None) -> list[AllowedHosts]:
         where = "".join(f"\n  at {place}" for place in stack(sys._getframe(1)))
         raise RunHalted(
             NetworkRefused(
-                f"the pipeline reached for the network, {shown}, which is refused.{where}\n"
+                f"the pipeline reached for the network, {host_text}, which is refused.{where}\n"
                 "Stub the tool that needs it with `tool_results`, or list it in `allow_hosts`.",
                 host,
                 port,
@@ -93,9 +93,9 @@ def ask_address(address: Any, frame: FrameType) -> None:
     if caller.co_filename == socket.__file__ and caller.co_name.endswith("socketpair"):
         return  # Where pipes cannot be waited for, an event loop wakes itself by a socket.
     if isinstance(address, tuple):
-        _asked(_named(address[0]), _number(address[1]) if len(address) > 1 else None)
+        _allowed_hosts(_named(address[0]), _number(address[1]) if len(address) > 1 else None)
     else:
-        _asked(_named(address) if isinstance(address, str | bytes) else "", None)
+        _allowed_hosts(_named(address) if isinstance(address, str | bytes) else "", None)
 
 
 def _connect(before: Made) -> Made:
@@ -119,17 +119,17 @@ def _resolve(before: Made) -> Made:
         if not host:
             return before(host, *args, **options)
         name = _named(host)
-        allowing = _asked(name, _number(options.get("port", args[0] if args else None)))
-        found = before(host, *args, **options)
+        allowing = _allowed_hosts(name, _number(options.get("port", args[0] if args else None)))
+        resolved = before(host, *args, **options)
         for allowed in allowing:
-            allowed.learn(name, [found] if isinstance(found, str) else _addresses(found))
-        return found
+            allowed.learn(name, [resolved] if isinstance(resolved, str) else _addresses(resolved))
+        return resolved
 
     return resolve
 
 
-def _addresses(found: Any) -> Iterator[str]:
-    return (str(entry[4][0]) for entry in found)
+def _addresses(addresses: Any) -> Iterator[str]:
+    return (str(entry[4][0]) for entry in addresses)
 
 
 def _loop_resolve(before: Made) -> Made:
@@ -147,7 +147,7 @@ def _create_connection(before: Made) -> Made:
         self: asyncio.AbstractEventLoop, factory: Any, host: Any = None, port: Any = None, **o: Any
     ) -> Any:
         if host is not None:
-            _asked(_named(host), _number(port))
+            _allowed_hosts(_named(host), _number(port))
         return before(self, factory, host, port, **o)
 
     return create_connection

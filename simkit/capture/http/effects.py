@@ -18,23 +18,23 @@ Condition = Callable[[Mapping[str, Any]], bool]
 
 def _builtins() -> dict[Any, str]:
     """Effects of functions written in C."""
-    found: dict[Any, str] = {os.system: "process"}
+    names_: dict[Any, str] = {os.system: "process"}
     for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp"):
         if hasattr(os, name):
-            found[getattr(os, name)] = "process"
+            names_[getattr(os, name)] = "process"
     for name in ("start_new_thread", "start_joinable_thread"):
         if hasattr(_thread, name):
-            found[getattr(_thread, name)] = "thread"
-    return found
+            names_[getattr(_thread, name)] = "thread"
+    return names_
 
 
 def _functions() -> dict[int, tuple[str, Condition | None]]:
     """Effects of functions written in Python: by code object, with a condition on the arguments."""
-    found: dict[CodeType, tuple[str, Condition | None]] = {
+    effects: dict[CodeType, tuple[str, Condition | None]] = {
         subprocess.Popen.__init__.__code__: ("process", None),
     }
     # By identity: the hash of a code object is that of all it holds.
-    return {id(code): seen for code, seen in found.items()}
+    return {id(code): effect for code, effect in effects.items()}
 
 
 BUILTINS: Final = _builtins()

@@ -50,7 +50,7 @@ class Guard:
     """
 
     __slots__ = (
-        "_before", "allowed", "home", "network", "report", "seen", "slept", "slept_in_loop",
+        "_before", "allowed", "home", "network", "report", "reported", "slept", "slept_in_loop",
         "trusts", "uses", "watches",
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ class Guard:
         self.slept_in_loop = slept_in_loop
         self.report, self.network, self.home, self.allowed = report, network, home, allowed
         self.slept, self.trusts = slept, trusts
-        self.seen: set[tuple[str, str]] = set()
+        self.reported: set[tuple[str, str]] = set()
         self.uses = 0
         """How often it is entered now; what outlives it reports nothing."""
         self.watches = False
@@ -98,8 +98,8 @@ class Guard:
 
     def note(self, effect: str, where: str) -> None:
         """Reports the effect unless this place has been reported."""
-        if (effect, where) not in self.seen:
-            self.seen.add((effect, where))
+        if (effect, where) not in self.reported:
+            self.reported.add((effect, where))
             self.report(effect, where)
 
     def counts(self, effect: str) -> bool:
@@ -147,9 +147,11 @@ def _watch(frame: FrameType, event: str, argument: Any) -> None:
         if effect is not None:
             _noticed(effect, frame)
     elif event == "call":
-        seen = FUNCTIONS.get(id(frame.f_code))
-        if seen is not None and (seen[1] is None or seen[1](frame.f_locals)):
-            _noticed(seen[0], frame.f_back)
+        known_effect = FUNCTIONS.get(id(frame.f_code))
+        if known_effect is not None and (
+            known_effect[1] is None or known_effect[1](frame.f_locals)
+        ):
+            _noticed(known_effect[0], frame.f_back)
 
 
 def _noticed(effect: str, caller: FrameType | None) -> None:

@@ -35,8 +35,8 @@ def rule(text: str) -> Rule:
     name = host[1:] if is_below else host
     if "*" in name or not name.strip(".") or (port and not port.isdecimal()):
         raise ValueError(f"`{text}` is no host: write {PATTERNS}")
-    shown = name if name.startswith("/") else name.lower()
-    return Rule(shown, int(port) if port else None)
+    host_name = name if name.startswith("/") else name.lower()
+    return Rule(host_name, int(port) if port else None)
 
 
 class AllowedHosts:

@@ -40,12 +40,12 @@ class Message:
     def feed(self, data: bytes) -> list[bytes]:
         """Takes the next bytes; returns the pieces of the body that they hold."""
         self.rest += data
-        found: list[bytes] = []
-        while not self.is_over and self._step(found):
+        requests: list[bytes] = []
+        while not self.is_over and self._step(requests):
             pass
-        return found
+        return requests
 
-    def _step(self, found: list[bytes]) -> bool:
+    def _step(self, requests: list[bytes]) -> bool:
         """Reads one part of the message; False if more bytes are needed."""
         if self._state == "head":
             return self._read_head()
@@ -60,7 +60,7 @@ class Message:
             del self.rest[:2]
             self._state = "size"
             return True
-        return self._read_body(found)
+        return self._read_body(requests)
 
     def _line(self) -> bytes | None:
         line, end, _ = self.rest.partition(b"\n")
@@ -108,11 +108,11 @@ class Message:
         self._state = "body" if self._left != 0 else "trailers"
         return True
 
-    def _read_body(self, found: list[bytes]) -> bool:
+    def _read_body(self, requests: list[bytes]) -> bool:
         size = len(self.rest) if self._left is None else min(self._left, len(self.rest))
         if not size:
             return False
-        found.append(bytes(self.rest[:size]))
+        requests.append(bytes(self.rest[:size]))
         del self.rest[:size]
         if self._left is not None:
             self._left -= size
@@ -141,7 +141,7 @@ class Listening:
         """Whether the whole response was heard, and nothing after it."""
         return self._message.is_over and not self._message.rest and not self._has_more
 
-    def heard(self, data: bytes) -> None:
+    def feed_answer(self, data: bytes) -> None:
         """Hears the next bytes; none means that the server has closed."""
         if self._is_over:
             self._has_more = self._has_more or bool(data)
@@ -157,7 +157,7 @@ class Listening:
     def _tell(self, tap: StreamObserver, pieces: list[bytes]) -> None:
         if self._message.start and not self._has_begun:
             self._has_begun = True
-            tap.began(self._message.status, self._message.headers)
+            tap.response_started(self._message.status, self._message.headers)
         for piece in pieces:
             tap.chunk(piece)
 
@@ -178,7 +178,7 @@ def framing(answer: HttpResponse, method: str) -> Headers:
     return (("content-length", str(len(answer.body))),)
 
 
-def written(answer: HttpResponse, method: str) -> Iterator[tuple[int, bytes]]:
+def response_bytes(answer: HttpResponse, method: str) -> Iterator[tuple[int, bytes]]:
     """Yields an answer as a server sends it, in pieces, each with how long it lets wait in ms."""
     frames = framing(answer, method)
     try:

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from simkit.capture.http.http1 import Listening, Message, written
+from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Made, Row
-from simkit.capture.http.request_router import Forward, current_gate, forwarding, is_gated, taken
+from simkit.capture.http.request_router import Forward, current_gate, decide, forwarding, is_gated
 from simkit.capture.http.waiting import seconds, wait
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
@@ -64,12 +64,12 @@ class _Door:
     def __init__(self, connection: Any, real: Any) -> None:
         self.real: Any = real.real if isinstance(real, _Door) else real
         self.connection = connection
-        self.written = bytearray()
+        self.output = bytearray()
         self.timeout = seconds(connection.timeout)
         self.was_timed = False
 
     def sendall(self, data: Any) -> None:
-        self.written += data
+        self.output += data
 
     def settimeout(self, value: float | None) -> None:
         self.timeout, self.was_timed = value, True
@@ -99,7 +99,7 @@ class _Door:
     def _response(self) -> io.RawIOBase:
         request = self._request()
         gate = current_gate(request)
-        decision = Forward(None) if gate is None else taken(gate, request)
+        decision = Forward(None) if gate is None else decide(gate, request)
         if isinstance(decision, Forward):
             return self._forwarded(Listening(decision.tap, request.method))
         self.close()
@@ -112,7 +112,7 @@ class _Door:
 
     def _request(self) -> HttpRequest:
         message = Message()
-        body = b"".join(message.feed(bytes(self.written)))
+        body = b"".join(message.feed(bytes(self.output)))
         method, _, target = message.start.rpartition(" ")[0].partition(" ")
         url = target if "://" in target else f"{self._origin()}{target}"
         return HttpRequest(method.upper(), url, message.headers, body)
@@ -122,9 +122,13 @@ class _Door:
         host = tunnel or self.connection.host
         port = self.connection._tunnel_port if tunnel else self.connection.port
         standard = self.connection.default_port
-        shown = f"[{host}]" if ":" in host else host
+        host_text = f"[{host}]" if ":" in host else host
         scheme = "https" if standard == 443 else "http"
-        return f"{scheme}://{shown}" if port in (standard, None) else f"{scheme}://{shown}:{port}"
+        return (
+            f"{scheme}://{host_text}"
+            if port in (standard, None)
+            else f"{scheme}://{host_text}:{port}"
+        )
 
     def _forwarded(self, listening: Listening) -> io.RawIOBase:
         try:
@@ -135,7 +139,7 @@ class _Door:
                 self.real = self.connection.sock
             if self.was_timed:
                 self.real.settimeout(self.timeout)
-            self.real.sendall(bytes(self.written))
+            self.real.sendall(bytes(self.output))
             return _Tapped(self.real.makefile("rb", buffering=0), listening)
         except BaseException as problem:
             listening.ended(f"{type(problem).__name__}: {problem}")
@@ -160,7 +164,7 @@ class _Answered(io.RawIOBase):
 
     def __init__(self, answer: HttpResponse, method: str, timeout_s: float | None) -> None:
         self.answer, self.timeout_s = answer, timeout_s
-        self.pieces: Iterator[tuple[int, bytes]] = written(answer, method)
+        self.pieces: Iterator[tuple[int, bytes]] = response_bytes(answer, method)
         self.piece = b""
 
     def readable(self) -> bool:
@@ -198,7 +202,7 @@ class _Tapped(io.RawIOBase):
             self.listening.ended(f"{type(problem).__name__}: {problem}")
             raise
         if size is not None:
-            self.listening.heard(bytes(memoryview(buffer)[:size]))
+            self.listening.feed_answer(bytes(memoryview(buffer)[:size]))
         return size
 
     def close(self) -> None:

@@ -18,9 +18,9 @@ from simkit.capture.http.request_router import (
     Forward,
     StreamObserver,
     current_gate,
+    decide,
     forwarding,
     is_gated,
-    taken,
     taken_in_loop,
 )
 from simkit.capture.http.waiting import seconds, wait, wait_async
@@ -32,10 +32,10 @@ _TIMEOUT: Final = "the read operation timed out"
 
 def rows(library: ModuleType) -> list[Row]:
     """Returns what is replaced of a library that is `httpx` or has its shape."""
-    made = _Patch(library)
+    patch = _Patch(library)
     return [
-        (library.HTTPTransport, "handle_request", made.sync),
-        (library.AsyncHTTPTransport, "handle_async_request", made.asynchronous),
+        (library.HTTPTransport, "handle_request", patch.sync),
+        (library.AsyncHTTPTransport, "handle_async_request", patch.asynchronous),
     ]
 
 
@@ -53,11 +53,11 @@ class _Patch:
         def handle_request(transport: Any, request: Any) -> Any:
             if not is_gated():
                 return before(transport, request)
-            sent = _sent(request, request.read())
-            gate = current_gate(sent)
+            http_request = _request_of(request, request.read())
+            gate = current_gate(http_request)
             if gate is None:
                 return before(transport, request)
-            decision = taken(gate, sent)
+            decision = decide(gate, http_request)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered)
             try:
@@ -67,7 +67,7 @@ class _Patch:
                 _lost(decision.tap, problem)
                 raise
             if decision.tap is not None:
-                decision.tap.began(response.status_code, _pairs(response))
+                decision.tap.response_started(response.status_code, _pairs(response))
                 response.stream = self.tapped(response.stream, decision.tap)
             return response
 
@@ -77,11 +77,11 @@ class _Patch:
         async def handle_async_request(transport: Any, request: Any) -> Any:
             if not is_gated():
                 return await before(transport, request)
-            sent = _sent(request, await request.aread())
-            gate = current_gate(sent)
+            http_request = _request_of(request, await request.aread())
+            gate = current_gate(http_request)
             if gate is None:
                 return await before(transport, request)
-            decision = await taken_in_loop(gate, sent)
+            decision = await taken_in_loop(gate, http_request)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered_async)
             self.leave_loops_that_are_over(transport)
@@ -92,7 +92,7 @@ class _Patch:
                 _lost(decision.tap, problem)
                 raise
             if decision.tap is not None:
-                decision.tap.began(response.status_code, _pairs(response))
+                decision.tap.response_started(response.status_code, _pairs(response))
                 response.stream = self.tapped_async(response.stream, decision.tap)
             return response
 
@@ -108,9 +108,9 @@ class _Patch:
         before, self.loops[transport] = self.loops.get(transport), now
         if before is None or before is now or not before.is_closed():
             return
-        held = getattr(getattr(transport, "_pool", None), "_connections", None)
-        if isinstance(held, list):
-            held.clear()
+        connections = getattr(getattr(transport, "_pool", None), "_connections", None)
+        if isinstance(connections, list):
+            connections.clear()
 
     def response(self, answer: HttpResponse | NoResponse, request: Any, stream: Made) -> Any:
         """Returns the answer as the library's own response; raises its own error for none."""
@@ -125,7 +125,7 @@ class _Patch:
         )
 
 
-def _sent(request: Any, body: bytes) -> HttpRequest:
+def _request_of(request: Any, body: bytes) -> HttpRequest:
     return HttpRequest(request.method.upper(), str(request.url), _pairs(request), body)
 
 
@@ -136,10 +136,10 @@ def _pairs(message: Any) -> Headers:
 
 def _lost(tap: StreamObserver | None, problem: BaseException) -> None:
     if tap is not None:
-        tap.ended(_shown(problem))
+        tap.ended(_problem_text(problem))
 
 
-def _shown(problem: BaseException) -> str:
+def _problem_text(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
@@ -203,7 +203,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                     self.tap.chunk(chunk)
                     yield chunk
             except Exception as problem:
-                self.ended(_shown(problem))
+                self.ended(_problem_text(problem))
                 raise
             self.ended("")
 
@@ -218,7 +218,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                     self.tap.chunk(chunk)
                     yield chunk
             except Exception as problem:
-                self.ended(_shown(problem))
+                self.ended(_problem_text(problem))
                 raise
             self.ended("")
 

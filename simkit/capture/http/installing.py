@@ -71,18 +71,18 @@ class Installation:
         with self._lock:
             if not self._entered:
                 return
-            for owner, name, made in rows:
+            for owner, name, previous in rows:
                 if (id(owner), name) in self._saved or self._is_beneath(owner, name):
                     continue
-                _put(owner, name, _original(_held(owner, name)))
-                before, replacement = _held(owner, name), made(getattr(owner, name))
+                _put(owner, name, _original(_attribute_of(owner, name)))
+                before, replacement = _attribute_of(owner, name), previous(getattr(owner, name))
                 self._saved[id(owner), name] = owner, before, replacement
                 setattr(owner, name, replacement)
 
     def _is_beneath(self, owner: Any, name: str) -> bool:
         """Whether ours is called by what somebody else has put in its place, and so counts."""
         left = self._left.pop((id(owner), name), None)
-        if left is None or any(_held(owner, name) is one for one in left[1:]):
+        if left is None or any(_attribute_of(owner, name) is original for original in left[1:]):
             return False
         self._saved[id(owner), name] = left
         _covered.pop(id(left[2]), None)
@@ -92,26 +92,26 @@ class Installation:
         while self._saved:
             key, saved = self._saved.popitem()
             (_, name), (owner, before, replacement) = key, saved
-            if _held(owner, name) is replacement:
+            if _attribute_of(owner, name) is replacement:
                 _put(owner, name, _original(before))
             else:
                 self._left[key] = saved
                 _covered[id(replacement)] = replacement, before
 
 
-def _held(owner: Any, name: str) -> Any:
+def _attribute_of(owner: Any, name: str) -> Any:
     return vars(owner).get(name, _ABSENT)
 
 
-def _original(found: Any) -> Any:
+def _original(function: Any) -> Any:
     """Returns what was there before replacements that should have gone."""
-    while id(found) in _covered:
-        _, found = _covered.pop(id(found))
-    return found
+    while id(function) in _covered:
+        _, function = _covered.pop(id(function))
+    return function
 
 
 def _put(owner: Any, name: str, value: Any) -> None:
-    if _held(owner, name) is value:
+    if _attribute_of(owner, name) is value:
         return
     if value is _ABSENT:
         delattr(owner, name)

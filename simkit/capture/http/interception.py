@@ -53,7 +53,7 @@ class Patched(NamedTuple):
 
     library: str
     version: str
-    what: str
+    way: str
     """Names of what is replaced, separated by commas; empty while nothing is."""
 
 
@@ -73,7 +73,7 @@ def intercepting() -> Iterator[None]:
 
 def patched() -> list[Patched]:
     """Returns the client libraries that are installed, with what is replaced of each now."""
-    found = []
+    patched_libraries = []
     for library in _LIBRARIES:
         try:
             version = (
@@ -84,8 +84,8 @@ def patched() -> list[Patched]:
         except metadata.PackageNotFoundError:
             continue
         name = library.distribution or library.module
-        found.append(Patched(name, version, ", ".join(_replaced_of(library))))
-    return found
+        patched_libraries.append(Patched(name, version, ", ".join(_replaced_of(library))))
+    return patched_libraries
 
 
 def _replaced_of(library: _Library) -> list[str]:
@@ -99,12 +99,12 @@ def _replaced_of(library: _Library) -> list[str]:
 
 def _imported_rows() -> list[Row]:
     """Returns what is replaced of the libraries that are imported, or are just being imported."""
-    found = []
+    rows_found = []
     for library in _LIBRARIES:
         if library.module in sys.modules:
             # It is imported already: this waits until it is whole.
-            found += _rows_of(library, import_module(library.module))
-    return found
+            rows_found += _rows_of(library, import_module(library.module))
+    return rows_found
 
 
 @lru_cache(maxsize=16)

@@ -180,11 +180,11 @@ class _Connection:
         self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
         await self._writer.drain()
 
-    async def _refuse(self, status: int, what: str) -> None:
+    async def _refuse(self, status: int, problem: str) -> None:
         """Says what is wrong with a request, and lets the client read that."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        body = refusal(what)
+        body = refusal(problem)
         headers = [*_JSON, ("content-length", str(len(body))), ("connection", "close")]
         await self._send(
             h11.Response(status_code=status, headers=headers),
@@ -203,9 +203,9 @@ class _Connection:
             pass
 
 
-def refusal(what: str) -> bytes:
+def refusal(problem: str) -> bytes:
     """Returns the body of a refusal, from which every provider's clients take the message."""
-    return msgspec.json.encode({"error": {"type": "simkit", "message": what}})
+    return msgspec.json.encode({"error": {"type": "simkit", "message": problem}})
 
 
 def _request_of(head: h11.Request, body: bytes) -> HttpRequest:

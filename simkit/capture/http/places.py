@@ -50,30 +50,30 @@ def place(frame: FrameType, line: int = 0) -> str:
     if file.stem != "__init__":
         packages = packages[:-1]
     is_found_there = file.parent.parts[-len(packages) :] == packages
-    shown = "/".join([*packages, file.name]) if is_found_there else file.name
-    return f"{shown}:{line or frame.f_lineno} in {frame.f_code.co_qualname}"
+    short_path = "/".join([*packages, file.name]) if is_found_there else file.name
+    return f"{short_path}:{line or frame.f_lineno} in {frame.f_code.co_qualname}"
 
 
 def raised_at(problem: BaseException, home: str = "") -> str:
     """Returns the innermost place in user code that an exception passed; empty for none."""
-    found, step = "", problem.__traceback__
+    location, step = "", problem.__traceback__
     while step is not None:
         if user_frame(step.tb_frame, home, nearest=False) is not None:
             # A frame may be past the line by now.
-            found = place(step.tb_frame, step.tb_lineno)
+            location = place(step.tb_frame, step.tb_lineno)
         step = step.tb_next
-    return found
+    return location
 
 
 def stack(frame: FrameType | None, most: int = 5) -> list[str]:
     """Returns the nearest places in user code, innermost first; a library's where there is none."""
-    found: list[str] = []
-    asked = frame
-    while len(found) < most and (asked := user_frame(asked, "", nearest=True)) is not None:
-        found.append(place(asked))
-        asked = asked.f_back
-    while not found and frame is not None:
+    frames: list[str] = []
+    walked = frame
+    while len(frames) < most and (walked := user_frame(walked, "", nearest=True)) is not None:
+        frames.append(place(walked))
+        walked = walked.f_back
+    while not frames and frame is not None:
         if not Path(frame.f_code.co_filename).is_relative_to(OURS):
-            found.append(place(frame))
+            frames.append(place(frame))
         frame = frame.f_back
-    return found
+    return frames

@@ -64,14 +64,14 @@ def _note(effect: str, frame: FrameType | None) -> None:
     guard = active_guard()
     if guard is None or not guard.uses:
         return
-    asked = frame
-    while asked is not None and is_standard(asked.f_code.co_filename):
-        asked = asked.f_back
-    found = user_frame(asked, guard.home, nearest=not guard.trusts)
-    if asked is None:  # A thread's, whose work is a function of the standard library.
-        found = frame
-    if found is not None:
-        guard.note(effect, place(found))
+    walked_frame = frame
+    while walked_frame is not None and is_standard(walked_frame.f_code.co_filename):
+        walked_frame = walked_frame.f_back
+    caller = user_frame(walked_frame, guard.home, nearest=not guard.trusts)
+    if walked_frame is None:  # A thread's, whose work is a function of the standard library.
+        caller = frame
+    if caller is not None:
+        guard.note(effect, place(caller))
 
 
 def _check(sock: socket.socket, address: Any) -> None:
@@ -104,21 +104,21 @@ def _add_hook() -> None:
 class Children:
     """The processes that one run starts, and the server to which their clients are pointed."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, listener: Asked) -> None:
+        self._listener = listener
         self._started: WeakSet[subprocess.Popen[Any]] = WeakSet()
         self._server: socketserver.TCPServer | None = None
 
-    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return a child's environment, in which proxies and providers lead to the server."""
         url = f"http://{HOST}:{self._port()}"
-        proxies = {name: url for one in _PROXIES for name in (one, one.lower())}
+        proxies = {name: url for proxy in _PROXIES for name in (proxy, proxy.lower())}
         addresses = {
             name: value.format(url=url)
             for protocol in PROTOCOLS.values()
             for name, value in protocol.variables.items()
         }
-        return {**given, **proxies, **addresses, "NO_PROXY": "", "no_proxy": ""}
+        return {**variables, **proxies, **addresses, "NO_PROXY": "", "no_proxy": ""}
 
     def started(self, process: subprocess.Popen[Any]) -> None:
         """Remember a process."""
@@ -126,7 +126,7 @@ class Children:
 
     def refuse(self, method: str, url: str) -> None:
         """Tell what a child asked for, and end the children: they would try again for long."""
-        self._asked(method, url)
+        self._listener(method, url)
         for process in [*self._started]:
             with suppress(OSError):
                 process.terminate()
@@ -197,12 +197,12 @@ def _popen(before: Made) -> Made:
         children = _children.get()
         if children is not None and active_guard() is not None:
             by_place = len(args) > _ENV
-            given = args[_ENV] if by_place else kwargs.get("env")
-            made = children.environment(os.environ if given is None else given)
+            variables = args[_ENV] if by_place else kwargs.get("env")
+            environment_ = children.environment(os.environ if variables is None else variables)
             if by_place:
-                args = (*args[:_ENV], made, *args[_ENV + 1 :])
+                args = (*args[:_ENV], environment_, *args[_ENV + 1 :])
             else:
-                kwargs["env"] = made
+                kwargs["env"] = environment_
             children.started(self)
         before(self, *args, **kwargs)
 

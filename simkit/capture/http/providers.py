@@ -35,7 +35,7 @@ class Client(msgspec.Struct, frozen=True):
     package: str
     distribution: str
     """What is installed to have it."""
-    made: Callable[[Any], Any]
+    make: Callable[[Any], Any]
     """Makes a client, from its module."""
     send: Callable[[Any, HttpRequest, Any], object]
     """Sends a request's body, a value too, through a client."""
@@ -45,7 +45,7 @@ class ProviderClients:
     """The clients of one run, each made when it is first needed."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._clients: dict[str, Any] = {}
 
     def send(self, request: HttpRequest) -> Sent:
         """Sends a request; raises ProviderUnreached where there is nothing to send it with.
@@ -58,12 +58,12 @@ class ProviderClients:
         protocol = protocol_of(request)
         assert protocol is not None
         client = _CLIENTS[protocol.name]
-        heard = _Hearing()
+        hearing = _Hearing()
         problem: Exception | None = None
-        with intercepting(), passing_through(heard):
+        with intercepting(), passing_through(hearing):
             try:
-                made = self._client(protocol.name)
-                client.send(made, request, msgspec.json.decode(request.body))
+                client_ = self._client(protocol.name)
+                client.send(client_, request, msgspec.json.decode(request.body))
             except ImportError as missing:
                 if not (missing.name or "").startswith(client.package.partition(".")[0]):
                     raise
@@ -74,7 +74,7 @@ class ProviderClients:
             except Exception as raised:
                 # What the provider answered tells more than what its client makes of it.
                 problem = raised
-        if heard.sent is None:
+        if hearing.exchange is None:
             # Azure's key is for a client that is not used here.
             keys = " or ".join(k for k in protocol.keys if not k.startswith("AZURE_"))
             why = str(problem).strip().partition("\n")[0] if problem is not None else ""
@@ -82,18 +82,18 @@ class ProviderClients:
                 f"the client of {client.distribution} sends nothing: {why}\n"
                 f"Set its key and address in the environment: {keys}."
             ) from problem
-        return heard.sent
+        return hearing.exchange
 
     def _client(self, protocol: str) -> Any:
-        if protocol not in self._made:
+        if protocol not in self._clients:
             client = _CLIENTS[protocol]
-            self._made[protocol] = client.made(import_module(client.package))
-        return self._made[protocol]
+            self._clients[protocol] = client.make(import_module(client.package))
+        return self._clients[protocol]
 
     def close(self) -> None:
         """Lets go of the connections."""
-        while self._made:
-            _, client = self._made.popitem()
+        while self._clients:
+            _, client = self._clients.popitem()
             client.close()
 
 
@@ -101,7 +101,7 @@ class _Hearing:
     """A gate that lets everything through, and hears the model call that is made."""
 
     def __init__(self) -> None:
-        self.sent: Sent | None = None
+        self.exchange: Sent | None = None
 
     def take(self, request: HttpRequest) -> Decision:
         """Lets a request through."""
@@ -109,7 +109,7 @@ class _Hearing:
             return Forward(None)
 
         def ended(answer: HttpAnswer) -> None:
-            self.sent = Sent(request, answer)
+            self.exchange = Sent(request, answer)
 
         return Forward(Listener(ended, lambda response: True))
 
@@ -121,15 +121,15 @@ def _post(path: str) -> Callable[[Any, HttpRequest, Any], object]:
 
 def _generate(client: Any, request: HttpRequest, body: Any) -> object:
     """Sends a body to a Gemini model: the client adds it to what it makes of the contents."""
-    model = PROTOCOLS["gemini"].asked(request).model
-    asked = {
+    model = PROTOCOLS["gemini"].parse_request(request).model
+    options = {
         "model": model,
         "contents": body["contents"],
         "config": {"http_options": {"extra_body": body, "api_version": "v1beta"}},
     }
     if "streamGenerateContent" in request.url:
-        return [None for _ in client.models.generate_content_stream(**asked)]
-    return client.models.generate_content(**asked)
+        return [None for _ in client.models.generate_content_stream(**options)]
+    return client.models.generate_content(**options)
 
 
 _CLIENTS: Final[Mapping[str, Client]] = {

@@ -23,7 +23,7 @@ from simkit.providers.http import Headers, HttpAnswer, HttpRequest
 class StreamObserver(Protocol):
     """Hears a real response go by, piece by piece, while the client reads it."""
 
-    def began(self, status: int, headers: Headers) -> None:
+    def response_started(self, status: int, headers: Headers) -> None:
         """The response's head is there; not called if the network gave none."""
 
     def chunk(self, data: bytes) -> None:
@@ -85,7 +85,7 @@ class RequestRouter(Protocol):
         """Answers or forwards, at once or later; raises RunHalted where the run cannot go on."""
 
 
-def taken(gate: RequestRouter, request: HttpRequest) -> Decision:
+def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
     """Returns what a gate decides, once this thread has waited for it."""
     decision = gate.take(request)
     while isinstance(decision, Later):
@@ -143,7 +143,7 @@ def _openings() -> list[_Opening]:
     if mine in _open:
         return [mine]
     with _lock:
-        return [one for one in _open if may_belong_to(one.owner)]
+        return [opening for opening in _open if may_belong_to(opening.owner)]
 
 
 def is_gated() -> bool:
@@ -158,16 +158,16 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
     """
     if not is_gated():
         return None
-    found = _openings()
-    if len(found) == 1:
-        return found[0].gate
-    if not found:
+    openings = _openings()
+    if len(openings) == 1:
+        return openings[0].gate
+    if not openings:
         owner = current_owner()
         state = "is over" if owner is None or owner.is_over else "has no turn now"
         belongs = f"a task or thread of a scenario that {state}.\nWait for it inside the run."
     else:
         belongs = (
-            f"a thread that belongs to none of the {len(found)} scenarios that run now.\n"
+            f"a thread that belongs to none of the {len(openings)} scenarios that run now.\n"
             "Start the thread inside the run, or give it the context: "
             "`contextvars.copy_context().run(...)`."
         )

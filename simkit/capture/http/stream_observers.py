@@ -30,7 +30,7 @@ class Listener:
         self._offsets_ms: list[int] = []
         self._is_over = False
 
-    def began(self, status: int, headers: Headers) -> None:
+    def response_started(self, status: int, headers: Headers) -> None:
         """The response's head is there."""
         self._status, self._headers = status, headers
 
@@ -47,18 +47,20 @@ class Listener:
         self._ended(self._response(problem) if self._status else _nothing(problem))
 
     def _response(self, problem: str) -> HttpResponse:
-        found = HttpResponse(self._status, self._headers, tuple(self._chunks))
-        if not sse.is_stream(found):
+        response = HttpResponse(self._status, self._headers, tuple(self._chunks))
+        if not sse.is_stream(response):
             # How the network cut it means nothing.
-            found = HttpResponse(self._status, self._headers, (found.body,))
+            response = HttpResponse(self._status, self._headers, (response.body,))
         else:
             befores = [0, *self._offsets_ms]
             pairs = zip(befores, self._offsets_ms, strict=False)
             waits_ms = tuple(after - before for before, after in pairs)
-            found = HttpResponse(self._status, self._headers, found.chunks, waits_ms=waits_ms)
-        if not problem or (problem == CLOSED_EARLY and self._is_whole(found)):
-            return found
-        return HttpResponse(found.status, found.headers, found.chunks, "cut", found.waits_ms)
+            response = HttpResponse(self._status, self._headers, response.chunks, waits_ms=waits_ms)
+        if not problem or (problem == CLOSED_EARLY and self._is_whole(response)):
+            return response
+        return HttpResponse(
+            response.status, response.headers, response.chunks, "cut", response.waits_ms
+        )
 
 
 def _nothing(problem: str) -> NoResponse:

@@ -62,15 +62,15 @@ def may_cause_effects(home: str) -> bool:
     True where that cannot be told.
     """
     module = sys.modules.get(home)
-    known = _told.get(home)
+    known = _reported_suspects.get(home)
     if known is not None and known[:2] == (len(sys.modules), id(module)):
         return known[2]
-    found = _is_any_suspect(home)
-    _told[home] = len(sys.modules), id(module), found
-    return found
+    is_suspect = _is_any_suspect(home)
+    _reported_suspects[home] = len(sys.modules), id(module), is_suspect
+    return is_suspect
 
 
-_told: Final[dict[str, tuple[int, int, bool]]] = {}
+_reported_suspects: Final[dict[str, tuple[int, int, bool]]] = {}
 """What was found last, when so many modules were imported, and this one of the name."""
 
 
@@ -114,20 +114,20 @@ _known: Final[dict[str, _Reach]] = {}
 
 def _reach(home: str) -> _Reach:
     module, count = sys.modules.get(home), len(sys.modules)
-    found = _known.get(home)
-    if found is None or found.module is not module or found.count != count:
+    reach_known = _known.get(home)
+    if reach_known is None or reach_known.module is not module or reach_known.count != count:
         reached = [*_reached(home)]
         by_text = any(
-            one is not None and _is_of(home, name, one) and _reading(one).imports_by_text
-            for name, one in reached
+            reach is not None and _is_of(home, name, reach) and _reading(reach).imports_by_text
+            for name, reach in reached
         )
-        found = _known[home] = _Reach(
+        reach_known = _known[home] = _Reach(
             module=module,
             count=count,
             modules=frozenset(name for name, _ in reached),
             imports_by_text=by_text,
         )
-    return found
+    return reach_known
 
 
 def is_among(reached: Collection[str], package: str) -> bool:
@@ -142,14 +142,14 @@ def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
     inside = f"{home}."
     waiting = [name for name in [*sys.modules] if name.startswith(inside)]
     waiting += [home] if home in sys.modules else []
-    seen = set(waiting)
+    visited = set(waiting)
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)
         yield name, module
         for other in _named_by(home, name, module):
-            if other not in seen:
-                seen.add(other)
+            if other not in visited:
+                visited.add(other)
                 waiting.append(other)
 
 
@@ -164,7 +164,7 @@ def _named_by(home: str, name: str, module: ModuleType | None) -> Iterator[str]:
         return
     package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
     read = _Read(_code(spec))
-    yield from (_absolute(one, package) for one in read.imports)
+    yield from (_absolute(name_, package) for name_ in read.imports)
 
 
 def _spec_of(name: str) -> ModuleSpec | None:
@@ -196,14 +196,16 @@ def _is_of(home: str, name: str, module: ModuleType) -> bool:
 
 
 def _reading(module: ModuleType) -> _Read:
-    found = _read.get(module)
-    if found is None:
-        found = _read[module] = _Read(_code_of(module))
-    return found
+    reading_known = _read.get(module)
+    if reading_known is None:
+        reading_known = _read[module] = _Read(_code_of(module))
+    return reading_known
 
 
 def _names_an_effect(names: set[str]) -> bool:
-    return any(not beside or names & beside for root, beside in _NAMES.items() if root in names)
+    return any(
+        not companions or names & companions for root, companions in _NAMES.items() if root in names
+    )
 
 
 def _is_an_effect(value: Any) -> bool:
@@ -238,9 +240,9 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
             dots = "." * level if isinstance(level, int) else ""
             module = f"{dots}{step.argval}"
             within = parts if isinstance(parts, tuple) else ()
-            for one in (module, *(f"{module.rstrip('.') or dots}.{part}" for part in within)):
-                if one.strip("."):
-                    imports[one] = None
+            for part_name in (module, *(f"{module.rstrip('.') or dots}.{part}" for part in within)):
+                if part_name.strip("."):
+                    imports[part_name] = None
             names.add(step.argval.partition(".")[0])
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -252,7 +254,7 @@ def _gather(code: CodeType, names: set[str], texts: set[str], imports: dict[str,
 def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
     """Yields the modules that a module imports, or holds something of."""
     package = module.__package__ or module.__name__.rpartition(".")[0]
-    yield from (_absolute(one, package) for one in read.imports)
+    yield from (_absolute(name_, package) for name_ in read.imports)
     for value in list(vars(module).values()):
         if isinstance(value, ModuleType):
             yield value.__name__

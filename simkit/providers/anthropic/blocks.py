@@ -31,7 +31,7 @@ def blocks_of(record: Record, at: str, key: str = "content") -> list[Placed]:
 
 def text_of(blocks: list[Placed], extras: extra.Extras) -> str:
     """Returns the texts, and a placeholder for each block that is none, a line each."""
-    return "\n".join(_shown(block, at, extras) for block, at in blocks)
+    return "\n".join(_text_of_block(block, at, extras) for block, at in blocks)
 
 
 def result_of(block: Record, at: str, tools: dict[str, str]) -> Message:
@@ -57,7 +57,7 @@ def assistant_of(blocks: list[Placed]) -> Message:
         elif kind.endswith(_ITEMS):
             extra.added(extras, extra.ITEMS, block)
         else:
-            texts.append(_shown(block, at, extras))
+            texts.append(_text_of_block(block, at, extras))
     text = "".join(texts)
     return Message("assistant", text, calls=tuple(calls), data=extra.data_of(text, extras))
 
@@ -70,7 +70,7 @@ def _call(block: Record, at: str) -> ToolCall:
     return ToolCall(need(block, "id", str, at), need(block, "name", str, at), args)
 
 
-def _shown(block: Record, at: str, extras: extra.Extras) -> str:
+def _text_of_block(block: Record, at: str, extras: extra.Extras) -> str:
     """Returns a block as text. A kind that is not known is kept as it is: there are ever more."""
     kind = need(block, "type", str, at)
     if kind == "text":
@@ -102,27 +102,30 @@ def _reference(kind: str, block: Record, at: str) -> extra.Extras:
     return {"type": kind, "text": text, **({"name": name} if name else {})}
 
 
-def blocks_said(message: Message, said: Said | None = None) -> list[dict[str, JsonValue]]:
+def blocks_said(message: Message, reply: Said | None = None) -> list[dict[str, JsonValue]]:
     """Returns the blocks that a message is, in the order in which the provider sends them.
 
     ``said`` has what a script says beside.
     """
     reasoning = extra.parts_in(message, extra.REASONING)
-    found = [dict(block) for block in reasoning if block.get("type") in THINKING]
-    if said is not None and said.beside.thinking is not None:
-        found.append(_thought(said.beside.thinking, said.serial))
-    found += [dict(block) for block in extra.parts_in(message, extra.ITEMS)]
-    citations = () if said is None else said.beside.citations
-    if said is not None and said.beside.logprobs:
+    thinking_blocks = [dict(block) for block in reasoning if block.get("type") in THINKING]
+    if reply is not None and reply.extras.thinking is not None:
+        thinking_blocks.append(_thought(reply.extras.thinking, reply.serial))
+    thinking_blocks += [dict(block) for block in extra.parts_in(message, extra.ITEMS)]
+    citations = () if reply is None else reply.extras.citations
+    if reply is not None and reply.extras.logprobs:
         raise WireInvalid("Anthropic's messages have no probabilities", "logprobs")
-    if citations and said is not None:
-        found += [*_searches(citations, said.serial), *_cited(message.content, citations)]
+    if citations and reply is not None:
+        thinking_blocks += [
+            *_searches(citations, reply.serial),
+            *_cited(message.content, citations),
+        ]
     elif message.content:
-        found.append({"type": "text", "text": message.content})
+        thinking_blocks.append({"type": "text", "text": message.content})
     for call in message.calls:
         block = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.args}
-        found.append(block)
-    return found
+        thinking_blocks.append(block)
+    return thinking_blocks
 
 
 def _thought(thinking: Thinking, serial: str) -> dict[str, JsonValue]:
@@ -138,7 +141,7 @@ def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str
         call = f"srvtoolu_{serial}_{number}"
         sought = {"id": call, "name": "web_search", "input": {"query": query}}
         yield {"type": "server_tool_use", **sought}
-        found = [
+        blocks = [
             {
                 "type": "web_search_result",
                 "url": page.url,
@@ -148,24 +151,24 @@ def _searches(citations: tuple[Citation, ...], serial: str) -> Iterator[dict[str
             }
             for page in pages
         ]
-        yield {"type": "web_search_tool_result", "tool_use_id": call, "content": found}
+        yield {"type": "web_search_tool_result", "tool_use_id": call, "content": blocks}
 
 
 def _cited(text: str, citations: tuple[Citation, ...]) -> Iterator[dict[str, JsonValue]]:
     """Yields the text in blocks, of which each cites something, or nothing."""
     done = 0
-    for start, end, found in spans_of(text, citations):
+    for start, end, found_citations in spans_of(text, citations):
         if start > done:
             yield {"type": "text", "text": text[done:start]}
         cited = [
             {
                 "type": "web_search_result_location",
-                "url": one.url,
-                "title": one.title,
-                "encrypted_index": encoded(one.url),
-                "cited_text": one.quote,
+                "url": citation.url,
+                "title": citation.title,
+                "encrypted_index": encoded(citation.url),
+                "cited_text": citation.quote,
             }
-            for one in found
+            for citation in found_citations
         ]
         yield {"type": "text", "text": text[start:end], "citations": cited}
         done = end

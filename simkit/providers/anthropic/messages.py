@@ -11,9 +11,9 @@ from typing import Final
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import JsonValue, Message
 from simkit.providers.anthropic.blocks import Placed, assistant_of, blocks_of, result_of, text_of
-from simkit.providers.anthropic.parsing import heard
+from simkit.providers.anthropic.parsing import parse_response
 from simkit.providers.anthropic.replies import failed, served
-from simkit.providers.anthropic.requests import asking
+from simkit.providers.anthropic.requests import build_request
 from simkit.providers.attachments import Extras
 from simkit.providers.body_reader import (
     Record,
@@ -43,7 +43,7 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and path_of(request.url).endswith("/v1/messages")
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> Asked:
     try:
         return _read(record_of(request.body))
     except RecursionError:
@@ -107,16 +107,16 @@ def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
 
 def _results(blocks: list[Placed], role: str, tools: dict[str, str]) -> list[Message]:
     """Reads the tools' results as messages of their own, before what the user says with them."""
-    found, said = list[Message](), list[Placed]()
+    messages, rest = list[Message](), list[Placed]()
     for block, at in blocks:
         if need(block, "type", str, at) == "tool_result":
-            found.append(result_of(block, at, tools))
+            messages.append(result_of(block, at, tools))
         else:
-            said.append((block, at))
-    if said or not found:
+            rest.append((block, at))
+    if rest or not messages:
         extras = Extras()
-        found.append(Message(role, text_of(said, extras), data=extras or None))
-    return found
+        messages.append(Message(role, text_of(rest, extras), data=extras or None))
+    return messages
 
 
 def _offer(tool: Record, at: str) -> Offer:
@@ -164,11 +164,11 @@ PROTOCOL: Final = Protocol(
     variables={"ANTHROPIC_BASE_URL": "{url}"},
     keys=("ANTHROPIC_API_KEY",),
     speaks=_speaks,
-    asked=_asked,
-    asking=asking,
+    parse_request=_parse_request,
+    build_request=build_request,
     served=served,
     failed=failed,
-    heard=heard,
+    parse_response=parse_response,
     call_prefix="toolu_",
     keeps_conversations=True,
 )

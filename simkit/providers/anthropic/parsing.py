@@ -43,15 +43,15 @@ _SAID: Final = {
 """What has no type of its own is known by its words."""
 
 
-def heard(response: HttpResponse, _: Asked) -> Heard:
+def parse_response(response: HttpResponse, _: Asked) -> Heard:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     try:
-        return _heard(response)
+        return _parse_body(response)
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _heard(response: HttpResponse) -> Heard:
+def _parse_body(response: HttpResponse) -> Heard:
     body = response.body
     if response.status >= 400:
         return Heard(Message("assistant"), error=_refused(response))
@@ -67,10 +67,10 @@ def _heard(response: HttpResponse) -> Heard:
     if record.get("type") == "error":
         return Heard(Message("assistant"), error=_error(record, response.status))
     need(record, "content", list)
-    return _said(record, failing.broken(response.ends, is_whole=True))
+    return _parse_message(record, failing.broken(response.ends, is_whole=True))
 
 
-def _said(record: Record, error: Fails | None) -> Heard:
+def _parse_message(record: Record, error: Fails | None) -> Heard:
     """Reads a whole message, or as much of it as came."""
     message = assistant_of(blocks_of(record, ""))
     finish = maybe(record, "stop_reason", "")
@@ -98,14 +98,14 @@ def _refusal(record: Record, message: Message) -> Message:
 def _usage(usage: Record) -> Usage:
     """Reads what was counted; ``input_tokens`` are only what no cache had to do with."""
     read = _tokens(usage, "cache_read_input_tokens") or 0
-    kept = _tokens(usage, "cache_creation_input_tokens") or 0
-    sent = _tokens(usage, "input_tokens")
+    cache_writes = _tokens(usage, "cache_creation_input_tokens") or 0
+    input_tokens = _tokens(usage, "input_tokens")
     details = maybe(usage, "output_tokens_details", dict[str, Any](), "usage")
     return Usage(
-        None if sent is None else sent + read + kept,
+        None if input_tokens is None else input_tokens + read + cache_writes,
         _tokens(usage, "output_tokens"),
         read or None,
-        kept or None,
+        cache_writes or None,
         _tokens(details, "thinking_tokens") or None,
     )
 
@@ -189,11 +189,11 @@ class _Stream:
                 block["citations"] = [*cited, delta.get("citation")]
 
     def _finish(self, event: Record, at: str) -> None:
-        told = need(event, "delta", dict, at)
+        delta = need(event, "delta", dict, at)
         usage = maybe(self.message, "usage", dict[str, Any]())
         counted = maybe(event, "usage", dict[str, Any](), at)
         known = {key: value for key, value in counted.items() if value is not None}
-        self.message = {**self.message, **told, "usage": {**usage, **known}}
+        self.message = {**self.message, **delta, "usage": {**usage, **known}}
 
     def blocks(self) -> list[dict[str, Any]]:
         """Returns the blocks, those too that are still without an end."""
@@ -220,4 +220,4 @@ def _streamed(response: HttpResponse) -> Heard:
     error = stream.error or failing.broken(response.ends, stream.is_over)
     if not stream.message and error is None:
         raise WireInvalid("has no `message_start`", "body")
-    return _said({**stream.message, "content": stream.blocks()}, error)
+    return _parse_message({**stream.message, "content": stream.blocks()}, error)

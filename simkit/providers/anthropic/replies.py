@@ -70,45 +70,45 @@ class _Reply(msgspec.Struct, frozen=True):
     """Merged into the body."""
 
 
-def served(said: Said, asked: Asked) -> HttpResponse:
+def served(reply: Said, request: Asked) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
-    reason = "tool_use" if said.message.calls else "end_turn"
-    if said.finish == "length":
+    reason = "tool_use" if reply.message.calls else "end_turn"
+    if reply.finish == "length":
         reason = "max_tokens"
-    elif said.finish:
-        reason = said.finish
-    blocks = blocks_said(said.message, said)
-    searches = len(queries(said.beside.citations))
+    elif reply.finish:
+        reason = reply.finish
+    blocks = blocks_said(reply.message, reply)
+    searches = len(queries(reply.extras.citations))
     return _rendered(
         _Reply(
-            said.serial,
+            reply.serial,
             blocks,
             reason,
-            said.usage,
-            said.chunks,
+            reply.usage,
+            reply.chunks,
             searches=searches,
-            raw=said.beside.raw,
+            raw=reply.extras.raw,
         ),
-        asked,
+        request,
     )
 
 
-def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
     """Renders a failure; one whose status is 200 is told by an ``error`` event in the stream."""
     if fails.kind in _BROKEN:
-        return _broken(serial, fails, asked)
+        return _broken(serial, fails, request)
     if (nothing := failing.unanswered(fails)) is not None:
         return nothing
-    words = failing.worded(fails, OWN, asked.model)
+    words = failing.worded(fails, OWN, request.model)
     error = {
         "type": "error",
         "error": {"type": words.type, "message": words.message},
         "request_id": f"req_{serial}",
     }
-    if asked.is_streamed and failing.comes_in_stream(fails, OWN):
-        begun = _rendered(_Reply(serial, [], "end_turn"), asked)
-        chunks = (begun.chunks[0], sse.frame(error, "error"))
-        return HttpResponse(200, begun.headers, chunks)
+    if request.is_streamed and failing.comes_in_stream(fails, OWN):
+        started = _rendered(_Reply(serial, [], "end_turn"), request)
+        chunks = (started.chunks[0], sse.frame(error, "error"))
+        return HttpResponse(200, started.headers, chunks)
     # Anthropic's own clients try again after most failures, unless they are told not to.
     retry = ("x-should-retry", "false")
     if fails.retry_after is not None:
@@ -130,41 +130,41 @@ _BROKEN: Final = (
 _REASONS: Final = failing.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
 
 
-def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+def _broken(serial: str, fails: Fails, request: Asked) -> HttpResponse:
     """Renders a reply that is none."""
     if fails.kind == "malformed_json":
-        reply = _malformed(serial, asked)
+        reply = _malformed(serial, request)
     else:
         text = blocks_said(Message("assistant", fails.message))
         blocks, reason, why = failing.told_badly(fails, text, _REASONS)
         reply = _Reply(serial, blocks, reason, explanation=why)
-    return failing.damaged(_rendered(reply, asked), fails.kind)
+    return failing.damaged(_rendered(reply, request), fails.kind)
 
 
-def _malformed(serial: str, asked: Asked) -> _Reply:
+def _malformed(serial: str, request: Asked) -> _Reply:
     """Breaks a call's arguments where a stream can carry that, else the text."""
-    own = [offer.name for offer in asked.offers if offer.schema is not None]
-    if asked.is_streamed and asked.output is None and own:
-        name = asked.choice if asked.choice in own else own[0]
+    own = [offer.name for offer in request.offers if offer.schema is not None]
+    if request.is_streamed and request.output is None and own:
+        name = request.choice if request.choice in own else own[0]
         call = ToolCall(f"toolu_{serial}", name, MALFORMED)
         return _Reply(serial, blocks_said(Message("assistant", calls=(call,))), "tool_use")
     return _Reply(serial, blocks_said(Message("assistant", MALFORMED)), "end_turn")
 
 
-def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
+def _rendered(reply: _Reply, request: Asked) -> HttpResponse:
     body: Event = merged(
         {
             "id": f"msg_{reply.serial}",
             "type": "message",
             "role": "assistant",
-            "model": asked.model,
+            "model": request.model,
             "content": reply.blocks,
             **_stopped(reply),
             "usage": _usage(reply),
         },
         reply.raw or {},
     )
-    if not asked.is_streamed:
+    if not request.is_streamed:
         headers = _headers(reply.serial, "application/json")
         return HttpResponse(200, headers, (json_bytes(body),))
     chunks = tuple(sse.frame(event, event["type"]) for event in _events(body, reply.chunks))
@@ -174,20 +174,20 @@ def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
 def _usage(reply: _Reply) -> Event:
     """Returns what is counted: tokens of the cache are none of the input's here."""
     usage = reply.usage
-    read, kept = usage.cached_tokens or 0, usage.cache_write_tokens or 0
-    found: Event = {
-        "input_tokens": (usage.input_tokens or 0) - read - kept,
-        "cache_creation_input_tokens": kept,
+    read, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+    fields: Event = {
+        "input_tokens": (usage.input_tokens or 0) - read - cache_writes,
+        "cache_creation_input_tokens": cache_writes,
         "cache_read_input_tokens": read,
         "output_tokens": usage.output_tokens or 0,
         "service_tier": "standard",
     }
     if usage.reasoning_tokens:
-        found["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+        fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
     if reply.searches:
         requests = {"web_search_requests": reply.searches, "web_fetch_requests": 0}
-        found["server_tool_use"] = requests
-    return found
+        fields["server_tool_use"] = requests
+    return fields
 
 
 def _stopped(reply: _Reply) -> Event:
@@ -200,13 +200,13 @@ def _stopped(reply: _Reply) -> Event:
 
 def _events(body: Event, chunks: tuple[int, ...] | int | None) -> Iterator[Event]:
     stopped = {key: body[key] for key in _STOPPED if key in body}
-    begun: Event = {
+    message_start: Event = {
         **body,
         **{key: None for key in stopped},
         "content": [],
         "usage": {**body["usage"], "output_tokens": 0},
     }
-    yield {"type": "message_start", "message": begun}
+    yield {"type": "message_start", "message": message_start}
     for index, block in enumerate(body["content"]):
         start, deltas = _started(block, chunks)
         yield {"type": "content_block_start", "index": index, "content_block": start}
@@ -226,25 +226,25 @@ def _started(
     """Returns a block as its stream begins it, and the deltas that make it whole."""
     match block["type"]:
         case "text":
-            found = [
+            events_out = [
                 {"type": "text_delta", "text": piece} for piece in pieces(block["text"], chunks)
             ]
             cited = block.get("citations")
             if not isinstance(cited, list):
-                return {**block, "text": ""}, found
-            found += [{"type": "citations_delta", "citation": citation} for citation in cited]
-            return {**block, "text": "", "citations": []}, found
+                return {**block, "text": ""}, events_out
+            events_out += [{"type": "citations_delta", "citation": citation} for citation in cited]
+            return {**block, "text": "", "citations": []}, events_out
         case "tool_use" | "server_tool_use":
             texts = ["", *pieces(input_text(block), chunks)]
-            found = [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
-            return {**block, "input": {}}, found
+            events_out = [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
+            return {**block, "input": {}}, events_out
         case "thinking":
             thought, signature = block.get("thinking", ""), block.get("signature", "")
-            found = [
+            events_out = [
                 {"type": "thinking_delta", "thinking": piece} for piece in pieces(thought, chunks)
             ]
-            found.append({"type": "signature_delta", "signature": signature})
-            return {**block, "thinking": "", "signature": ""}, found
+            events_out.append({"type": "signature_delta", "signature": signature})
+            return {**block, "thinking": "", "signature": ""}, events_out
         case _:
             return block, []
 

@@ -20,53 +20,55 @@ _ONE_AT_A_TIME: Final = "disable_parallel_tool_use"
 _CHOICES: Final = {"none": "none", "required": "any", "auto": "auto"}
 
 
-def asking(asked: Asked) -> HttpRequest:
+def build_request(request: Asked) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of.
 
     The system messages at the front are the request's instructions, a text block each; others stand
     where they stand. Results of tools that come one after the other are one message of the user's,
     as the provider wants those of parallel calls.
     """
-    front = list(takewhile(lambda message: message.role == "system", asked.messages))
-    system = [{"type": "text", "text": one.content} for one in front if one.content]
-    settings = dict(asked.settings)
+    front = list(takewhile(lambda message: message.role == "system", request.messages))
+    system = [{"type": "text", "text": message_.content} for message_ in front if message_.content]
+    settings = dict(request.settings)
     is_alone = settings.pop(_ONE_AT_A_TIME, False)
     body: dict[str, Any] = {
-        "model": asked.model,
+        "model": request.model,
         "max_tokens": TOKENS_MAX,
         **({"system": system} if system else {}),
-        "messages": _messages(asked.messages[len(front) :]),
+        "messages": _messages(request.messages[len(front) :]),
         **settings,
     }
-    if asked.offers:
-        body["tools"] = [_tool(offer) for offer in asked.offers]
-    if asked.choice != "auto" or is_alone:
-        kind = _CHOICES.get(asked.choice)
-        choice: dict[str, Any] = {"type": kind} if kind else {"type": "tool", "name": asked.choice}
+    if request.offers:
+        body["tools"] = [_tool(offer) for offer in request.offers]
+    if request.choice != "auto" or is_alone:
+        kind = _CHOICES.get(request.choice)
+        choice: dict[str, Any] = (
+            {"type": kind} if kind else {"type": "tool", "name": request.choice}
+        )
         body["tool_choice"] = {**choice, **({_ONE_AT_A_TIME: True} if is_alone else {})}
-    if asked.output is not None:
+    if request.output is not None:
         config = settings.get("output_config")
-        form = {"type": "json_schema", "schema": asked.output}
+        form = {"type": "json_schema", "schema": request.output}
         body["output_config"] = {**(config if isinstance(config, Mapping) else {}), "format": form}
-    if asked.is_streamed:
+    if request.is_streamed:
         body["stream"] = True
     headers = (*JSON, ("anthropic-version", "2023-06-01"))
     return HttpRequest("POST", URL, headers, json_bytes(body))
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    messages_out: list[dict[str, Any]] = []
     before = ""
     for message in messages:
         if message.role != "tool":
             content = blocks_said(message) if message.role == "assistant" else message.content
-            found.append({"role": message.role, "content": content})
+            messages_out.append({"role": message.role, "content": content})
         elif before == "tool":
-            found[-1]["content"].append(_result(message))
+            messages_out[-1]["content"].append(_result(message))
         else:
-            found.append({"role": "user", "content": [_result(message)]})
+            messages_out.append({"role": "user", "content": [_result(message)]})
         before = message.role
-    return found
+    return messages_out
 
 
 def _result(message: Message) -> dict[str, Any]:

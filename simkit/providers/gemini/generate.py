@@ -22,7 +22,7 @@ from simkit.providers.body_reader import (
     under,
     unknown,
 )
-from simkit.providers.gemini.parsing import heard
+from simkit.providers.gemini.parsing import parse_response
 from simkit.providers.gemini.parts import (
     Numbered,
     camel_keys,
@@ -32,7 +32,7 @@ from simkit.providers.gemini.parts import (
     text_of,
 )
 from simkit.providers.gemini.replies import failed, served
-from simkit.providers.gemini.requests import asking
+from simkit.providers.gemini.requests import build_request
 from simkit.providers.gemini.schema import json_schema
 from simkit.providers.http import HttpRequest, path_of
 from simkit.providers.values import Asked, Offer, Protocol
@@ -58,7 +58,7 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and _path(request.url) is not None
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> Asked:
     try:
         return _read(request, camel_keys(record_of(request.body)))
     except RecursionError:
@@ -113,25 +113,25 @@ def _messages(content: Record, at: str, calls: Numbered) -> list[Message]:
     if role == "model":
         return [model_of(parts, calls)]
     results = [(part, place) for part, place in parts if "functionResponse" in part]
-    found = [result_of(part, place, calls) for part, place in results]
-    said = [(part, place) for part, place in parts if "functionResponse" not in part]
-    if said or not found:
+    results_ = [result_of(part, place, calls) for part, place in results]
+    own_parts = [(part, place) for part, place in parts if "functionResponse" not in part]
+    if own_parts or not results_:
         extras = Extras()
-        text = text_of(said, extras)
-        found.append(Message("user", text, data=extras or None))
-    return found
+        text = text_of(own_parts, extras)
+        results_.append(Message("user", text, data=extras or None))
+    return results_
 
 
 def _offers(tool: Record, at: str) -> list[Offer]:
-    found = []
-    for given, value in tool.items():
-        key, place = next(iter(camel_keys({given: None}))), under(at, given)
+    offers = []
+    for key_, value in tool.items():
+        key, place = next(iter(camel_keys({key_: None}))), under(at, key_)
         if key != "functionDeclarations":
-            found += [Offer(key)] if value is not None else []
+            offers += [Offer(key)] if value is not None else []
             continue
-        found += [_offer(camel_keys(one), inner) for one, inner in records(tool, given, at)]
+        offers += [_offer(camel_keys(record), inner) for record, inner in records(tool, key_, at)]
         typed(value, list, place)
-    return found
+    return offers
 
 
 def _offer(declared: Record, at: str) -> Offer:
@@ -185,9 +185,9 @@ PROTOCOL: Final = Protocol(
     variables={"GOOGLE_GEMINI_BASE_URL": "{url}", "GOOGLE_VERTEX_BASE_URL": "{url}"},
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     speaks=_speaks,
-    asked=_asked,
-    asking=asking,
+    parse_request=_parse_request,
+    build_request=build_request,
     served=served,
     failed=failed,
-    heard=heard,
+    parse_response=parse_response,
 )

@@ -9,46 +9,52 @@ from simkit.providers.beside import expect_asked, queries, tokens_of
 from simkit.providers.values import Asked, Said
 
 
-def grounded(said: Said) -> dict[str, Any]:
+def grounded(reply: Said) -> dict[str, Any]:
     """Returns the pages found and the places in the text that cite them, in bytes."""
-    citations, text = said.beside.citations, said.message.content
+    citations, text = reply.extras.citations, reply.message.content
     if not citations:
         return {}
-    pages = list({one.url: one for one in citations}.values())
+    pages = list({citation.url: citation for citation in citations}.values())
     places = {page.url: number for number, page in enumerate(pages)}
     supports = []
-    for start, end, found in spans_of(text, citations):
+    for start, end, citations_ in spans_of(text, citations):
         segment = {"endIndex": len(text[:end].encode()), "text": text[start:end]}
         if start:
             # A number that is 0 is left out, as in all of Google's JSON.
             segment = {"startIndex": len(text[:start].encode()), **segment}
-        cited = [places[one.url] for one in found]
+        cited = [places[citation.url] for citation in citations_]
         supports.append({"segment": segment, "groundingChunkIndices": cited})
     return {
         "groundingMetadata": {
             "webSearchQueries": [query for query in queries(citations) if query],
-            "groundingChunks": [{"web": {"uri": one.url, "title": one.title}} for one in pages],
+            "groundingChunks": [
+                {"web": {"uri": citation.url, "title": citation.title}} for citation in pages
+            ],
             "groundingSupports": supports,
         }
     }
 
 
-def probable(said: Said, asked: Asked) -> dict[str, Any]:
+def probable(reply: Said, request: Asked) -> dict[str, Any]:
     """Returns how probable each token is, where a request asks for that."""
-    is_asked = asked.settings.get("responseLogprobs") is True
-    if not expect_asked(said, is_asked, "`responseLogprobs: true`"):
+    is_asked = request.settings.get("responseLogprobs") is True
+    if not expect_asked(reply, is_asked, "`responseLogprobs: true`"):
         return {}
-    tokens, top = tokens_of(said), asked.settings.get("logprobs")
+    tokens, top = tokens_of(reply), request.settings.get("logprobs")
     listed = []
     for token in tokens:
-        alike = sorted((*token.others, (token.text, token.logprob)), key=lambda one: -one[1])
-        shown = alike[: top if isinstance(top, int) else 0]
-        listed.append({"candidates": [_probability(*one) for one in shown]})
+        alike = sorted(
+            (*token.others, (token.text, token.logprob)), key=lambda alternative: -alternative[1]
+        )
+        alternatives = alike[: top if isinstance(top, int) else 0]
+        listed.append({"candidates": [_probability(*alternative) for alternative in alternatives]})
     total = sum(token.logprob for token in tokens)
     return {
         "avgLogprobs": total / len(tokens) if tokens else 0.0,
         "logprobsResult": {
-            "chosenCandidates": [_probability(one.text, one.logprob) for one in tokens],
+            "chosenCandidates": [
+                _probability(alternative.text, alternative.logprob) for alternative in tokens
+            ],
             "topCandidates": listed,
         },
     }

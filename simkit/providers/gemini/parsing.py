@@ -46,17 +46,17 @@ _SAID: Final[Mapping[str, str]] = {
 """What has no status of its own is known by its words."""
 
 
-def heard(response: HttpResponse, asked: Asked) -> Heard:
+def parse_response(response: HttpResponse, request: Asked) -> Heard:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     try:
         if response.status >= 400:
             return Heard(Message("assistant"), error=_refused(response))
-        return _heard(response, Numbered(sum(len(m.calls) for m in asked.messages)))
+        return _parse_body(response, Numbered(sum(len(m.calls) for m in request.messages)))
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _heard(response: HttpResponse, calls: Numbered) -> Heard:
+def _parse_body(response: HttpResponse, calls: Numbered) -> Heard:
     body = response.body
     is_events = "event-stream" in header(response.headers, "content-type")
     if is_events or body.startswith(b"data:"):
@@ -64,13 +64,13 @@ def _heard(response: HttpResponse, calls: Numbered) -> Heard:
         for number, (_, data) in enumerate(sse.events(body)):
             at = f"events[{number}]"
             stream.add(record_of(data, at), at, response.status)
-        return stream.heard(response.ends, stream.is_stopped, calls)
+        return stream.parse(response.ends, stream.is_stopped, calls)
     if body.lstrip().startswith(b"["):
         listed, is_ended = _listed(body)
         stream = _Stream()
         for number, record in enumerate(listed):
             stream.add(record, f"body[{number}]", response.status)
-        return stream.heard(response.ends, is_ended and stream.is_stopped, calls)
+        return stream.parse(response.ends, is_ended and stream.is_stopped, calls)
     try:
         record = record_of(body)
     except WireInvalid:
@@ -80,22 +80,22 @@ def _heard(response: HttpResponse, calls: Numbered) -> Heard:
         return Heard(Message("assistant"), error=error)
     whole = _Stream()
     whole.add(record, "", response.status)
-    return whole.heard(response.ends, True, calls)
+    return whole.parse(response.ends, True, calls)
 
 
 def _listed(body: bytes) -> tuple[list[Record], bool]:
     """Returns the responses in a list, and whether the list has its end."""
-    text, found = body.decode("utf-8", "replace").strip(), list[Record]()
+    text, records_ = body.decode("utf-8", "replace").strip(), list[Record]()
     place, decode = 1, json.JSONDecoder().raw_decode
     while True:
         place += len(text) - place - len(text[place:].lstrip(" \t\r\n,"))
         if place >= len(text) or text[place] == "]":
-            return found, place < len(text)
+            return records_, place < len(text)
         try:
             value, place = decode(text, place)
         except ValueError:
-            return found, False
-        found.append(typed(value, dict, f"body[{len(found)}]"))
+            return records_, False
+        records_.append(typed(value, dict, f"body[{len(records_)}]"))
 
 
 class _Stream:
@@ -130,7 +130,7 @@ class _Stream:
             self._reason = maybe(candidate, "finishReason", "", place) or self._reason
             self._why = maybe(candidate, "finishMessage", "", place) or self._why
 
-    def heard(self, ends: str, is_whole: bool, calls: Numbered) -> Heard:
+    def parse(self, ends: str, is_whole: bool, calls: Numbered) -> Heard:
         """Returns what they say."""
         error = self._error or failing.broken(ends, is_whole)
         if self._reason == "MALFORMED_FUNCTION_CALL" and error is None:
@@ -155,11 +155,11 @@ def _usage(body: Record, at: str) -> Usage | None:
     counted = maybe(body, "usageMetadata", dict[str, Any](), at)
     if not counted:
         return None
-    sent, made, thought, cached = (
+    input_tokens, output_tokens, thought, cached = (
         maybe(counted, f"{key}TokenCount", 0, "usageMetadata")
         for key in ("prompt", "candidates", "thoughts", "cachedContent")
     )
-    return Usage(sent, made + thought, cached or None, None, thought or None)
+    return Usage(input_tokens, output_tokens + thought, cached or None, None, thought or None)
 
 
 def _refused(response: HttpResponse) -> Fails:
@@ -184,7 +184,7 @@ def _error(body: Record, status: int) -> Fails:
     message = need(error, "message", str, "error")
     word = maybe(error, "status", "", "error")
     kind = _KINDS.get(word, word or failing.kind_of_status(status))
-    kind = next((found for words, found in _SAID.items() if words in message), kind)
+    kind = next((kind_ for words, kind_ in _SAID.items() if words in message), kind)
     return Fails(kind, status, message, _delay(error))
 
 

@@ -29,56 +29,56 @@ _WRAPPERS: Final = ("output", "result")
 class Numbered:
     """The calls of one conversation: gives ids to those without; finds what a result answers."""
 
-    def __init__(self, made: int = 0) -> None:
+    def __init__(self, count: int = 0) -> None:
         """``made`` calls came before."""
-        self._made = made
+        self._count = count
         self._waiting: dict[str, str] = {}
 
-    def called(self, given: str, name: str) -> str:
+    def called(self, call_id: str, name: str) -> str:
         """Returns the id of a call, which is from now on waiting for its result."""
-        self._made += 1
-        call = given or f"call_{self._made}"
+        self._count += 1
+        call = call_id or f"call_{self._count}"
         self._waiting[call] = name
         return call
 
-    def answered(self, given: str, name: str) -> str:
+    def answered(self, call_id: str, name: str) -> str:
         """Returns the call that a result answers: by its id, else the first of that name."""
-        if not given:
-            given = next((call for call, tool in self._waiting.items() if tool == name), "")
-        self._waiting.pop(given, None)
-        return given
+        if not call_id:
+            call_id = next((call for call, tool in self._waiting.items() if tool == name), "")
+        self._waiting.pop(call_id, None)
+        return call_id
 
 
 def camel_keys(record: Record) -> dict[str, Any]:
     """Returns a record with its own keys in camel case; of one in both spellings what is said."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in record.items():
         name = camel(key)
-        if found.get(name) is None:
-            found[name] = value
-        elif value is not None and value != found[name]:
+        if fields.get(name) is None:
+            fields[name] = value
+        elif value is not None and value != fields[name]:
             raise WireInvalid(f"stands there twice, as `{key}` too, with another value", name)
-    return found
+    return fields
 
 
 def parts_of(content: Record, at: str) -> list[Placed]:
     """Returns the parts of a content, none if it has none."""
-    found = maybe(content, "parts", list[JsonValue](), at)
-    places = [f"{under(at, 'parts')}[{number}]" for number in range(len(found))]
+    parts_ = maybe(content, "parts", list[JsonValue](), at)
+    places = [f"{under(at, 'parts')}[{number}]" for number in range(len(parts_))]
     return [
         (camel_keys(typed(part, dict, place)), place)
-        for part, place in zip(found, places, strict=True)
+        for part, place in zip(parts_, places, strict=True)
     ]
 
 
 def text_of(parts: Iterable[Placed], extras: extra.Extras) -> str:
     """Returns the texts, and a placeholder for each part that is none, a line each."""
-    return "\n".join(_shown(part, at, extras) for part, at in parts)
+    return "\n".join(_text_of_part(part, at, extras) for part, at in parts)
 
 
 def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
     """Reads what a model said. Its text parts are one text, in the pieces of its stream."""
-    texts, made, extras = list[str](), list[ToolCall](), extra.Extras()
+    texts, calls_, extras = list[str](), list[ToolCall](), extra.Extras()
     for part, at in parts:
         if maybe(part, "thought", False, at):
             _think(part, extras)
@@ -86,17 +86,17 @@ def model_of(parts: Iterable[Placed], calls: Numbered) -> Message:
         signature = maybe(part, "thoughtSignature", "", at)
         signed: dict[str, Any] = {"thoughtSignature": signature} if signature else {}
         if "functionCall" in part:
-            signed |= {"call": len(made)} if signed else {}
-            made.append(_call(part, at, calls))
+            signed |= {"call": len(calls_)} if signed else {}
+            calls_.append(_call(part, at, calls))
         elif any(key in part for key in _ITEMS):
             extra.added(extras, extra.ITEMS, part)
             continue
         else:
-            texts.append(_shown(part, at, extras))
+            texts.append(_text_of_part(part, at, extras))
         if signed:
             extra.added(extras, extra.REASONING, signed)
     text = "".join(texts)
-    return Message("assistant", text, calls=tuple(made), data=extra.data_of(text, extras))
+    return Message("assistant", text, calls=tuple(calls_), data=extra.data_of(text, extras))
 
 
 def _think(part: Record, extras: extra.Extras) -> None:
@@ -122,9 +122,12 @@ def _call(part: Record, at: str, calls: Numbered) -> ToolCall:
 
 def result_of(part: Record, at: str, calls: Numbered) -> Message:
     """Reads a function's result."""
-    found, place = need(part, "functionResponse", dict, at), under(at, "functionResponse")
-    name = need(found, "name", str, place)
-    response = maybe(found, "response", dict[str, JsonValue](), place)
+    function_response, place = (
+        need(part, "functionResponse", dict, at),
+        under(at, "functionResponse"),
+    )
+    name = need(function_response, "name", str, place)
+    response = maybe(function_response, "response", dict[str, JsonValue](), place)
     extras = extra.Extras()
     value: JsonValue = response
     if len(response) == 1:
@@ -134,22 +137,25 @@ def result_of(part: Record, at: str, calls: Numbered) -> Message:
         if key == "error" or key in _WRAPPERS:
             value = response[key]
     text = value if isinstance(value, str) else json_text(value)
-    shown = [text] if response else []
-    shown += [_shown(inner, inner_at, extras) for inner, inner_at in parts_of(found, place)]
-    call = calls.answered(maybe(found, "id", "", place), name)
+    texts = [text] if response else []
+    texts += [
+        _text_of_part(inner, inner_at, extras)
+        for inner, inner_at in parts_of(function_response, place)
+    ]
+    call = calls.answered(maybe(function_response, "id", "", place), name)
     data = extra.data_of(text, extras)
-    return Message("tool", "\n".join(shown), call_id=call, tool=name, data=data)
+    return Message("tool", "\n".join(texts), call_id=call, tool=name, data=data)
 
 
-def _shown(part: Record, at: str, extras: extra.Extras) -> str:
+def _text_of_part(part: Record, at: str, extras: extra.Extras) -> str:
     """Returns a part as text. A kind that is not known is kept as it is: there are ever more."""
     if isinstance(part.get("text"), str):
         return str(part["text"])
     for key in ("inlineData", "fileData"):
         if part.get(key) is not None:
-            found = _reference(need(part, key, dict, at), under(at, key))
-            extra.added(extras, extra.PARTS, found)
-            return extra.placeholder(found)
+            reference = _reference(need(part, key, dict, at), under(at, key))
+            extra.added(extras, extra.PARTS, reference)
+            return extra.placeholder(reference)
     kinds = [key for key in part if key != "thoughtSignature"]
     if not kinds:
         return ""
@@ -176,14 +182,14 @@ def parts_said(message: Message, thinking: Thinking | None = None) -> list[dict[
         for item in reasoning
         if "thoughtSignature" in item and not item.get("thought")
     }
-    said = [dict(item) for item in reasoning if item.get("thought")]
-    said += [dict(item) for item in extra.parts_in(message, extra.ITEMS)]
+    thoughts = [dict(item) for item in reasoning if item.get("thought")]
+    thoughts += [dict(item) for item in extra.parts_in(message, extra.ITEMS)]
     if message.content or None in signatures:
-        said.append({"text": message.content, **_signed(signatures.get(None))})
+        thoughts.append({"text": message.content, **_signed(signatures.get(None))})
     for number, call in enumerate(message.calls):
-        made = {"id": call.id, "name": call.name, "args": call.args}
-        said.append({"functionCall": made, **_signed(signatures.get(number))})
-    return said
+        call_fields = {"id": call.id, "name": call.name, "args": call.args}
+        thoughts.append({"functionCall": call_fields, **_signed(signatures.get(number))})
+    return thoughts
 
 
 def _thoughts(message: Message, thinking: Thinking | None) -> Iterator[dict[str, Any]]:

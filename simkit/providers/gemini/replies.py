@@ -84,28 +84,30 @@ class _Reply(msgspec.Struct, frozen=True):
     """Merged into the body."""
 
 
-def served(said: Said, asked: Asked) -> HttpResponse:
+def served(reply: Said, request: Asked) -> HttpResponse:
     """Renders an answer, as a body or as the full stream."""
-    reason = {"": "STOP", "length": "MAX_TOKENS"}.get(said.finish, said.finish.upper())
-    parts = parts_said(said.message, said.beside.thinking)
-    own = {**grounded(said), **probable(said, asked)}
+    reason = {"": "STOP", "length": "MAX_TOKENS"}.get(reply.finish, reply.finish.upper())
+    parts = parts_said(reply.message, reply.extras.thinking)
+    own = {**grounded(reply), **probable(reply, request)}
     return _rendered(
-        _Reply(said.serial, parts, reason, said.usage, said.chunks, own=own, raw=said.beside.raw),
-        asked,
+        _Reply(
+            reply.serial, parts, reason, reply.usage, reply.chunks, own=own, raw=reply.extras.raw
+        ),
+        request,
     )
 
 
-def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
     """Renders a failure; one whose status is 200 is told inside the stream."""
     if fails.kind == "empty_choices":
-        return _framed([{**_body(_Reply(serial, [], ""), asked), "candidates": []}], asked)
+        return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
     if fails.kind in _BROKEN:
-        return _broken(serial, fails, asked)
+        return _broken(serial, fails, request)
     if fails.kind == "content_filter" and fails.status in (200, 400):
-        return _blocked(serial, fails, asked)
+        return _blocked(serial, fails, request)
     if (nothing := failing.unanswered(fails)) is not None:
         return nothing
-    words = failing.worded(fails, OWN, asked.model)
+    words = failing.worded(fails, OWN, request.model)
     error: dict[str, Any] = {
         "code": words.status,
         "message": words.message,
@@ -113,8 +115,8 @@ def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
     }
     if details := _details(fails):
         error["details"] = details
-    if asked.is_streamed and failing.comes_in_stream(fails, OWN):
-        return _framed([_body(_Reply(serial, [], ""), asked), {"error": error}], asked)
+    if request.is_streamed and failing.comes_in_stream(fails, OWN):
+        return _framed([_body(_Reply(serial, [], ""), request), {"error": error}], request)
     headers = [("content-type", _JSON)]
     if fails.retry_after is not None:
         headers.append(("retry-after", failing.seconds_text(fails.retry_after)))
@@ -136,59 +138,59 @@ _BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failing
 _REASONS: Final = failing.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
 
 
-def _broken(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
+def _broken(serial: str, fails: Fails, request: Asked) -> HttpResponse:
     """Renders a reply that is none."""
     if fails.kind == "malformed_json":
-        reply = _malformed(serial, asked)
+        reply = _malformed(serial, request)
     else:
         parts, reason, why = failing.told_badly(fails, [{"text": fails.message}], _REASONS)
         reply = _Reply(serial, parts, reason, explanation=why)
-    return failing.damaged(_rendered(reply, asked), fails.kind)
+    return failing.damaged(_rendered(reply, request), fails.kind)
 
 
-def _malformed(serial: str, asked: Asked) -> _Reply:
+def _malformed(serial: str, request: Asked) -> _Reply:
     """Breaks the text; a call that is no JSON never leaves the provider, which says so instead."""
-    own = [offer.name for offer in asked.offers if offer.schema is not None]
-    if asked.output is None and own:
-        name = asked.choice if asked.choice in own else own[0]
+    own = [offer.name for offer in request.offers if offer.schema is not None]
+    if request.output is None and own:
+        name = request.choice if request.choice in own else own[0]
         words = f"Malformed function call: {name}({MALFORMED})"
         return _Reply(serial, [], "MALFORMED_FUNCTION_CALL", explanation=words)
     return _Reply(serial, [{"text": MALFORMED}], "STOP")
 
 
-def _blocked(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
-    body = _body(_Reply(serial, [], ""), asked)
+def _blocked(serial: str, fails: Fails, request: Asked) -> HttpResponse:
+    body = _body(_Reply(serial, [], ""), request)
     del body["candidates"]
     feedback = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": fails.message}
-    return _framed([{"promptFeedback": feedback, **body}], asked)
+    return _framed([{"promptFeedback": feedback, **body}], request)
 
 
-def _rendered(reply: _Reply, asked: Asked) -> HttpResponse:
-    body: dict[str, Any] = merged(_body(reply, asked), reply.raw or {})
-    if not asked.is_streamed:
-        return _framed([body], asked)
+def _rendered(reply: _Reply, request: Asked) -> HttpResponse:
+    body: dict[str, Any] = merged(_body(reply, request), reply.raw or {})
+    if not request.is_streamed:
+        return _framed([body], request)
     candidate, *others = body["candidates"]
     parts = candidate["content"].get("parts", ())
     cut = [piece for part in parts for piece in _pieces(part, reply.chunks)]
-    bodies = [_begun(body, candidate, piece) for piece in cut[:-1]]
+    bodies = [_first_usage(body, candidate, piece) for piece in cut[:-1]]
     if cut:
         candidate = {**candidate, "content": {**candidate["content"], "parts": cut[-1:]}}
     bodies.append({**body, "candidates": [candidate, *others]})
-    return _framed(bodies, asked)
+    return _framed(bodies, request)
 
 
-def _begun(
+def _first_usage(
     body: Mapping[str, Any], candidate: Mapping[str, Any], part: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns a response of a stream that goes on: it has counted only what was sent."""
     counted = body["usageMetadata"]
-    made = {"candidatesTokenCount": 0, "totalTokenCount": counted["promptTokenCount"]}
+    usage_fields = {"candidatesTokenCount": 0, "totalTokenCount": counted["promptTokenCount"]}
     usage = {key: value for key, value in counted.items() if key != "thoughtsTokenCount"}
     content = {**candidate["content"], "parts": [part]}
     return {
         **body,
         "candidates": [{"content": content, "index": candidate["index"]}],
-        "usageMetadata": {**usage, **made},
+        "usageMetadata": {**usage, **usage_fields},
     }
 
 
@@ -199,13 +201,13 @@ def _pieces(
     if not part.get("text"):
         return [part]
     each = {"thought": True} if part.get("thought") else {}
-    found: list[Mapping[str, Any]] = [
+    bodies: list[Mapping[str, Any]] = [
         {"text": piece, **each} for piece in pieces(part["text"], chunks)
     ]
-    return [*found[:-1], {**part, **found[-1]}]
+    return [*bodies[:-1], {**part, **bodies[-1]}]
 
 
-def _body(reply: _Reply, asked: Asked) -> dict[str, Any]:
+def _body(reply: _Reply, request: Asked) -> dict[str, Any]:
     content: dict[str, Any] = {"role": "model"}
     if reply.parts:
         content = {"parts": list(reply.parts), **content}
@@ -217,31 +219,31 @@ def _body(reply: _Reply, asked: Asked) -> dict[str, Any]:
     return {
         "candidates": [{**candidate, "index": 0, **reply.own}],
         "usageMetadata": _counted(reply.usage),
-        "modelVersion": asked.model,
+        "modelVersion": request.model,
         "responseId": f"resp_{reply.serial}",
     }
 
 
 def _counted(usage: Usage) -> dict[str, Any]:
     """Returns what is counted: thoughts are none of the candidates' tokens here."""
-    sent, made = usage.input_tokens or 0, usage.output_tokens or 0
+    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
     thought = usage.reasoning_tokens or 0
     if usage.cache_write_tokens:
         raise WireInvalid("Gemini does not count what it writes to a cache", "usage")
     return {
-        "promptTokenCount": sent,
-        "candidatesTokenCount": made - thought,
-        "totalTokenCount": sent + made,
+        "promptTokenCount": input_tokens,
+        "candidatesTokenCount": output_tokens - thought,
+        "totalTokenCount": input_tokens + output_tokens,
         **({"thoughtsTokenCount": thought} if thought else {}),
         **({"cachedContentTokenCount": usage.cached_tokens} if usage.cached_tokens else {}),
     }
 
 
-def _framed(bodies: Sequence[Mapping[str, Any]], asked: Asked) -> HttpResponse:
+def _framed(bodies: Sequence[Mapping[str, Any]], request: Asked) -> HttpResponse:
     """Puts responses into a body, into server-sent events, or into one list in pieces."""
-    if not asked.is_streamed:
+    if not request.is_streamed:
         return HttpResponse(200, (("content-type", _JSON),), (json_bytes(bodies[0]),))
-    if asked.settings.get("alt") != "json":
+    if request.settings.get("alt") != "json":
         chunks = tuple(sse.frame(dict(body)) for body in bodies)
         return HttpResponse(200, (("content-type", sse.CONTENT_TYPE),), chunks)
     listed = [

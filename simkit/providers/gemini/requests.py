@@ -19,51 +19,51 @@ _OUTSIDE: Final = frozenset({"cachedContent", "labels", "safetySettings", "toolC
 _MODES: Final = {"none": "NONE", "required": "ANY"}
 
 
-def asking(asked: Asked) -> HttpRequest:
+def build_request(request: Asked) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of.
 
     The system messages at the front are the request's instructions, a part each. The protocol knows
     no others: what the system says later is said to the model as the user's. Results of tools that
     come one after the other are one content.
     """
-    front = list(takewhile(lambda message: message.role == "system", asked.messages))
-    system = [{"text": one.content} for one in front if one.content]
-    body: dict[str, Any] = {"contents": _contents(asked.messages[len(front) :])}
+    front = list(takewhile(lambda message: message.role == "system", request.messages))
+    system = [{"text": front_message.content} for front_message in front if front_message.content]
+    body: dict[str, Any] = {"contents": _contents(request.messages[len(front) :])}
     if system:
         body["systemInstruction"] = {"parts": system}
-    if asked.offers:
-        body["tools"] = [{"functionDeclarations": [_function(offer) for offer in asked.offers]}]
-    body.update({key: value for key, value in asked.settings.items() if key in _OUTSIDE})
-    if asked.choice != "auto":
-        calling: dict[str, Any] = {"mode": _MODES.get(asked.choice, "ANY")}
-        if asked.choice not in _MODES:
-            calling["allowedFunctionNames"] = [asked.choice]
+    if request.offers:
+        body["tools"] = [{"functionDeclarations": [_function(offer) for offer in request.offers]}]
+    body.update({key: value for key, value in request.settings.items() if key in _OUTSIDE})
+    if request.choice != "auto":
+        calling: dict[str, Any] = {"mode": _MODES.get(request.choice, "ANY")}
+        if request.choice not in _MODES:
+            calling["allowedFunctionNames"] = [request.choice]
         body["toolConfig"] = {**body.get("toolConfig", {}), "functionCallingConfig": calling}
-    generation = {key: value for key, value in asked.settings.items() if key not in _OUTSIDE}
-    if asked.output is not None:
+    generation = {key: value for key, value in request.settings.items() if key not in _OUTSIDE}
+    if request.output is not None:
         generation["responseMimeType"] = "application/json"
-        generation["responseJsonSchema"] = asked.output
+        generation["responseJsonSchema"] = request.output
     # Google's own client writes it even where it says nothing.
     body["generationConfig"] = generation
-    verb = "streamGenerateContent?alt=sse" if asked.is_streamed else "generateContent"
-    url = f"{URL}/{quote(asked.model, safe='')}:{verb}"
+    verb = "streamGenerateContent?alt=sse" if request.is_streamed else "generateContent"
+    url = f"{URL}/{quote(request.model, safe='')}:{verb}"
     return HttpRequest("POST", url, JSON, json_bytes(body))
 
 
 def _contents(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    contents: list[dict[str, Any]] = []
     before = ""
     for message in messages:
         if message.role == "tool" and before == "tool":
-            found[-1]["parts"].append(_result(message))
+            contents[-1]["parts"].append(_result(message))
         elif message.role == "tool":
-            found.append({"role": "user", "parts": [_result(message)]})
+            contents.append({"role": "user", "parts": [_result(message)]})
         elif message.role == "assistant":
-            found.append({"role": "model", "parts": parts_said(message)})
+            contents.append({"role": "model", "parts": parts_said(message)})
         else:
-            found.append({"role": "user", "parts": [{"text": message.content}]})
+            contents.append({"role": "user", "parts": [{"text": message.content}]})
         before = message.role
-    return found
+    return contents
 
 
 def _result(message: Message) -> dict[str, Any]:

@@ -26,29 +26,29 @@ _HUMP: Final = re.compile(r"_([a-z0-9])")
 
 def camel(key: str) -> str:
     """Returns ``maxItems`` for ``max_items``."""
-    return _HUMP.sub(lambda found: found[1].upper(), key)
+    return _HUMP.sub(lambda match: match[1].upper(), key)
 
 
 def spelled(record: Record, key: str) -> str:
     """Returns how a record spells a key, of which the camel case is given."""
     if key in record:
         return key
-    snake = re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key)
+    snake = re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
     return snake if snake in record else key
 
 
 def json_schema(schema: Record, at: str) -> JsonValue:
     """Returns a schema as JSON Schema; raises WireInvalid for what is none."""
-    found: dict[str, Any] = {}
-    for given, value in schema.items():
-        key, place = camel(given), under(at, given)
+    schema_out: dict[str, Any] = {}
+    for key_, value in schema.items():
+        key, place = camel(key_), under(at, key_)
         if key not in _NO_SCHEMA and value is not None:
-            found[key] = _keyword(key, value, place)
-    if found.get("type") == "type_unspecified":
-        del found["type"]
+            schema_out[key] = _keyword(key, value, place)
+    if schema_out.get("type") == "type_unspecified":
+        del schema_out["type"]
     if maybe(schema, "nullable", False, at):
-        _allow_null(found)
-    return found
+        _allow_null(schema_out)
+    return schema_out
 
 
 def _keyword(key: str, value: JsonValue, at: str) -> JsonValue:
@@ -61,13 +61,13 @@ def _keyword(key: str, value: JsonValue, at: str) -> JsonValue:
     if key == "properties":
         properties = typed(value, dict, at)
         return {
-            name: json_schema(typed(one, dict, under(at, name)), under(at, name))
-            for name, one in properties.items()
+            name: json_schema(typed(inner, dict, under(at, name)), under(at, name))
+            for name, inner in properties.items()
         }
     if key in _LISTS:
         return [
-            json_schema(typed(one, dict, f"{at}[{number}]"), f"{at}[{number}]")
-            for number, one in enumerate(typed(value, list, at))
+            json_schema(typed(inner, dict, f"{at}[{number}]"), f"{at}[{number}]")
+            for number, inner in enumerate(typed(value, list, at))
         ]
     return value
 

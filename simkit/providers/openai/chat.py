@@ -30,8 +30,8 @@ from simkit.providers.body_reader import (
     unknown,
 )
 from simkit.providers.http import HttpRequest, path_of
-from simkit.providers.openai.chat_parsing import heard, reasoning_in
-from simkit.providers.openai.chat_requests import asking
+from simkit.providers.openai.chat_parsing import parse_response, reasoning_in
+from simkit.providers.openai.chat_requests import build_request
 from simkit.providers.openai.chat_serving import failed, served
 from simkit.providers.openai.parts import FREE_TEXT, arguments_of, content_of, kind_of_call
 from simkit.providers.values import Asked, Offer, Protocol
@@ -47,7 +47,7 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and path_of(request.url).endswith(_PATH)
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> Asked:
     body = record_of(request.body)
     if maybe(body, "n", 1) > _CHOICES_MAX:
         raise WireInvalid(f"{body['n']} answers to one request; at most {_CHOICES_MAX}", "n")
@@ -77,11 +77,11 @@ def _deployment(path: str) -> str:
 
 def _messages(body: Record) -> tuple[Message, ...]:
     tools: dict[str, str] = {}
-    found = list[Message]()
+    messages_ = list[Message]()
     for record, at in records(body, "messages"):
         role = need(record, "role", str, at)
         if role == "assistant":
-            message = _assistant(record, at, len(found))
+            message = _assistant(record, at, len(messages_))
             tools.update((call.id, call.name) for call in message.calls)
         elif role == "tool":
             message = _tool(record, at, need(record, "tool_call_id", str, at), tools)
@@ -97,8 +97,8 @@ def _messages(body: Record) -> tuple[Message, ...]:
             message = Message(ROLE_ALIASES[role], content, data=extras or None)
         else:
             raise unknown("role", role, _ROLES, under(at, "role"))
-        found.append(message)
-    return tuple(found)
+        messages_.append(message)
+    return tuple(messages_)
 
 
 def _assistant(record: Record, at: str, place: int) -> Message:
@@ -122,7 +122,7 @@ def _assistant(record: Record, at: str, place: int) -> Message:
 
 
 def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
-    found = []
+    calls_ = []
     for call, where in records(record, "tool_calls", at):
         kind = kind_of_call(call)
         inner, inside = need(call, kind, dict, where), under(where, kind)
@@ -132,13 +132,13 @@ def _calls(record: Record, at: str, place: int) -> tuple[ToolCall, ...]:
             else arguments_of(maybe(inner, "arguments", "", inside))
         )
         name = need(inner, "name", str, inside)
-        found.append(ToolCall(need(call, "id", str, where), name, args))
+        calls_.append(ToolCall(need(call, "id", str, where), name, args))
     legacy = maybe(record, "function_call", dict[str, JsonValue](), at)
     if legacy.get("name"):
         inside = under(at, "function_call")
         args = arguments_of(maybe(legacy, "arguments", "", inside))
-        found.append(ToolCall(f"function_call_{place}", need(legacy, "name", str, inside), args))
-    return tuple(found)
+        calls_.append(ToolCall(f"function_call_{place}", need(legacy, "name", str, inside), args))
+    return tuple(calls_)
 
 
 def _tool(record: Record, at: str, call_id: str, tools: Mapping[str, str]) -> Message:
@@ -153,21 +153,21 @@ def _tool(record: Record, at: str, call_id: str, tools: Mapping[str, str]) -> Me
 
 
 def _offers(body: Record) -> tuple[Offer, ...]:
-    found = [_offer(function, at) for function, at in records(body, "functions")]
+    offers = [_offer(function, at) for function, at in records(body, "functions")]
     for tool, at in records(body, "tools"):
         kind = maybe(tool, "type", "custom" if tool.get("custom") else "function", at)
         if kind == "function":
             # Some clients of compatible servers write the function without its wrapping.
             is_flat = kind not in tool and "name" in tool
             function = tool if is_flat else need(tool, kind, dict, at)
-            found.append(_offer(function, at if is_flat else under(at, kind)))
+            offers.append(_offer(function, at if is_flat else under(at, kind)))
         elif kind == "custom":
             custom, inside = need(tool, kind, dict, at), under(at, kind)
             description = maybe(custom, "description", "", inside)
-            found.append(Offer(need(custom, "name", str, inside), FREE_TEXT, description))
+            offers.append(Offer(need(custom, "name", str, inside), FREE_TEXT, description))
         else:
-            found.append(Offer(kind))
-    return tuple(found)
+            offers.append(Offer(kind))
+    return tuple(offers)
 
 
 def _offer(function: Record, at: str) -> Offer:
@@ -218,10 +218,10 @@ PROTOCOL: Final = Protocol(
     },
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
     speaks=_speaks,
-    asked=_asked,
-    asking=asking,
+    parse_request=_parse_request,
+    build_request=build_request,
     served=served,
     failed=failed,
-    heard=heard,
+    parse_response=parse_response,
     call_prefix="call_",
 )

@@ -17,14 +17,14 @@ from simkit.providers.values import Asked, Heard
 _NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
 
 
-def heard(response: HttpResponse, asked: Asked) -> Heard:
+def parse_response(response: HttpResponse, request: Asked) -> Heard:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     if response.status >= 400:
         return Heard(Message("assistant"), error=fails_of(response))
-    reply = _Reply(f"function_call_{len(asked.messages)}")
+    reply = _Reply(f"function_call_{len(request.messages)}")
     if sse.is_stream(response):
-        found = _heard_stream(response, reply)
-        return found if found.error else checked(found, asked)
+        parsed = _heard_stream(response, reply)
+        return parsed if parsed.error else checked(parsed, request)
     if response.ends:
         return Heard(Message("assistant"), error=broken(response.ends, is_whole=False))
     body = record_of(response.body)
@@ -32,7 +32,7 @@ def heard(response: HttpResponse, asked: Asked) -> Heard:
         return Heard(Message("assistant"), error=fails_in(body["error"], response.status))
     need(body, "choices", list)
     reply.add(body, "message")
-    return checked(reply.heard(), asked)
+    return checked(reply.parse(), request)
 
 
 def _heard_stream(response: HttpResponse, reply: _Reply) -> Heard:
@@ -44,13 +44,13 @@ def _heard_stream(response: HttpResponse, reply: _Reply) -> Heard:
         at = f"events[{number}]"
         body = record_of(data, at)
         if body.get("error"):
-            return reply.heard(fails_in(body["error"], response.status))
+            return reply.parse(fails_in(body["error"], response.status))
         reply.add(body, "delta", at)
     # Some compatible servers give no reason to finish; who counts tokens and says it is done is.
     if is_done and (reply.finish or reply.has_usage):
-        return reply.heard()
+        return reply.parse()
     # Compatible servers leave out the last event, so only a lost connection makes it missed.
-    return reply.heard(broken(response.ends, is_whole=bool(reply.finish)))
+    return reply.parse(broken(response.ends, is_whole=bool(reply.finish)))
 
 
 def reasoning_in(record: Record, at: str) -> str:
@@ -111,17 +111,17 @@ class _Reply:
             self._add_call(0, {"id": self._legacy_id, "function": legacy}, at)
 
     def _add_call(self, index: int, call: Record, at: str) -> None:
-        found = self._calls.setdefault(index, _Call(""))
-        found.id = found.id or maybe(call, "id", "", at)
+        open_call = self._calls.setdefault(index, _Call(""))
+        open_call.id = open_call.id or maybe(call, "id", "", at)
         kind = kind_of_call(call)
         inner = maybe(call, kind, dict[str, JsonValue](), at)
         inside = under(at, kind)
-        found.is_custom = found.is_custom or kind == "custom"
-        found.name = found.name or maybe(inner, "name", "", inside)
+        open_call.is_custom = open_call.is_custom or kind == "custom"
+        open_call.name = open_call.name or maybe(inner, "name", "", inside)
         key = "input" if kind == "custom" else "arguments"
-        found.arguments.append(maybe(inner, key, "", inside))
+        open_call.arguments.append(maybe(inner, key, "", inside))
 
-    def heard(self, error: Fails | None = None) -> Heard:
+    def parse(self, error: Fails | None = None) -> Heard:
         """Returns what has arrived."""
         extras = Extras()
         if reasoning := "".join(self._reasoning):

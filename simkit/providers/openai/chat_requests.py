@@ -13,23 +13,23 @@ from simkit.providers.values import JSON, OUTPUT_NAME, Asked, Offer
 URL: Final = "https://api.openai.com/v1/chat/completions"
 
 
-def asking(asked: Asked) -> HttpRequest:
+def build_request(request: Asked) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of."""
     body: dict[str, Any] = {
-        "model": asked.model,
-        "messages": [_message(message) for message in asked.messages],
-        **asked.settings,
+        "model": request.model,
+        "messages": [_message(message) for message in request.messages],
+        **request.settings,
     }
-    if asked.offers:
-        body["tools"] = [_tool(offer) for offer in asked.offers]
-    if asked.choice in ("none", "required"):
-        body["tool_choice"] = asked.choice
-    elif asked.choice != "auto":
-        body["tool_choice"] = {"type": "function", "function": {"name": asked.choice}}
-    if asked.output is not None:
-        form = {"name": OUTPUT_NAME, "schema": asked.output}
+    if request.offers:
+        body["tools"] = [_tool(offer) for offer in request.offers]
+    if request.choice in ("none", "required"):
+        body["tool_choice"] = request.choice
+    elif request.choice != "auto":
+        body["tool_choice"] = {"type": "function", "function": {"name": request.choice}}
+    if request.output is not None:
+        form = {"name": OUTPUT_NAME, "schema": request.output}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
-    if asked.is_streamed:
+    if request.is_streamed:
         body["stream"] = True
     return HttpRequest("POST", URL, JSON, json_bytes(body))
 
@@ -39,12 +39,12 @@ def _message(message: Message) -> dict[str, Any]:
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if message.role != "assistant":
         return {"role": message.role, "content": message.content}
-    said: dict[str, Any] = {"role": "assistant"}
+    fields: dict[str, Any] = {"role": "assistant"}
     if message.content or not message.calls:
-        said["content"] = message.content
+        fields["content"] = message.content
     if message.calls:
-        said["tool_calls"] = [_call(call) for call in message.calls]
-    return said
+        fields["tool_calls"] = [_call(call) for call in message.calls]
+    return fields
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

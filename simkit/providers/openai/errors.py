@@ -87,9 +87,11 @@ _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
 }
 
 
-def error_body(fails: Fails, asked: Asked, context_field: str) -> tuple[int, dict[str, JsonValue]]:
+def error_body(
+    fails: Fails, request: Asked, context_field: str
+) -> tuple[int, dict[str, JsonValue]]:
     """Returns a failure's status and what OpenAI says of it."""
-    words = worded(fails, OWN, asked.model)
+    words = worded(fails, OWN, request.model)
     param = context_field if fails.kind == "context_overflow" else None
     code = _CODES.get(fails.kind, fails.kind)
     return words.status, {
@@ -100,12 +102,12 @@ def error_body(fails: Fails, asked: Asked, context_field: str) -> tuple[int, dic
     }
 
 
-def refused(serial: str, fails: Fails, asked: Asked, context_field: str) -> HttpResponse:
+def refused(serial: str, fails: Fails, request: Asked, context_field: str) -> HttpResponse:
     """Renders a failure before there is a reply; ``context_field`` is where the context stands.
 
     OpenAI's clients do not try again unless the script says when.
     """
-    status, error = error_body(fails, asked, context_field)
+    status, error = error_body(fails, request, context_field)
     retry = ("x-should-retry", "false")
     if fails.retry_after is not None:
         retry = ("retry-after", seconds_text(fails.retry_after))
@@ -113,7 +115,7 @@ def refused(serial: str, fails: Fails, asked: Asked, context_field: str) -> Http
     return HttpResponse(status, headers, (json_bytes({"error": error}),))
 
 
-def broken_reply(serial: str, fails: Fails, asked: Asked) -> Said | None:
+def broken_reply(serial: str, fails: Fails, request: Asked) -> Said | None:
     """Returns what a model says that fails in this way; None for a failure without a reply.
 
     Its words are the failure's message. A reply that is damaged on the way is still whole.
@@ -123,7 +125,7 @@ def broken_reply(serial: str, fails: Fails, asked: Asked) -> Said | None:
         message = Message("assistant", fails.message, data={"refusal": fails.message})
         finish = "refusal"
     elif fails.kind == "malformed_json":
-        message = _malformed(serial, asked)
+        message = _malformed(serial, request)
     elif fails.kind in ("empty_reply", "empty_choices"):
         message = Message("assistant")
     elif fails.kind == "length":
@@ -133,12 +135,12 @@ def broken_reply(serial: str, fails: Fails, asked: Asked) -> Said | None:
     return Said(serial, message, Usage(0, 0), finish=finish)
 
 
-def _malformed(serial: str, asked: Asked) -> Message:
+def _malformed(serial: str, request: Asked) -> Message:
     """Breaks the output where the request asks for one, else a call's arguments, else the text."""
-    functions = [offer.name for offer in asked.offers if offer.schema is not None]
-    if asked.output is not None or not functions or asked.choice == "none":
+    functions = [offer.name for offer in request.offers if offer.schema is not None]
+    if request.output is not None or not functions or request.choice == "none":
         return Message("assistant", MALFORMED)
-    name = asked.choice if asked.choice in functions else functions[0]
+    name = request.choice if request.choice in functions else functions[0]
     return Message("assistant", calls=(ToolCall(f"call_{serial}", name, MALFORMED),))
 
 

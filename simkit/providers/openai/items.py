@@ -28,13 +28,13 @@ _UNSAID: Final = frozenset({"additional_tools", "compaction_trigger", "configura
 
 def messages_of(items: Sequence[Placed]) -> list[Message]:
     """Reads an input. Items of one reply are one message: reasoning, then text, then calls."""
-    found, tools = list[Message](), dict[str, str]()
+    messages_, tools = list[Message](), dict[str, str]()
     group = _Group(tools)
 
     def flush() -> None:
         nonlocal group
         if not group.is_empty:
-            found.append(group.message())
+            messages_.append(group.message())
             group = _Group(tools)
 
     for item, at in items:
@@ -44,16 +44,16 @@ def messages_of(items: Sequence[Placed]) -> list[Message]:
             continue
         if role != "assistant":
             flush()
-            found.append(_said(item, role, at))
+            messages_.append(_parse_message(item, role, at))
         elif kind.endswith("_output"):
             flush()
-            found.append(_result(item, at, tools))
+            messages_.append(_result(item, at, tools))
         else:
             if kind in ("message", "reasoning", REFERENCE) and group.has_said:
                 flush()
             group.add(item, kind, at)
     flush()
-    return found
+    return messages_
 
 
 def reply_of(items: Sequence[Placed]) -> Message:
@@ -64,7 +64,7 @@ def reply_of(items: Sequence[Placed]) -> Message:
     return group.message()
 
 
-def _said(item: Record, role: str, at: str) -> Message:
+def _parse_message(item: Record, role: str, at: str) -> Message:
     if role not in _ROLES:
         raise unknown("role", role, _ROLES, under(at, "role"))
     content, extras = content_of(item, at)

@@ -57,18 +57,18 @@ def _image(part: Record, at: str, extras: extra.Extras) -> str:
     image = part.get("image_url")
     if type(image) is dict:
         place = under(at, "image_url")
-        found = _reference("image", need(image, "url", str, place))
+        reference = _reference("image", need(image, "url", str, place))
         detail = maybe(image, "detail", "", place)
     else:
-        found = _reference("image", maybe(part, "image_url", "", at) or _file_id(part, at))
+        reference = _reference("image", maybe(part, "image_url", "", at) or _file_id(part, at))
         detail = maybe(part, "detail", "", at)
-    return _shown({**found, "detail": detail} if detail else found, extras)
+    return _text_of_part({**reference, "detail": detail} if detail else reference, extras)
 
 
 def _audio(part: Record, at: str, extras: extra.Extras) -> str:
     audio, place = need(part, "input_audio", dict, at), under(at, "input_audio")
     media_type = f"audio/{maybe(audio, 'format', 'wav', place)}"
-    return _shown(extra.inline("audio", need(audio, "data", str, place), media_type), extras)
+    return _text_of_part(extra.inline("audio", need(audio, "data", str, place), media_type), extras)
 
 
 def _file(part: Record, at: str, extras: extra.Extras) -> str:
@@ -76,7 +76,7 @@ def _file(part: Record, at: str, extras: extra.Extras) -> str:
         part, at = need(part, "file", dict, at), under(at, "file")
     source = maybe(part, "file_data", "", at) or maybe(part, "file_url", "", at)
     name = maybe(part, "filename", "", at)
-    return _shown(_reference("file", source or _file_id(part, at), name), extras)
+    return _text_of_part(_reference("file", source or _file_id(part, at), name), extras)
 
 
 def _file_id(part: Record, at: str) -> str:
@@ -90,7 +90,7 @@ def _reference(kind: str, source: str, name: str = "") -> extra.Extras:
     return extra.inline(kind, encoded, media_type.partition(";")[0], name)
 
 
-def _shown(part: extra.Extras, extras: extra.Extras) -> str:
+def _text_of_part(part: extra.Extras, extras: extra.Extras) -> str:
     extra.added(extras, extra.PARTS, part)
     return extra.placeholder(part)
 
@@ -114,9 +114,9 @@ PART_KINDS: Final = frozenset(_PARTS)
 
 def kind_of_call(call: Record) -> str:
     """Returns ``custom`` or ``function``; some servers send the other one too, empty."""
-    said = call.get("type")
-    if said in ("custom", "function") and call.get(said):
-        return str(said)
+    declared = call.get("type")
+    if declared in ("custom", "function") and call.get(declared):
+        return str(declared)
     return "custom" if call.get("custom") and not call.get("function") else "function"
 
 
@@ -146,61 +146,61 @@ def refusal_in(message: Message) -> str | None:
     return refusal if isinstance(refusal, str) else None
 
 
-def is_custom(name: str, asked: Asked) -> bool:
+def is_custom(name: str, request: Asked) -> bool:
     """Whether a tool takes a text instead of an object."""
-    return any(offer.name == name and offer.schema == FREE_TEXT for offer in asked.offers)
+    return any(offer.name == name and offer.schema == FREE_TEXT for offer in request.offers)
 
 
-def checked(heard: Heard, asked: Asked) -> Heard:
+def checked(parsed: Heard, request: Asked) -> Heard:
     """Returns what was heard, as a failure if arguments or an output are there but are no JSON."""
-    message = heard.message
+    message = parsed.message
     for call in message.calls:
-        if isinstance(call.args, str) and not is_custom(call.name, asked):
+        if isinstance(call.args, str) and not is_custom(call.name, request):
             error = malformed(f"arguments of {call.name!r}: {short(call.args, 60)}")
-            return msgspec.structs.replace(heard, error=error)
-    if asked.output is not None and message.content and not message.calls and not heard.finish:
+            return msgspec.structs.replace(parsed, error=error)
+    if request.output is not None and message.content and not message.calls and not parsed.finish:
         try:
             msgspec.json.decode(message.content)
         except (msgspec.DecodeError, RecursionError):
             error = malformed(f"output: {short(message.content, 60)}")
-            return msgspec.structs.replace(heard, error=error)
-    return heard
+            return msgspec.structs.replace(parsed, error=error)
+    return parsed
 
 
 def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValue]]:
     """Returns citations as both interfaces write them, with the places in the text."""
     return [
-        {"start_index": start, "end_index": end, "url": one.url, "title": one.title}
-        for start, end, found in spans_of(text, citations)
-        for one in found
+        {"start_index": start, "end_index": end, "url": citation.url, "title": citation.title}
+        for start, end, citations_found in spans_of(text, citations)
+        for citation in citations_found
     ]
 
 
-def probabilities(said: Said, top: JsonValue) -> list[dict[str, JsonValue]]:
+def probabilities(reply: Said, top: JsonValue) -> list[dict[str, JsonValue]]:
     """Returns the tokens of a text as both interfaces write them, with ``top`` alternatives."""
-    found: list[dict[str, JsonValue]] = []
-    for token in tokens_of(said):
+    rows: list[dict[str, JsonValue]] = []
+    for token in tokens_of(reply):
         said_itself = _probability(token.text, token.logprob)
-        alike = sorted((*token.others, (token.text, token.logprob)), key=lambda one: -one[1])
-        listed = [_probability(*one) for one in alike[: top if isinstance(top, int) else 0]]
-        found.append({**said_itself, "top_logprobs": listed})
-    return found
+        alike = sorted((*token.others, (token.text, token.logprob)), key=lambda row: -row[1])
+        listed = [_probability(*row) for row in alike[: top if isinstance(top, int) else 0]]
+        rows.append({**said_itself, "top_logprobs": listed})
+    return rows
 
 
 def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
     return {"token": text, "logprob": logprob, "bytes": [*text.encode()]}
 
 
-def usage_of(usage: Record, at: str, sent: str, made: str) -> Usage:
+def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage:
     """Reads what was counted; ``sent`` and ``made`` are an interface's words for both sides."""
-    read = maybe(usage, f"{sent}_tokens_details", dict[str, JsonValue](), at)
-    written = maybe(usage, f"{made}_tokens_details", dict[str, JsonValue](), at)
-    keys = f"{sent}_tokens", f"{made}_tokens"
+    read = maybe(usage, f"{input_word}_tokens_details", dict[str, JsonValue](), at)
+    details = maybe(usage, f"{output_word}_tokens_details", dict[str, JsonValue](), at)
+    keys = f"{input_word}_tokens", f"{output_word}_tokens"
     sent_tokens, made_tokens = (maybe(usage, k, 0, at) if k in usage else None for k in keys)
     return Usage(
         sent_tokens,
         made_tokens,
-        maybe(read, "cached_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
-        maybe(read, "cache_write_tokens", 0, under(at, f"{sent}_tokens_details")) or None,
-        maybe(written, "reasoning_tokens", 0, under(at, f"{made}_tokens_details")) or None,
+        maybe(read, "cached_tokens", 0, under(at, f"{input_word}_tokens_details")) or None,
+        maybe(read, "cache_write_tokens", 0, under(at, f"{input_word}_tokens_details")) or None,
+        maybe(details, "reasoning_tokens", 0, under(at, f"{output_word}_tokens_details")) or None,
     )

@@ -13,8 +13,8 @@ from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest, path_of
 from simkit.providers.openai.items import messages_of
 from simkit.providers.openai.parts import FREE_TEXT
-from simkit.providers.openai.responses_parsing import heard
-from simkit.providers.openai.responses_requests import asking
+from simkit.providers.openai.responses_parsing import parse_response
+from simkit.providers.openai.responses_requests import build_request
 from simkit.providers.openai.responses_serving import failed, served
 from simkit.providers.values import Asked, Offer, Protocol
 
@@ -29,7 +29,7 @@ def _speaks(request: HttpRequest) -> bool:
     return request.method == "POST" and path_of(request.url).endswith("/responses")
 
 
-def _asked(request: HttpRequest) -> Asked:
+def _parse_request(request: HttpRequest) -> Asked:
     body = record_of(request.body)
     choice, allowed = _choice(body)
     output, text = _output(body)
@@ -57,23 +57,23 @@ def _stored(body: Record) -> str:
 
 def _conversation(body: Record) -> str:
     """Returns the conversation that the provider keeps, which is a chain of responses too."""
-    found = body.get("conversation")
-    if isinstance(found, dict):
-        return need(found, "id", str, "conversation")
+    conversation_id = body.get("conversation")
+    if isinstance(conversation_id, dict):
+        return need(conversation_id, "id", str, "conversation")
     return maybe(body, "conversation", "")
 
 
 def _messages(body: Record) -> tuple[Message, ...]:
-    found = list[Message]()
+    messages_ = list[Message]()
     if instructions := maybe(body, INSTRUCTIONS, ""):
-        found.append(Message("system", instructions, section=INSTRUCTIONS))
-    given = body.get("input")
-    if isinstance(given, str):
-        found.append(Message("user", given))
-    elif given is not None or not body.get("prompt"):
+        messages_.append(Message("system", instructions, section=INSTRUCTIONS))
+    input_ = body.get("input")
+    if isinstance(input_, str):
+        messages_.append(Message("user", input_))
+    elif input_ is not None or not body.get("prompt"):
         need(body, "input", list)
-        found += messages_of(records(body, "input"))
-    return tuple(found)
+        messages_ += messages_of(records(body, "input"))
+    return tuple(messages_)
 
 
 def _offers(tool: Record, at: str) -> list[Offer]:
@@ -129,11 +129,11 @@ PROTOCOL: Final = Protocol(
     variables={"OPENAI_BASE_URL": "{url}/v1", "AZURE_OPENAI_ENDPOINT": "{url}"},
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
     speaks=_speaks,
-    asked=_asked,
-    asking=asking,
+    parse_request=_parse_request,
+    build_request=build_request,
     served=served,
     failed=failed,
-    heard=heard,
+    parse_response=parse_response,
     call_prefix="call_",
     keeps_conversations=True,
 )

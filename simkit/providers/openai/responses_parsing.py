@@ -18,23 +18,23 @@ _LAST: Final = frozenset({"response.completed", "response.incomplete", "response
 _REASONS: Final = {"max_output_tokens": "length"}
 
 
-def heard(response: HttpResponse, asked: Asked) -> Heard:
+def parse_response(response: HttpResponse, request: Asked) -> Heard:
     """Reads a response, streamed or not, whole or cut; raises WireInvalid if it is none."""
     if response.status >= 400:
         return Heard(Message("assistant"), error=fails_of(response))
     if sse.is_stream(response):
-        found = _heard_stream(response)
+        parsed = _heard_stream(response)
     elif response.ends:
         return Heard(Message("assistant"), error=broken(response.ends, is_whole=False))
     else:
         body = record_of(response.body)
         if body.get("error") is None:
             need(body, "output", list)
-        found = _heard(body, "", None)
-    return found if found.error else checked(found, asked)
+        parsed = _parse_body(body, "", None)
+    return parsed if parsed.error else checked(parsed, request)
 
 
-def _heard(body: Record, at: str, streamed: Message | None) -> Heard:
+def _parse_body(body: Record, at: str, streamed: Message | None) -> Heard:
     """Reads a response object; some servers send the output only as the stream's events."""
     message = reply_of(records(body, "output", at))
     if streamed is not None and not body.get("output"):
@@ -75,7 +75,7 @@ def _heard_stream(response: HttpResponse) -> Heard:
         kind = maybe(body, "type", event, at)
         if kind in _LAST:
             place = under(at, "response")
-            return _heard(need(body, "response", dict, at), place, output.message())
+            return _parse_body(need(body, "response", dict, at), place, output.message())
         if kind == "error" or body.get("error"):
             error = fails_in(body.get("error") or body, 200)
             return Heard(output.message(), None, "", response_id, error)
@@ -109,11 +109,11 @@ class _Output:
 
     def message(self) -> Message:
         """Returns the message that the items are, whole or not."""
-        found = []
+        texts = []
         for index in sorted(self._items):
             item, at = self._items[index]
-            found.append((_completed(item, self._pieces.get(index, {})), at))
-        return reply_of(found)
+            texts.append((_completed(item, self._pieces.get(index, {})), at))
+        return reply_of(texts)
 
 
 _DELTAS: Final = {
@@ -126,13 +126,13 @@ _DELTAS: Final = {
 
 def _completed(item: Record, pieces: dict[str, list[str]]) -> Record:
     """Returns an item that was opened with the pieces that came for it."""
-    found: dict[str, Any] = dict(item)
+    item_: dict[str, Any] = dict(item)
     for key, texts in pieces.items():
         text = "".join(texts)
         if key == "text":
-            found["content"] = [{"type": "output_text", "text": text}]
+            item_["content"] = [{"type": "output_text", "text": text}]
         elif key == "refusal":
-            found["content"] = [{"type": "refusal", "refusal": text}]
+            item_["content"] = [{"type": "refusal", "refusal": text}]
         else:
-            found[key] = text
-    return found
+            item_[key] = text
+    return item_

@@ -16,29 +16,29 @@ from simkit.providers.values import JSON, OUTPUT_NAME, Asked, Offer
 URL: Final = "https://api.openai.com/v1/responses"
 
 
-def asking(asked: Asked) -> HttpRequest:
+def build_request(request: Asked) -> HttpRequest:
     """Returns the request; what is read from it is what it was made of.
 
     A reply's calls stand behind its text as items of their own: a message of calls alone behind one
     that says something becomes part of it.
     """
-    first, rest = asked.messages[:1], asked.messages
-    body: dict[str, Any] = {"model": asked.model}
+    first, rest = request.messages[:1], request.messages
+    body: dict[str, Any] = {"model": request.model}
     if first and first[0].role == "system" and first[0].content:
-        body[INSTRUCTIONS], rest = first[0].content, asked.messages[1:]
+        body[INSTRUCTIONS], rest = first[0].content, request.messages[1:]
     body["input"] = [item for message in rest for item in _items(message)]
-    body.update(asked.settings)
-    if asked.offers:
-        body["tools"] = [_tool(offer) for offer in asked.offers]
-    if asked.choice in ("none", "required"):
-        body["tool_choice"] = asked.choice
-    elif asked.choice != "auto":
-        body["tool_choice"] = {"type": "function", "name": asked.choice}
-    if asked.output is not None:
-        form = {"type": "json_schema", "name": OUTPUT_NAME, "schema": asked.output}
-        text = asked.settings.get("text")
+    body.update(request.settings)
+    if request.offers:
+        body["tools"] = [_tool(offer) for offer in request.offers]
+    if request.choice in ("none", "required"):
+        body["tool_choice"] = request.choice
+    elif request.choice != "auto":
+        body["tool_choice"] = {"type": "function", "name": request.choice}
+    if request.output is not None:
+        form = {"type": "json_schema", "name": OUTPUT_NAME, "schema": request.output}
+        text = request.settings.get("text")
         body["text"] = {**(text if isinstance(text, Mapping) else {}), "format": form}
-    if asked.is_streamed:
+    if request.is_streamed:
         body["stream"] = True
     return HttpRequest("POST", URL, JSON, json_bytes(body))
 

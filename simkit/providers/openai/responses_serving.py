@@ -42,106 +42,108 @@ _ECHOED: Final = {
 """Settings that a response repeats, with what they are where the request says nothing."""
 
 
-def served(said: Said, asked: Asked) -> HttpResponse:
+def served(reply: Said, request: Asked) -> HttpResponse:
     """Renders an answer, as a body or as the full event stream."""
-    request_id = ("x-request-id", f"req_{said.serial}")
-    if asked.is_streamed:
-        chunks = tuple(_stream(said, asked))
+    request_id = ("x-request-id", f"req_{reply.serial}")
+    if request.is_streamed:
+        chunks = tuple(_stream(reply, request))
         return HttpResponse(200, (("content-type", sse.CONTENT_TYPE), request_id), chunks)
     headers = (("content-type", "application/json"), request_id)
-    return HttpResponse(200, headers, (json_bytes(_whole(said, asked)),))
+    return HttpResponse(200, headers, (json_bytes(_whole(reply, request)),))
 
 
-def failed(serial: str, fails: Fails, asked: Asked) -> HttpAnswer:
+def failed(serial: str, fails: Fails, request: Asked) -> HttpAnswer:
     """Renders a failure as OpenAI fails: an error, or a reply that is broken."""
     if (nothing := unanswered(fails)) is not None:
         return nothing
-    if (said := broken_reply(serial, fails, asked)) is not None:
-        return damaged(served(said, asked), fails.kind)
-    if asked.is_streamed and comes_in_stream(fails, OWN):
-        return _failed_in_stream(serial, fails, asked)
-    return refused(serial, fails, asked, "input")
+    if (broken := broken_reply(serial, fails, request)) is not None:
+        return damaged(served(broken, request), fails.kind)
+    if request.is_streamed and comes_in_stream(fails, OWN):
+        return _failed_in_stream(serial, fails, request)
+    return refused(serial, fails, request, "input")
 
 
-def _failed_in_stream(serial: str, fails: Fails, asked: Asked) -> HttpResponse:
-    said = Said(serial, Message("assistant"), Usage(0, 0))
-    error = error_body(fails, asked, "input")[1]
-    began = served(said, asked)
-    body = _response(said, asked, "failed", [], None)
+def _failed_in_stream(serial: str, fails: Fails, request: Asked) -> HttpResponse:
+    reply = Said(serial, Message("assistant"), Usage(0, 0))
+    error = error_body(fails, request, "input")[1]
+    started = served(reply, request)
+    body = _response(reply, request, "failed", [], None)
     body["error"] = {"code": error["code"] or "server_error", "message": error["message"]}
     kind = "response.failed"
     last = sse.frame({"type": kind, "sequence_number": 2, "response": body}, kind)
-    return HttpResponse(200, began.headers, (*began.chunks[:2], last))
+    return HttpResponse(200, started.headers, (*started.chunks[:2], last))
 
 
-def _whole(said: Said, asked: Asked) -> _Item:
-    status = "incomplete" if _is_incomplete(said) else "completed"
-    return with_raw(_response(said, asked, status, _items(said, asked), said.usage), said)
+def _whole(reply: Said, request: Asked) -> _Item:
+    status = "incomplete" if _is_incomplete(reply) else "completed"
+    return with_raw(_response(reply, request, status, _items(reply, request), reply.usage), reply)
 
 
-def _is_incomplete(said: Said) -> bool:
-    return said.finish not in ("", "refusal")
+def _is_incomplete(reply: Said) -> bool:
+    return reply.finish not in ("", "refusal")
 
 
 def _response(
-    said: Said, asked: Asked, status: str, output: list[_Item], usage: Usage | None
+    reply: Said, request: Asked, status: str, output: list[_Item], usage: Usage | None
 ) -> _Item:
-    reason = _REASONS.get(said.finish, said.finish) if status == "incomplete" else ""
-    is_named = asked.choice not in ("auto", "none", "required")
+    reason = _REASONS.get(reply.finish, reply.finish) if status == "incomplete" else ""
+    is_named = request.choice not in ("auto", "none", "required")
     return {
-        "id": f"resp_{said.serial}",
+        "id": f"resp_{reply.serial}",
         "object": "response",
         "created_at": 0,
         "status": status,
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
         "instructions": None,
-        "model": asked.model,
+        "model": request.model,
         "output": output,
-        "previous_response_id": asked.previous or None,
-        "tool_choice": {"type": "function", "name": asked.choice} if is_named else asked.choice,
+        "previous_response_id": request.previous or None,
+        "tool_choice": {"type": "function", "name": request.choice} if is_named else request.choice,
         "tools": [],
-        **{key: asked.settings.get(key, usual) for key, usual in _ECHOED.items()},
+        **{key: request.settings.get(key, usual) for key, usual in _ECHOED.items()},
         "usage": None if usage is None else _usage(usage),
     }
 
 
 def _usage(usage: Usage) -> _Item:
-    read, written = usage.input_tokens or 0, usage.output_tokens or 0
+    read, cache_writes = usage.input_tokens or 0, usage.output_tokens or 0
     return {
         "input_tokens": read,
         "input_tokens_details": {
             "cached_tokens": usage.cached_tokens or 0,
             "cache_write_tokens": usage.cache_write_tokens or 0,
         },
-        "output_tokens": written,
+        "output_tokens": cache_writes,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": read + written,
+        "total_tokens": read + cache_writes,
     }
 
 
-def _items(said: Said, asked: Asked) -> list[_Item]:
+def _items(reply: Said, request: Asked) -> list[_Item]:
     """Returns the output: reasoning, what hosted tools did, the text, the calls."""
-    message = said.message
-    found = [
+    message = reply.message
+    items = [
         item
         for number, part in enumerate(parts_in(message, REASONING))
-        if (item := _reasoning(dict(part), f"rs_{said.serial}_{number}"))
+        if (item := _reasoning(dict(part), f"rs_{reply.serial}_{number}"))
     ]
-    if said.beside.thinking is not None:
-        found.append(_thought(said.beside.thinking, said, asked, f"rs_{said.serial}_{len(found)}"))
-    found += [dict(part) for part in parts_in(message, ITEMS)]
-    found += _searches(said)
+    if reply.extras.thinking is not None:
+        items.append(
+            _thought(reply.extras.thinking, reply, request, f"rs_{reply.serial}_{len(items)}")
+        )
+    items += [dict(part) for part in parts_in(message, ITEMS)]
+    items += _searches(reply)
     refusal = refusal_in(message)
     if message.content or refusal:
-        part = _text_part(said, asked) if refusal is None else _refusal_part(refusal)
-        status = "incomplete" if _is_incomplete(said) else "completed"
-        found.append(_message_item(said, status, [part]))
-    found += [
-        _call_item(call, f"fc_{said.serial}_{number}", asked)
+        part = _text_part(reply, request) if refusal is None else _refusal_part(refusal)
+        status = "incomplete" if _is_incomplete(reply) else "completed"
+        items.append(_message_item(reply, status, [part]))
+    items += [
+        _call_item(call, f"fc_{reply.serial}_{number}", request)
         for number, call in enumerate(message.calls)
     ]
-    return found
+    return items
 
 
 def _reasoning(part: _Item, item_id: str) -> _Item:
@@ -154,7 +156,7 @@ def _reasoning(part: _Item, item_id: str) -> _Item:
     return {}
 
 
-def _thought(thinking: Thinking, said: Said, asked: Asked, item_id: str) -> _Item:
+def _thought(thinking: Thinking, reply: Said, request: Asked, item_id: str) -> _Item:
     """Returns what is thought: its text is a summary, its signature the encrypted content."""
     text = thinking.text
     item: _Item = {
@@ -162,21 +164,21 @@ def _thought(thinking: Thinking, said: Said, asked: Asked, item_id: str) -> _Ite
         "type": "reasoning",
         "summary": [] if text is None else [{"type": "summary_text", "text": text}],
     }
-    if _ENCRYPTED in _included(asked):
-        item["encrypted_content"] = signature_of(thinking, said.serial)
+    if _ENCRYPTED in _included(request):
+        item["encrypted_content"] = signature_of(thinking, reply.serial)
     return item
 
 
-def _included(asked: Asked) -> list[JsonValue]:
+def _included(request: Asked) -> list[JsonValue]:
     """Returns what a request wants in its response that is else left out."""
-    found = asked.settings.get("include")
-    return found if isinstance(found, list) else []
+    include = request.settings.get("include")
+    return include if isinstance(include, list) else []
 
 
-def _searches(said: Said) -> list[_Item]:
+def _searches(reply: Said) -> list[_Item]:
     return [
         {
-            "id": f"ws_{said.serial}_{number}",
+            "id": f"ws_{reply.serial}_{number}",
             "type": "web_search_call",
             "status": "completed",
             "action": {
@@ -185,13 +187,13 @@ def _searches(said: Said) -> list[_Item]:
                 "sources": [{"type": "url", "url": page.url} for page in pages],
             },
         }
-        for number, (query, pages) in enumerate(queries(said.beside.citations).items())
+        for number, (query, pages) in enumerate(queries(reply.extras.citations).items())
     ]
 
 
-def _message_item(said: Said, status: str, content: list[_Item]) -> _Item:
+def _message_item(reply: Said, status: str, content: list[_Item]) -> _Item:
     return {
-        "id": f"msg_{said.serial}",
+        "id": f"msg_{reply.serial}",
         "type": "message",
         "role": "assistant",
         "status": status,
@@ -199,12 +201,12 @@ def _message_item(said: Said, status: str, content: list[_Item]) -> _Item:
     }
 
 
-def _text_part(said: Said, asked: Asked) -> _Item:
-    text, logprobs = said.message.content, list[_Item]()
-    if expect_asked(said, _LOGPROBS in _included(asked), f"`include: [{_LOGPROBS}]`"):
-        logprobs = probabilities(said, asked.settings.get("top_logprobs"))
-    found = cited(text, said.beside.citations)
-    annotations = [{"type": "url_citation", **one} for one in found]
+def _text_part(reply: Said, request: Asked) -> _Item:
+    text, logprobs = reply.message.content, list[_Item]()
+    if expect_asked(reply, _LOGPROBS in _included(request), f"`include: [{_LOGPROBS}]`"):
+        logprobs = probabilities(reply, request.settings.get("top_logprobs"))
+    citations = cited(text, reply.extras.citations)
+    annotations = [{"type": "url_citation", **citation} for citation in citations]
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
 
 
@@ -212,9 +214,9 @@ def _refusal_part(text: str) -> _Item:
     return {"type": "refusal", "refusal": text}
 
 
-def _call_item(call: ToolCall, item_id: str, asked: Asked) -> _Item:
+def _call_item(call: ToolCall, item_id: str, request: Asked) -> _Item:
     kind, key = "function_call", "arguments"
-    if is_custom(call.name, asked):
+    if is_custom(call.name, request):
         kind, key = "custom_tool_call", "input"
     return {
         "id": item_id,
@@ -238,18 +240,18 @@ class _Numbered:
         return sse.frame({"type": kind, "sequence_number": number, **fields}, kind)
 
 
-def _stream(said: Said, asked: Asked) -> Iterator[bytes]:
-    numbered, whole = _Numbered(), _whole(said, asked)
-    begun: _Item = {**whole, "status": "in_progress", "output": [], "usage": None}
-    begun["incomplete_details"] = None
-    yield numbered.frame("response.created", response=begun)
-    yield numbered.frame("response.in_progress", response=begun)
+def _stream(reply: Said, request: Asked) -> Iterator[bytes]:
+    numbered, whole = _Numbered(), _whole(reply, request)
+    first_response: _Item = {**whole, "status": "in_progress", "output": [], "usage": None}
+    first_response["incomplete_details"] = None
+    yield numbered.frame("response.created", response=first_response)
+    yield numbered.frame("response.in_progress", response=first_response)
     for index, item in enumerate(whole["output"]):
-        yield from _streamed_item(numbered, index, item, said)
+        yield from _streamed_item(numbered, index, item, reply)
     yield numbered.frame(f"response.{whole['status']}", response=whole)
 
 
-def _streamed_item(numbered: _Numbered, index: int, item: _Item, said: Said) -> Iterator[bytes]:
+def _streamed_item(numbered: _Numbered, index: int, item: _Item, reply: Said) -> Iterator[bytes]:
     kind = item["type"]
     opened = item
     if kind == "message":
@@ -264,15 +266,15 @@ def _streamed_item(numbered: _Numbered, index: int, item: _Item, said: Said) -> 
     where = {"item_id": item.get("id", ""), "output_index": index}
     if kind == "message":
         for place, part in enumerate(item["content"]):
-            yield from _streamed_part(numbered, {**where, "content_index": place}, part, said)
+            yield from _streamed_part(numbered, {**where, "content_index": place}, part, reply)
     elif kind == "reasoning":
-        yield from _streamed_summary(numbered, where, item["summary"], said)
+        yield from _streamed_summary(numbered, where, item["summary"], reply)
     elif kind == _SEARCH:
         for stage in ("in_progress", "searching", "completed"):
             yield numbered.frame(f"response.{_SEARCH}.{stage}", **where)
     elif kind in _ARGUMENTS:
         event, key = _ARGUMENTS[kind]
-        for piece in pieces(item[key], said.chunks):
+        for piece in pieces(item[key], reply.chunks):
             yield numbered.frame(f"{event}.delta", **where, delta=piece)
         # Custom tools' events do not name the tool.
         name = {"name": item["name"]} if kind == "function_call" else {}
@@ -280,20 +282,20 @@ def _streamed_item(numbered: _Numbered, index: int, item: _Item, said: Said) -> 
     yield numbered.frame("response.output_item.done", output_index=index, item=item)
 
 
-def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, said: Said) -> Iterator[bytes]:
+def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, reply: Said) -> Iterator[bytes]:
     key = "refusal" if part["type"] == "refusal" else "text"
     event, is_text = f"response.{part['type']}", key == "text"
-    tokens, found = part.get("logprobs") or [], part.get("annotations") or []
+    tokens, annotations = part.get("logprobs") or [], part.get("annotations") or []
     empty = {**part, key: "", **({"annotations": [], "logprobs": []} if is_text else {})}
     yield numbered.frame("response.content_part.added", **where, part=empty)
-    cut = pieces(part[key], said.chunks)
+    cut = pieces(part[key], reply.chunks)
     probable = shares(tokens, [token["token"] for token in tokens], cut)
     for piece, share in zip(cut, probable, strict=True):
         logprobs: _Item = {"logprobs": share} if is_text else {}
         yield numbered.frame(f"{event}.delta", **where, delta=piece, **logprobs)
-    for number, one in enumerate(found):
+    for number, annotation in enumerate(annotations):
         yield numbered.frame(
-            f"{event}.annotation.added", **where, annotation_index=number, annotation=one
+            f"{event}.annotation.added", **where, annotation_index=number, annotation=annotation
         )
     logprobs = {"logprobs": tokens} if is_text else {}
     yield numbered.frame(f"{event}.done", **where, **{key: part[key]}, **logprobs)
@@ -301,7 +303,7 @@ def _streamed_part(numbered: _Numbered, where: _Item, part: _Item, said: Said) -
 
 
 def _streamed_summary(
-    numbered: _Numbered, where: _Item, summary: JsonValue, said: Said
+    numbered: _Numbered, where: _Item, summary: JsonValue, reply: Said
 ) -> Iterator[bytes]:
     """Yields the parts of a summary; one that the script made of something else has none."""
     parts = summary if isinstance(summary, list) else []
@@ -311,7 +313,7 @@ def _streamed_summary(
             continue
         at, event = {**where, "summary_index": number}, "response.reasoning_summary"
         yield numbered.frame(f"{event}_part.added", **at, part={**part, "text": ""})
-        for piece in pieces(text, said.chunks):
+        for piece in pieces(text, reply.chunks):
             yield numbered.frame(f"{event}_text.delta", **at, delta=piece)
         yield numbered.frame(f"{event}_text.done", **at, text=text)
         yield numbered.frame(f"{event}_part.done", **at, part=part)

@@ -74,13 +74,13 @@ class Section:
         """The section's whole text; empty if it makes nothing here."""
         if self.when is not None and not self.when.holds(root):
             return NOTHING
-        said = self.text(root)
-        if not said.text or self._is_bare:
-            return said
-        content = said.text
+        section_text = self.text(root)
+        if not section_text.text or self._is_bare:
+            return section_text
+        content = section_text.text
         if self.format is not None:
             content = rendering.text_form(self.format.resolve(root))
-        return Said(self.framed(content, root), said.left_out)
+        return Said(self.framed(content, root), section_text.left_out)
 
     def framed(self, content: str, root: Root) -> str:
         """Puts the section's title above a content, and its closing words below."""
@@ -177,8 +177,8 @@ class _TextEntry:
         self._last: tuple[str, str | None, Made] | None = None
 
     def make(self, root: Root, _sources: Sources, _omits: str) -> Put:
-        said = self.section.says(root)
-        text, left_out = said.text, said.left_out
+        section_text = self.section.says(root)
+        text, left_out = section_text.text, section_text.left_out
         if not text:
             return Put(None, 0, left_out)
         agent = root["agent"] if self._speaker else None
@@ -188,9 +188,9 @@ class _TextEntry:
         tokens = self._count(text)
         name = self.section.name
         message = Message(self.section.role, text, agent=agent, section=name)
-        made = Made(name, message, tokens)
-        self._last = (text, agent, made)
-        return Put(made, tokens, left_out)
+        part = Made(name, message, tokens)
+        self._last = (text, agent, part)
+        return Put(part, tokens, left_out)
 
 
 class _CurrentEntry:
@@ -204,7 +204,7 @@ class _CurrentEntry:
         if not text:
             return NO_PART
         message, number = sources.current()
-        shown = Message(
+        text_message = Message(
             self.section.role,
             text,
             message.id,
@@ -213,7 +213,7 @@ class _CurrentEntry:
             section=self.section.name,
         )
         tokens = self._count(text)
-        return Put(Made(self.section.name, shown, tokens, (), number), tokens)
+        return Put(Made(self.section.name, text_message, tokens, (), number), tokens)
 
 
 class _Shared:
@@ -227,7 +227,7 @@ class _Shared:
 
     def make(self, root: Root, sources: Sources, omits: str) -> Put:
         pieces: list[Piece] = []
-        shown: list[Shown] = []
+        shown_parts: list[Shown] = []
         left_out: list[Unshown] = []
         number, identity, turn, agent = 0, "", 0, None
         for entry in self._entries:
@@ -237,7 +237,7 @@ class _Shared:
             if part is None:
                 continue
             if isinstance(part, Shown):
-                shown.append(part)
+                shown_parts.append(part)
                 if part.rendered is None:
                     continue
                 message = part.rendered
@@ -253,8 +253,8 @@ class _Shared:
         name, role = pieces[0].section, self.section.role
         message = Message(role, content, identity, agent=agent, turn=turn, section=name)
         tokens = self._count(content)
-        made = Made(name, message, tokens, tuple(pieces), number, tuple(shown))
-        return Put(made, tokens, left_out)
+        part_ = Made(name, message, tokens, tuple(pieces), number, tuple(shown_parts))
+        return Put(part_, tokens, left_out)
 
 
 class _HistoryEntry:
@@ -270,36 +270,38 @@ class _HistoryEntry:
     def make(self, root: Root, sources: Sources, omits: str) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):
             return NO_PART
-        found = sources.history(self._place, omits)
-        if found is None:
+        slice_read = sources.history(self._place, omits)
+        if slice_read is None:
             return NO_PART
-        shown, tokens = found.shown, found.tokens
+        shown, tokens = slice_read.shown_part, slice_read.tokens
         summary, summary_tokens = None, 0
         if self._options.summary is not None:
-            summary = sources.summarised(self._options.summary, self._place, found)
+            summary = sources.summarised(self._options.summary, self._place, slice_read)
             if summary is not None:
                 summary_tokens = self._count(summary.content)
                 tokens += summary_tokens
-        rendered, rendered_tokens = self._rendered(found, summary, root)
+        rendered, rendered_tokens = self._rendered(slice_read, summary, root)
         if rendered is not None:
             tokens = rendered_tokens
         part = shown
         if summary is not None or rendered is not None:
-            part = type(shown)(
-                shown.section, shown.stream, shown.lo, shown.kept, shown.cuts, shown.tail,
-                shown.tail_cuts, shown.restarts, summary, summary_tokens, rendered,
-                rendered_tokens,
-            )  # fmt: skip
+            part = msgspec.structs.replace(
+                shown,
+                summary=summary,
+                summary_tokens=summary_tokens,
+                rendered=rendered,
+                rendered_tokens=rendered_tokens,
+            )
         return Put(part, tokens)
 
     def _rendered(
-        self, found: Slice, summary: Message | None, root: Root
+        self, slice_: Slice, summary: Message | None, root: Root
     ) -> tuple[Message | None, int]:
         options = self._options
         around = options.title is not None or options.after is not None
         if options.as_ not in ("text", "json") and not around and not self._shares:
             return None, 0
-        messages = found.messages()
+        messages = slice_.messages()
         if summary is not None:
             messages.insert(0, summary)
         if not messages:

@@ -30,7 +30,17 @@ Sizes: TypeAlias = Mapping[str, tuple[int, int]]
 class Stream:
     """The settled part of one filtered history."""
 
-    __slots__ = ("anchor", "cuts", "id", "kept", "messages", "restarts", "rounds", "seen", "sums")
+    __slots__ = (
+        "anchor",
+        "cuts",
+        "id",
+        "messages",
+        "numbers_kept",
+        "read_to",
+        "restarts",
+        "rounds",
+        "sums",
+    )
 
     def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
         self.id = identity
@@ -40,18 +50,18 @@ class Stream:
         self.sums: list[int] = [0]
         self.rounds: list[int] = []
         """Places of user messages."""
-        self.seen = 0
+        self.read_to = 0
         """How far the source was read."""
-        self.kept: list[int] = []
+        self.numbers_kept: list[int] = []
         self.cuts: list[Cut] = []
         """With ``kept``: what is settled, but no event has told yet."""
         self.restarts = restarts
         """An older stream of this name has been told, and is to be forgotten."""
 
-    def told(self) -> None:
+    def to_log(self) -> None:
         """Notes that an event has told all that is settled."""
-        if self.kept or self.cuts:
-            self.kept, self.cuts = [], []
+        if self.numbers_kept or self.cuts:
+            self.numbers_kept, self.cuts = [], []
         self.restarts = False
 
     def extend(self, entries: Entries) -> None:
@@ -69,7 +79,7 @@ class Stream:
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """What a history section shows in one context."""
 
-    shown: Shown
+    shown_part: Shown
     tokens: int
     stream: Stream
     tail: Entries
@@ -81,7 +91,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 
     def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
         """The messages from place ``lo`` (default: where the window starts) to ``hi``."""
-        start = self.shown.lo if lo is None else lo
+        start = self.shown_part.lo if lo is None else lo
         settled = self.stream.messages
         tail = [message for message, _ in self.tail[max(0, start - len(settled)) :]]
         everything = [*settled[start:], *tail]
@@ -133,17 +143,19 @@ class HistoryReader:
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the
         ids of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
-        seen = stream.seen
-        if not self._later and seen < settled:
-            kept, cuts = stream.kept, stream.cuts
-            stream.extend(self._taken(source[seen:settled], committed, sizes, kept, cuts))
-            stream.seen = seen = settled
-        fresh: Sequence[Message] = source[seen:] if seen < len(source) else ()
+        read_to = stream.read_to
+        if not self._later and read_to < settled:
+            number_list, cuts = stream.numbers_kept, stream.cuts
+            stream.extend(
+                self._keep_new(source[read_to:settled], committed, sizes, number_list, cuts)
+            )
+            stream.read_to = read_to = settled
+        fresh: Sequence[Message] = source[read_to:] if read_to < len(source) else ()
         if omit:
             fresh = [message for message in fresh if message.id != omit]
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
-        tail = self._taken(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
+        tail = self._keep_new(fresh, committed, sizes, numbers, tail_cuts) if fresh else []
         for of_all, filters in self._later:
             if isinstance(of_all, _UsersFilter):
                 tail = _filtered_by_user(of_all, tail, tail_cuts, self._count)
@@ -161,29 +173,29 @@ class HistoryReader:
         tokens = stream.sums[-1] - stream.sums[lo] if lo <= size else 0
         if after:
             tokens += sum([size for _, size in after])
-        shown = Shown(
+        shown_ = Shown(
             self._section,
             stream.id,
             lo,
-            tuple(stream.kept),
+            tuple(stream.numbers_kept),
             tuple(stream.cuts),
             tuple(numbers),
             tuple(tail_cuts),
             stream.restarts,
         )
-        return Slice(shown, tokens, stream, tail)
+        return Slice(shown_, tokens, stream, tail)
 
-    def _taken(
+    def _keep_new(
         self,
         messages: Sequence[Message],
         committed: Container[str],
         sizes: Sizes,
-        kept: list[int],
+        numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
         """Filters logged messages: returns those that are kept, with their sizes."""
         entries = [(message, sizes[message.id][1]) for message in messages]
-        return self._filtered(self._filters, entries, committed, sizes, kept, cuts)
+        return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
 
     def _filtered(
         self,
@@ -191,12 +203,12 @@ class HistoryReader:
         candidates: Entries,
         committed: Container[str],
         sizes: Sizes,
-        kept: list[int],
+        numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
         """Returns what filters leave; notes the numbers of what is kept, and what is cut."""
         if not filters:
-            kept += [sizes[message.id][0] for message, _ in candidates]
+            numbers += [sizes[message.id][0] for message, _ in candidates]
             return candidates
         entries: Entries = []
         for message, tokens in candidates:
@@ -217,7 +229,7 @@ class HistoryReader:
                 if edited_by and not message.content and not message.calls:
                     cuts.append(Cut(number, edited_by))
                     continue
-                kept.append(number)
+                numbers.append(number)
                 entries.append((message, tokens))
         return entries
 
@@ -282,32 +294,32 @@ def _filtered_by_user(
 ) -> Entries:
     """Applies the user's filter: a function of the list of messages that returns those to keep."""
     name, function = users
-    given = [message for message, _ in tail]
-    returned = _kept_by_user(function(list(given)), name, given)
+    messages_in = [message for message, _ in tail]
+    returned = _kept_by_user(function(list(messages_in)), name, messages_in)
     after: Entries = []
     for message, tokens in tail:
-        kept = returned.get(message.id)
+        message_back = returned.get(message.id)
         number = message.number
-        if kept is None:
+        if message_back is None:
             cuts.append(Cut(number, name))
-        elif kept == message:
+        elif message_back == message:
             after.append((message, tokens))
         else:
-            size = tokens_of(kept, count)
-            cuts.append(Cut(number, name, "content", tokens - size, kept))
-            after.append((kept, size))
+            size = tokens_of(message_back, count)
+            cuts.append(Cut(number, name, "content", tokens - size, message_back))
+            after.append((message_back, size))
     return after
 
 
-def _kept_by_user(returned: Any, name: str, given: Sequence[Message]) -> dict[str, Message]:
+def _kept_by_user(returned: Any, name: str, messages_in: Sequence[Message]) -> dict[str, Message]:
     """Returns a user filter's messages by id; raises FunctionFailed if it is no filter."""
-    kept = list(returned) if isinstance(returned, Iterable) else [returned]
-    ids = {message.id for message in given}
-    for one in kept:
-        if not isinstance(one, Message) or one.id not in ids:
-            what = f"message {one.id!r}" if isinstance(one, Message) else type(one).__name__
+    messages_back = list(returned) if isinstance(returned, Iterable) else [returned]
+    ids = {message.id for message in messages_in}
+    for item in messages_back:
+        if not isinstance(item, Message) or item.id not in ids:
+            item_text = f"message {item.id!r}" if isinstance(item, Message) else type(item).__name__
             raise FunctionFailed(
                 f"`{name}` is a history filter, so it must return some of the messages that it "
-                f"is given, as they are or edited; it returned {what}"
+                f"is given, as they are or edited; it returned {item_text}"
             )
-    return {message.id: message for message in kept}
+    return {message.id: message for message in messages_back}

@@ -110,8 +110,8 @@ class Times:
         dated = self._dated
         if not self._in_order:
             return ranges_of(place for row in self._rows(spans) for place in self._places(row))
-        found = [(dated[lo][1], dated[hi - 1][1] + 1) for lo, hi in self._rows(spans)]
-        return without(found, self._undated.ranges)
+        spans_found = [(dated[lo][1], dated[hi - 1][1] + 1) for lo, hi in self._rows(spans)]
+        return without(spans_found, self._undated.ranges)
 
     def oldest_first(self, spans: Spans | None) -> Iterator[int]:
         """Yields places by time and place, of these spans only; what has no time comes first."""
@@ -203,5 +203,5 @@ class Index:
                 insort(self.ranked, (-(item.score or 0.0), place))
 
 
-def _has_one(tags: Any, wanted: Sequence[str]) -> bool:
-    return any(tag in wanted for tag in ((tags,) if isinstance(tags, str) else tags or ()))
+def _has_one(tags: Any, tags_asked: Sequence[str]) -> bool:
+    return any(tag in tags_asked for tag in ((tags,) if isinstance(tags, str) else tags or ()))

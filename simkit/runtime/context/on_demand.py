@@ -13,43 +13,45 @@ from simkit.trace.events import Made, Part, Shown
 class ContextMessages:
     """The messages of one context."""
 
-    __slots__ = ("_history", "_parts", "_said")
+    __slots__ = ("_history", "_messages", "_parts")
 
     def __init__(
         self,
         parts: Sequence[Part],
-        said: Sequence[Message],
+        messages: Sequence[Message],
         history: Callable[[Shown], list[Message]],
     ) -> None:
         """``said`` is what the run itself said and heard; ``history`` has a part's messages."""
-        self._parts, self._said, self._history = parts, tuple(said), history
+        self._parts, self._messages, self._history = parts, tuple(messages), history
 
     def sections(self) -> dict[str, list[Message]]:
         """Section to its messages."""
-        found: dict[str, list[Message]] = {}
+        by_name: dict[str, list[Message]] = {}
         for part in self._parts:
             if isinstance(part, Made):
                 for piece in part.pieces:
-                    one = replace(part.message, content=piece.content, section=piece.section)
-                    found.setdefault(piece.section, []).append(one)
+                    piece_message = replace(
+                        part.message, content=piece.content, section=piece.section
+                    )
+                    by_name.setdefault(piece.section, []).append(piece_message)
                 if part.pieces:
                     continue
-            found.setdefault(part.section, []).extend(self._of(part))
-        if self._said:
-            found["run"] = [replace(message, section="run") for message in self._said]
-        return found
+            by_name.setdefault(part.section, []).extend(self._of(part))
+        if self._messages:
+            by_name["run"] = [replace(message, section="run") for message in self._messages]
+        return by_name
 
     def messages(self) -> list[Message]:
         """All messages in order."""
-        found: list[Message] = []
+        all_messages: list[Message] = []
         for part in self._parts:
-            found.extend(self._of(part))
-        return [*found, *(replace(message, section="run") for message in self._said)]
+            all_messages.extend(self._of(part))
+        return [*all_messages, *(replace(message, section="run") for message in self._messages)]
 
     def _of(self, part: Part) -> list[Message]:
         if isinstance(part, Made):
             return [part.message]
         if part.rendered is not None:
             return [part.rendered]
-        shown = [replace(message, section=part.section) for message in self._history(part)]
-        return [part.summary, *shown] if part.summary is not None else shown
+        shown_messages = [replace(message, section=part.section) for message in self._history(part)]
+        return [part.summary, *shown_messages] if part.summary is not None else shown_messages

@@ -39,17 +39,17 @@ def ranges_of(places: Iterable[int]) -> Ranges:
 
 def clipped(ranges: Ranges, lo: int, hi: int) -> Ranges:
     """Returns what of some ranges lies from ``lo`` to before ``hi``; others are not looked at."""
-    found = []
+    ranges_kept = []
     for at in range(bisect_right(ranges, lo, key=_end), len(ranges)):
         first, end = ranges[at]
         if first >= hi:
             break
-        found.append((max(first, lo), min(end, hi)))
-    return found
+        ranges_kept.append((max(first, lo), min(end, hi)))
+    return ranges_kept
 
 
-def _end(one: Range) -> int:
-    return one[1]
+def _end(range_: Range) -> int:
+    return range_[1]
 
 
 def common(some: Ranges, others: Ranges) -> Ranges:

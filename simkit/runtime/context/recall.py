@@ -53,7 +53,7 @@ class Recaller:
         }
         self._indexes: dict[tuple[str, int], Index] = {}
 
-    def found(self, root: Root, time_ranges: Any) -> Found:
+    def recall(self, root: Root, time_ranges: Any) -> Found:
         """Returns what a call shows; ``time_ranges`` are the option's, with references resolved."""
         options = self._options
         spans = _Spans(options.since_days, time_ranges, root["now"])
@@ -103,12 +103,12 @@ class Recaller:
             walk = _walked(pools, order)
         most = options.max if options.top is None else options.top
         if most is not None and sum(size(pool.open) for pool in pools) > most:
-            taken = list(islice(walk, most))
-            _keep(pools, "max", taken)
-            walk = iter(taken)
-        shown = list(self._within_budget(pools, walk))
-        _keep(pools, "tokens", shown)
-        return [pools[n].shown(abs(place)) for _, n, place in shown]
+            first_rows = list(islice(walk, most))
+            _keep(pools, "max", first_rows)
+            walk = iter(first_rows)
+        rows_shown = list(self._within_budget(pools, walk))
+        _keep(pools, "tokens", rows_shown)
+        return [pools[n].entry_at(abs(place)) for _, n, place in rows_shown]
 
     def _within_budget(self, pools: Sequence[_Pool], walk: Iterator[Ranked]) -> Iterator[Ranked]:
         left = self._options.tokens
@@ -123,9 +123,9 @@ class Recaller:
             yield ranked
 
 
-def _keep(pools: Sequence[_Pool], by: str, kept: Iterable[Ranked]) -> None:
+def _keep(pools: Sequence[_Pool], by: str, ranked: Iterable[Ranked]) -> None:
     places: list[list[int]] = [[] for _ in pools]
-    for _, number, place in kept:
+    for _, number, place in ranked:
         places[number].append(abs(place))
     for pool, mine in zip(pools, places, strict=True):
         pool.keep(by, ranges_of(mine))
@@ -138,8 +138,10 @@ def _walked(pools: Sequence[_Pool], order: str) -> Iterator[Ranked]:
 class _Pool:
     """The items of one channel that one call may show."""
 
-    __slots__ = ("_end", "_index", "_number", "_passing", "_scores", "_spans", "_start", "channel",
-                 "open", "refused")  # fmt: skip
+    __slots__ = (
+        *("_end", "_index", "_number", "_passing_ranges", "_scores", "_spans", "_start"),
+        *("channel", "open", "refused"),
+    )
 
     def __init__(self, channel: str, number: int, index: Index, start: int, end: int) -> None:
         """The channel's items are those of its index from ``start`` to before ``end``."""
@@ -151,15 +153,15 @@ class _Pool:
         """Reasons and places in the channel."""
         self._spans: Spans | None = None
         self._scores: dict[int, float] = {}
-        self._passing: list[int] = []
+        self._passing_ranges: list[int] = []
 
-    def keep(self, by: str, kept: Ranges) -> None:
+    def keep(self, by: str, ranges: Ranges) -> None:
         """Leaves all others out, for the reason ``by``."""
-        refused = without(self.open, kept)
+        refused = without(self.open, ranges)
         if refused:
             start = self._start
             self.refused.append((by, [(lo - start, hi - start) for lo, hi in refused]))
-            self.open = kept
+            self.open = ranges
 
     def ask(self, options: Recall, spans: _Spans, query: str) -> None:
         """Holds the items against everything but the most and the budget."""
@@ -179,10 +181,12 @@ class _Pool:
             score = score_for(index[place].fields["score"], query)
             self._scores[place] = score or 0.0
             is_below = score is None or score < (options.threshold or 0.0)
-            (failing if options.threshold is not None and is_below else self._passing).append(place)
+            (
+                failing if options.threshold is not None and is_below else self._passing_ranges
+            ).append(place)
         if options.threshold is not None:
-            passing = without(without(self.open, index.below.ranges), ranges_of(failing))
-            self.keep("threshold", passing)
+            passing_ranges = without(without(self.open, index.below.ranges), ranges_of(failing))
+            self.keep("threshold", passing_ranges)
 
     def walked(self, order: str) -> Iterator[Ranked]:
         """Yields what is open, in order, looking no further than it is asked to."""
@@ -197,9 +201,9 @@ class _Pool:
         elif spans is None:
             places = (place for _, place in self._index.ranked)
         else:
-            places = sorted(fit.oldest_first(spans), key=lambda one: self.ranked(order, one))
+            places = sorted(fit.oldest_first(spans), key=lambda place_: self.ranked(order, place_))
         fixed = (self.ranked(order, p) for p in places if self._start <= p < self._end)
-        return merge(fixed, sorted(self.ranked(order, place) for place in self._passing))
+        return merge(fixed, sorted(self.ranked(order, place) for place in self._passing_ranges))
 
     def ranked(self, order: str, place: int) -> Ranked:
         """Returns what an item is ordered by."""
@@ -214,7 +218,7 @@ class _Pool:
         """Returns the item at a place of the index."""
         return self._index[place]
 
-    def shown(self, place: int) -> tuple[str, int, Mapping[str, Any]]:
+    def entry_at(self, place: int) -> tuple[str, int, Mapping[str, Any]]:
         """Returns channel, place in it, and item."""
         return self.channel, place - self._start, self._index[place].fields
 
@@ -233,7 +237,7 @@ class _Spans:
         if isinstance(time_ranges, Mapping):
             time_ranges = [time_ranges]
         if time_ranges:
-            self.ranges = _joined(_span(one) for one in time_ranges)
+            self.ranges = _joined(_span(range_) for range_ in time_ranges)
         self.all = self.since if self.ranges is None else self.ranges
         if self.since is not None and self.ranges is not None:
             ((first, last),) = self.since
@@ -259,8 +263,8 @@ def _days_before(at: datetime, days: float) -> float:
         return float("-inf")
 
 
-def _span(written: Any) -> tuple[float, float]:
-    start, end = _bound(written, "from", "start"), _bound(written, "to", "end")
+def _span(time_range: Any) -> tuple[float, float]:
+    start, end = _bound(time_range, "from", "start"), _bound(time_range, "to", "end")
     first, last = moment(start), moment(end)
     if last is not None and _is_date(end):
         # The last day of all has no day after it.

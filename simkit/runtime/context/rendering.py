@@ -70,7 +70,7 @@ class Loss(NamedTuple):
 
 
 def shortened(
-    value: Any, preview: Mapping[str, int] | None, shown: Iterable[str] | None = None
+    value: Any, preview: Mapping[str, int] | None, paths_kept: Iterable[str] | None = None
 ) -> tuple[Any, list[Loss]]:
     """Returns a value in which the text at each path is cut to its number of characters.
 
@@ -79,12 +79,14 @@ def shortened(
     losses: list[Loss] = []
     for path, most in (preview or {}).items():
         parts = _parts(value, path)
-        found = follow(value, parts)
-        if found is ABSENT or found is None:
+        value_there = follow(value, parts)
+        if value_there is ABSENT or value_there is None:
             continue
-        text = text_form(found)
+        text = text_form(value_there)
         value = _with(value, parts, text[:most])
-        if len(text) > most and (shown is None or any(_meets(path, one) for one in shown)):
+        if len(text) > most and (
+            paths_kept is None or any(_meets(path, kept_path) for kept_path in paths_kept)
+        ):
             losses.append(Loss(path, "preview", characters=len(text) - most))
     return value, losses
 
@@ -129,15 +131,15 @@ def handoff_text(root: Root, options: HandoffSection) -> tuple[str, list[Loss]]:
     if handoff is None:
         return "", []
     paths = ("payload",) if options.fields is None else options.fields.values()
-    shown, losses = shortened(handoff, options.preview, paths)
+    preview_value, losses = shortened(handoff, options.preview, paths)
     if options.fields is None:
-        payload = shown.get("payload")
+        payload = preview_value.get("payload")
         return ("", []) if payload is None else (json_text(payload), losses)
     lines = []
     for label, path in options.fields.items():
-        found = lookup(shown, path)
-        if found is not ABSENT and found is not None:
-            lines.append(f"- {label}: {text_form(found)}")
+        value_there = lookup(preview_value, path)
+        if value_there is not ABSENT and value_there is not None:
+            lines.append(f"- {label}: {text_form(value_there)}")
     return "\n".join(lines), losses
 
 
@@ -173,10 +175,10 @@ def _summary(output: Any) -> str:
 @lru_cache(maxsize=4096)
 def _moment(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def moment(value: Any) -> datetime | None:
@@ -201,11 +203,11 @@ def grouped(lines: Sequence[tuple[str, str]], channels: Sequence[str]) -> list[s
     """Returns the lines of each channel below its name; the lines alone if there is one channel."""
     if len(channels) == 1:
         return [line for _, line in lines]
-    found: list[str] = []
+    names_found: list[str] = []
     for channel in channels:
         mine = [line for of, line in lines if of == channel]
-        found += [f"{channel}:", *mine] if mine else []
-    return found
+        names_found += [f"{channel}:", *mine] if mine else []
+    return names_found
 
 
 _SPEAKERS: Final = {"user": "User", "assistant": "AI", "tool": "Tool", "system": "System"}

@@ -58,8 +58,10 @@ class SectionTexts:
                 return lambda _root: HISTORY
             case r.CurrentMessage():
                 return lambda root: Said(_current(root))
-            case r.Input() as given:
-                return lambda root: _previewed(root["input"], given, item.name, rendering.text_form)
+            case r.Input() as options_:
+                return lambda root: _previewed(
+                    root["input"], options_, item.name, rendering.text_form
+                )
             case r.Task():
                 return lambda root: Said(rendering.text_form(root.get("task") or ""))
             case r.Upstream() as upstream:
@@ -100,8 +102,8 @@ class SectionTexts:
         recaller = Recaller(item.name, options, channels, self._scopes, self._count)
 
         def recalled(root: Root) -> Said:
-            found = recaller.found(root, ranges.resolve(root))
-            lines, left_out = _lines(found, options.preview, item.name, line)
+            recall_result = recaller.recall(root, ranges.resolve(root))
+            lines, left_out = _lines(recall_result, options.preview, item.name, line)
             grouped = rendering.grouped(lines, channels)
             if not grouped:
                 return Said("", left_out)
@@ -122,7 +124,9 @@ class SectionTexts:
             if options.fields is not None:
                 value = _fields_of(value, options.fields)
             if most is not None and not _is_empty(value):
-                value, cut = fitted(rendering.plain(value), lambda one: count(form(one)) <= most)
+                value, cut = fitted(
+                    rendering.plain(value), lambda cut_value: count(form(cut_value)) <= most
+                )
                 losses = [*losses, *cut]
             left_out = _shortened(losses, section, channel)
             return Said("" if value is ABSENT or _is_empty(value) else form(value), left_out)
@@ -133,8 +137,8 @@ class SectionTexts:
         function = self._function(options.function)
 
         def custom(root: Root) -> Said:
-            made = function({key: copied(value) for key, value in root.items()})
-            return NOTHING if made is None else Said(rendering.text_form(made))
+            user_function = function({key: copied(value) for key, value in root.items()})
+            return NOTHING if user_function is None else Said(rendering.text_form(user_function))
 
         return custom
 
@@ -147,18 +151,20 @@ def _current(root: Root) -> str:
 
 
 def _previewed(value: Any, options: r.Section, section: str, form: Callable[[Any], str]) -> Said:
-    shown, losses = rendering.shortened(value, options.preview)
-    return NOTHING if shown is None else Said(form(shown), _shortened(losses, section))
+    preview_value, losses = rendering.shortened(value, options.preview)
+    return (
+        NOTHING if preview_value is None else Said(form(preview_value), _shortened(losses, section))
+    )
 
 
 def _told_of(item: r.Item, text: Callable[[Root], tuple[str, Sequence[Loss]]]) -> Say:
     channel = getattr(item.options, "from_", None) or IMPLIED_CHANNELS.get(item.kind, "")
 
-    def told(root: Root) -> Said:
+    def text_at(root: Root) -> Said:
         content, losses = text(root)
         return Said(content, _shortened(losses, item.name, channel))
 
-    return told
+    return text_at
 
 
 def _handed_over(options: r.HandoffSection, item: r.Item) -> Say:
@@ -169,17 +175,17 @@ def _handed_over(options: r.HandoffSection, item: r.Item) -> Say:
 
 
 def _lines(
-    found: Found,
+    result: Found,
     preview: Mapping[str, int] | None,
     section: str,
     line: Callable[[Mapping[str, Any]], str],
 ) -> tuple[list[tuple[str, str]], list[Unshown]]:
     """Returns channel and line of every item chosen, and what of the channels is not shown."""
-    left_out: list[Unshown] = list(found.left_out)
+    left_out: list[Unshown] = list(result.left_out)
     lines = []
-    for channel, place, fields in found.items:
-        shown, losses = rendering.shortened(fields, preview)
-        lines.append((channel, line(shown)))
+    for channel, place, fields in result.items:
+        preview_fields, losses = rendering.shortened(fields, preview)
+        lines.append((channel, line(preview_fields)))
         inside = [loss._replace(path=rendering.joined(f"[{place}]", loss.path)) for loss in losses]
         left_out += _shortened(inside, section, channel)
     return lines, left_out
@@ -194,8 +200,12 @@ def _shortened(losses: Sequence[Loss], section: str, channel: str = "") -> list[
 
 def _fields_of(value: Any, fields: Mapping[str, str]) -> dict[str, Any]:
     """Returns the fields that are there, by their labels."""
-    found = {label: lookup(value, path) for label, path in fields.items()}
-    return {label: one for label, one in found.items() if one is not ABSENT}
+    values_found = {label: lookup(value, path) for label, path in fields.items()}
+    return {
+        label: value_found
+        for label, value_found in values_found.items()
+        if value_found is not ABSENT
+    }
 
 
 def _is_empty(value: Any) -> bool:

@@ -48,7 +48,7 @@ def spoken_name(name: str) -> str:
 class Speaker(msgspec.Struct, frozen=True):
     """How one agent's model is asked."""
 
-    asked: Asked
+    request: Asked
     """What is the same in each of its requests."""
     tools: Mapping[str, Offer]
     """Tool to how it is offered."""
@@ -109,15 +109,15 @@ class RecordedModel:
         speaker = self._speakers.get(request.agent)
         if speaker is None:
             raise ReplyMissing(self._unnamed(request.agent))
-        asked = self._asked(speaker, request)
-        sent = PROTOCOLS[asked.protocol].asking(asked)
-        call = Outgoing(request.agent, request.turn, request.session, sent)
-        heard = _heard(self._provider.answer(call), asked)
-        if isinstance(heard, Fails):
-            return Answer(heard)
-        thought = parts_in(heard.message, REASONING)
+        parsed_request = self._request_of(speaker, request)
+        http_request = PROTOCOLS[parsed_request.protocol].build_request(parsed_request)
+        call = Outgoing(request.agent, request.turn, request.session, http_request)
+        parsed_answer = _parse_answer(self._provider.answer(call), parsed_request)
+        if isinstance(parsed_answer, Fails):
+            return Answer(parsed_answer)
+        thought = parts_in(parsed_answer.message, REASONING)
         self._thoughts.setdefault(request.run, []).append(thought)
-        return Answer(_reply(heard, speaker, request), heard.usage)
+        return Answer(_reply(parsed_answer, speaker, request), parsed_answer.usage)
 
     def _unnamed(self, agent: str) -> str:
         where = path_text(("turns", self._place, "replies", agent))
@@ -127,13 +127,13 @@ class RecordedModel:
             f"Add one under {where}, or its model under `models` in the pipeline."
         )
 
-    def _asked(self, speaker: Speaker, request: ModelRequest) -> Asked:
+    def _request_of(self, speaker: Speaker, request: ModelRequest) -> Asked:
         offers = [speaker.tools[name] for name in request.tools]
         offers += [speaker.handoffs[name] for name in request.handoffs]
-        output = speaker.asked.output if request.output is not None else None
+        output = speaker.request.output if request.output is not None else None
         messages = _with_thoughts(request.messages(), self._thoughts.get(request.run, ()))
         return msgspec.structs.replace(
-            speaker.asked, messages=tuple(messages), offers=tuple(offers), output=output
+            speaker.request, messages=tuple(messages), offers=tuple(offers), output=output
         )
 
 
@@ -143,12 +143,16 @@ def _with_thoughts(messages: Sequence[Message], thoughts: Sequence[Thoughts]) ->
     What a model thought before it called a tool goes back to it with the call, in the same run:
     some providers refuse the call without it.
     """
-    own = [n for n, one in enumerate(messages) if one.section == "run" and one.role == "assistant"]
+    own = [
+        n
+        for n, message_ in enumerate(messages)
+        if message_.section == "run" and message_.role == "assistant"
+    ]
     before = dict(zip(own, thoughts, strict=True)) if len(own) == len(thoughts) else {}
-    return [_sent(message, before.get(n, ())) for n, message in enumerate(messages)]
+    return [_with_call_ids(message, before.get(n, ())) for n, message in enumerate(messages)]
 
 
-def _sent(message: Message, thought: Thoughts) -> Message:
+def _with_call_ids(message: Message, thought: Thoughts) -> Message:
     """Returns a message with nothing but what a provider is told of it."""
     return Message(
         message.role,
@@ -160,36 +164,36 @@ def _sent(message: Message, thought: Thoughts) -> Message:
     )
 
 
-def _heard(answer: HttpAnswer, asked: Asked) -> Heard | Fails:
+def _parse_answer(answer: HttpAnswer, request: Asked) -> Heard | Fails:
     """Reads what came; a failure is one of those that a reply line may say."""
     if isinstance(answer, NoResponse):
         return Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
     try:
-        heard = PROTOCOLS[asked.protocol].heard(decoded_response(answer), asked)
+        parsed = PROTOCOLS[request.protocol].parse_response(decoded_response(answer), request)
     except (WireInvalid, NotDecodable) as problem:
         return Fails("malformed_response", answer.status, str(problem))
-    if heard.finish in _NO_ANSWER:
-        words = heard.message.content if heard.finish == "refusal" else ""
-        usual = FAILURES[heard.finish]
-        return Fails(heard.finish, 200, words or usual.message)
-    if heard.error is None:
-        return heard
-    if heard.error.kind == "malformed_json":
+    if parsed.finish in _NO_ANSWER:
+        words = parsed.message.content if parsed.finish == "refusal" else ""
+        usual = FAILURES[parsed.finish]
+        return Fails(parsed.finish, 200, words or usual.message)
+    if parsed.error is None:
+        return parsed
+    if parsed.error.kind == "malformed_json":
         # A text that should be JSON is read by the runtime, as a line's is.
-        if any(isinstance(call.args, str) for call in heard.message.calls):
-            raise ModelError(heard.error.message, heard.error.kind, heard.error.status)
-        return heard
-    return heard.error
+        if any(isinstance(call.args, str) for call in parsed.message.calls):
+            raise ModelError(parsed.error.message, parsed.error.kind, parsed.error.status)
+        return parsed
+    return parsed.error
 
 
-def _reply(heard: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
+def _reply(parsed: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
     """Returns what a model said as a reply line would say it."""
-    said = heard.message
-    if not said.calls:
-        return Text(said.content)
+    message = parsed.message
+    if not message.calls:
+        return Text(message.content)
     tools = {speaker.tools[name].name: name for name in request.tools}
     targets = {speaker.handoffs[name].name: name for name in request.handoffs}
-    for call in said.calls:
+    for call in message.calls:
         if call.name not in tools and call.name not in targets:
             offered = ", ".join((*tools, *targets)) or "none"
             raise ModelError(
@@ -198,12 +202,12 @@ def _reply(heard: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
                 "unknown_tool",
                 200,
             )
-    passing = [call for call in said.calls if call.name not in tools]
-    if not passing:
-        lines = tuple(CallLine(tools[call.name], call.args) for call in said.calls)
-        return Calls(lines, said.content)
-    if len(said.calls) > 1:
-        names = ", ".join(call.name for call in said.calls)
+    handoff_calls = [call for call in message.calls if call.name not in tools]
+    if not handoff_calls:
+        lines = tuple(CallLine(tools[call.name], call.args) for call in message.calls)
+        return Calls(lines, message.content)
+    if len(message.calls) > 1:
+        names = ", ".join(call.name for call in message.calls)
         raise ModelError(
             f"the model of agent {request.agent!r} passes control and makes other calls in one "
             f"reply ({names}): an agent here does one after the other. Providers have a setting "
@@ -211,8 +215,8 @@ def _reply(heard: Heard, speaker: Speaker, request: ModelRequest) -> Reply:
             "parallel_handoff",
             200,
         )
-    target = targets[passing[0].name]
-    return _handoff(passing[0], target, speaker.handoffs[target], said.content)
+    target = targets[handoff_calls[0].name]
+    return _handoff(handoff_calls[0], target, speaker.handoffs[target], message.content)
 
 
 def _handoff(call: ToolCall, target: str, offer: Offer, text: str) -> Handoff:

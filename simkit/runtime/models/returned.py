@@ -37,8 +37,8 @@ def returned_by(function: Callable[..., Any] | None) -> Any:
     called = function if inspect.isroutine(function) else type(function).__call__
     plain: Any = inspect.unwrap(called)
     plain = getattr(plain, "__func__", plain)
-    said = getattr(plain, "__annotations__", {}).get("return")
-    only = SimpleNamespace(__annotations__={"return": said})
+    declared = getattr(plain, "__annotations__", {}).get("return")
+    only = SimpleNamespace(__annotations__={"return": declared})
     try:
         return get_type_hints(only, globalns=getattr(plain, "__globals__", {})).get("return")
     except Exception:  # A name that is not there, or only for type checkers: nothing is said.
@@ -59,10 +59,10 @@ def refuse_unwrapped(
         return
     if answer.result is None and "null" in kinds:
         return
-    shown = short(msgspec.json.encode(canonical(answer.result)).decode(), _SHOWN_MAX)
+    excerpt = short(msgspec.json.encode(canonical(answer.result)).decode(), _SHOWN_MAX)
     raise ScriptBroken(
         f"tool {tool!r} returns a list, and its results answer one call each: this call would get "
-        f"{shown} alone.\nWrite `{tool}: {{returns: [{shown}]}}` for a list that answers every "
+        f"{excerpt} alone.\nWrite `{tool}: {{returns: [{excerpt}]}}` for a list that answers every "
         "call, or a list of lists for one call after the other.",
         answer.at,
     )
@@ -78,8 +78,8 @@ def _kinds_of(annotation: Any) -> Iterator[str]:
     """Yields what values of an annotated type are as JSON: lists, null, or something else."""
     origin = get_origin(annotation)
     if isinstance(annotation, UnionType) or origin is Union:
-        for one in get_args(annotation):
-            yield from _kinds_of(one)
+        for arg in get_args(annotation):
+            yield from _kinds_of(arg)
         return
     named = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
     if named is not None:

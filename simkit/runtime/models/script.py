@@ -62,7 +62,7 @@ def agents_in(
     for turn in turns:
         for agent, lines in turn.items():
             yield agent
-            yield from (one.handoff.to for one in lines_of(lines) if one.handoff is not None)
+            yield from (line.handoff.to for line in lines_of(lines) if line.handoff is not None)
 
 
 class ScriptedModel:
@@ -145,11 +145,11 @@ class ScriptedModel:
         if not lines:
             others = ", ".join(name for name in self._lines if name != agent)
             hint = f" (the turn has replies for {others})" if others else ""
-            meant = near(agent, [name for name in self._lines if name not in self._calls])
-            hint += f": is `{meant}` meant for it?" if meant else ""
+            nearest = near(agent, [name for name in self._lines if name not in self._calls])
+            hint += f": is `{nearest}` meant for it?" if nearest else ""
             return (
                 f"agent {agent!r} made a model call in turn {place + 1}, "
-                f"but the scenario has no reply for it{hint}{'' if meant else '.'}\n"
+                f"but the scenario has no reply for it{hint}{'' if nearest else '.'}\n"
                 f"Add one under {where}, or expect another agent to run."
             )
         has = counted(len(lines), "reply", "replies")
@@ -180,13 +180,13 @@ class ScriptedModel:
         messages = [{"role": m.role, "content": m.content} for m in request.messages()]
         try:
             with collected_meanwhile():
-                made = self._function(reply.function)(messages)
+                function_ = self._function(reply.function)(messages)
         except FunctionFailed as problem:
             raise ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
-        line = line_of(made)
+        line = line_of(function_)
         if line is None:
             raise ScriptBroken(
-                f"{path_text(where)}: `{reply.function}` returned a {type(made).__name__}, "
+                f"{path_text(where)}: `{reply.function}` returned a {type(function_).__name__}, "
                 "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
             )
@@ -248,9 +248,9 @@ def _located(path: SourcePath, text: str) -> str:
 
 def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
     """What to do about arguments that a schema refuses, which code has sent or a file declares."""
-    found = follow(args, path)
-    if isinstance(found, (dict, list)) and text.endswith("is not of type 'string'"):
-        quoted = msgspec.json.encode(found).decode().replace("'", "''")
+    value_there = follow(args, path)
+    if isinstance(value_there, (dict, list)) and text.endswith("is not of type 'string'"):
+        quoted = msgspec.json.encode(value_there).decode().replace("'", "''")
         return f"The tool takes the JSON as a text; write it as a text: '{quoted}'."
     if is_sent:
         return "Correct the line: the schema is what the pipeline sends with the tool."
@@ -259,14 +259,14 @@ def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
 
 def _why_not(lines: Sequence[_Line], root: Mapping[str, Any]) -> str:
     """Returns what each line's ``when`` wanted and found, a line of text each."""
-    told = ""
+    note = ""
     for line in lines:
         miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
         if miss is not None:
             where = f"at {path_text(miss.path)}: " if miss.path else ""
-            told += f"  [{line.place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
-            told += f"found {short(miss.actual, WHY_MAX)}\n"
-    return told
+            note += f"  [{line.place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
+            note += f"found {short(miss.actual, WHY_MAX)}\n"
+    return note
 
 
 def _root_of(request: ModelRequest) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class ScriptedTools:
 
     def unused(self) -> tuple[UnusedResults, ...]:
         """Returns the turn's own results that no call had; those of all turns may wait."""
-        found = []
+        lines_unused = []
         for tool, scripted in self._turns[self._place].items():
             if scripted.may_wait:
                 continue
@@ -312,8 +312,8 @@ class ScriptedTools:
             left = tuple(place for place in range(len(scripted.answers)) if place not in used)
             if left:
                 calls = self._calls.get(tool, 0)
-                found.append(UnusedResults(tool, left, calls, scripted.successive))
-        return tuple(found)
+                lines_unused.append(UnusedResults(tool, left, calls, scripted.successive))
+        return tuple(lines_unused)
 
     def scripts(self, tool: str) -> bool:
         """Says whether the scenario answers a tool in this turn."""
@@ -352,8 +352,8 @@ class ScriptedTools:
         """A line with the tools that something answers in this turn; empty if there are none."""
         results = dict.fromkeys((*self._turns[self._place], *self._shared))
         lines = [
-            f"There are {what} for: {', '.join(names)}."
-            for what, names in (("results", results), ("functions", self._functions))
+            f"There are {noun} for: {', '.join(names)}."
+            for noun, names in (("results", results), ("functions", self._functions))
             if names
         ]
         return f"\n{' '.join(lines)}" if lines else ""
@@ -371,11 +371,11 @@ class ScriptedTools:
             return ToolReply(answer.returns, answer.error, answer.latency_ms, at)
         if scripted.successive and len(used) == len(scripted.answers):
             count = counted(len(scripted.answers), "result")
-            what = f" again, but the scenario has {count} for it"
+            problem = f" again, but the scenario has {count} for it"
         else:
-            what = ", but no result's `when` holds for its arguments"
+            problem = ", but no result's `when` holds for its arguments"
         raise ToolMissing(
-            f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}{what}.\n"
+            f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}{problem}.\n"
             f"{_called_with(args)}"
             f"Add one under turns[{self._place}].tool_results.{tool}."
         )
@@ -383,8 +383,10 @@ class ScriptedTools:
 
 def _called_with(args: JsonValue) -> str:
     """Returns a line that says with which arguments a tool was called; of long ones the head."""
-    said = short(as_text(canonical(args)), ARGUMENTS_MAX) if args else ""
-    return f"It was called with {said}.\n" if said else "It was called without arguments.\n"
+    args_text = short(as_text(canonical(args)), ARGUMENTS_MAX) if args else ""
+    return (
+        f"It was called with {args_text}.\n" if args_text else "It was called without arguments.\n"
+    )
 
 
 def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:

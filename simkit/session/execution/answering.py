@@ -26,7 +26,7 @@ class Answering:
             response = self._clients.send(call.request)
         except ProviderUnreached as problem:
             raise ScriptBroken(str(problem), ("cassette",)) from problem
-        traffic.came(exchange, response.answer, response.request)
+        traffic.answered(exchange, response.answer, response.request)
         return response.answer
 
     def close(self) -> None:

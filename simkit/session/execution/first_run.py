@@ -102,7 +102,7 @@ class _ProbeAnswerer:
             if isinstance(answer, HttpResponse):
                 chunks = decoded(answer.chunks, header(answer.headers, "content-encoding"))
                 plain = msgspec.structs.replace(answer, chunks=chunks)
-                call_record.answer = call.protocol.heard(plain, call.model_request)
+                call_record.answer = call.protocol.parse_response(plain, call.model_request)
             answered(answer)
 
         if self._player is None:

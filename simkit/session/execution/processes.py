@@ -160,7 +160,7 @@ class Here:
             scenario=task.prepared.item.name,
             seed=scenario.seed,
             start=scenario.start,
-            given=state,
+            initial_state=state,
             model=FaultyModel(model, self._plan(scenario)),
             tools=ScriptedTools(
                 self._results,

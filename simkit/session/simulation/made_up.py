@@ -22,7 +22,7 @@ def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mappin
     place = place_of_caller()
     values = {"seed": seed, "start": start, "given": {"fakes": people}}
     try:
-        return Filling(document_at(values, place, ()), None).made
+        return Filling(document_at(values, place, ()), None).people
     except SourceError as problem:
         raise SourceError(
             place.where, problem.what, problem.at, problem.near, problem.known, problem.advice

@@ -29,10 +29,10 @@ def _once(
     """Finds a thing once for each pipeline, however many scenarios ask."""
 
     @wraps(find)
-    def found(pipeline: Pipeline, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    def value_of(pipeline: Pipeline, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
         return pipeline.remembered((find.__name__, *args), lambda: find(pipeline, *args, **kwargs))
 
-    return found
+    return value_of
 
 
 @_once
@@ -109,14 +109,14 @@ def startable(pipeline: Pipeline) -> frozenset[str]:
     starts = _starts(pipeline)
     if starts is None:
         return everybody
-    found: set[str] = set()
+    startable_names: set[str] = set()
     waiting = sorted((starts | summarisers_of(pipeline)) & everybody)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in startable_names:
+            startable_names.add(name)
             waiting += _targets(pipeline, name)
-    return frozenset(found)
+    return frozenset(startable_names)
 
 
 def hands_over(pipeline: Pipeline, definition: str) -> bool:
@@ -156,16 +156,20 @@ def names_in(value: Any) -> list[str]:
     """Returns the agents of a route that no reference decides."""
     if isinstance(value, Mapping):
         value = value.get("parallel", ())
-    written = value if isinstance(value, (list, tuple)) else [value]
-    return [name for name in written if isinstance(name, str)]
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [name for name in values if isinstance(name, str)]
 
 
 def _named_by_output(pipeline: Pipeline, decider: str, route: Any) -> set[str] | None:
     """Returns what the decider's output schema allows at the route's path; None if anything."""
-    found = references_in(route)
-    if len(found) != 1 or route != f"${{{found[0][1]}}}" or decider not in pipeline.agents:
+    references = references_in(route)
+    if (
+        len(references) != 1
+        or route != f"${{{references[0][1]}}}"
+        or decider not in pipeline.agents
+    ):
         return None
-    head, *tail = parse(found[0][1])
+    head, *tail = parse(references[0][1])
     if head != "run" or tail[:1] != ["output"]:
         return None
     schema = _resolved(pipeline, pipeline.agents[decider].output)
@@ -189,8 +193,8 @@ def _enumerated(pipeline: Pipeline, schema: Any) -> set[str] | None:
     branches = schema.get("anyOf") or schema.get("oneOf")
     if not isinstance(branches, list):
         return None
-    found = [_enumerated(pipeline, branch) for branch in branches]
-    return None if None in found else set().union(*(names for names in found if names))
+    options = [_enumerated(pipeline, branch) for branch in branches]
+    return None if None in options else set().union(*(names for names in options if names))
 
 
 def _resolved(pipeline: Pipeline, schema: Any) -> Any:

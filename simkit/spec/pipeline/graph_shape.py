@@ -40,9 +40,9 @@ class GraphCheck:
                     "Add an edge from it, or `exit: true` where a turn may end.",
                 )
 
-    def _problem(self, path: SourcePath, what: str, advice: str = "") -> Exception:
+    def _problem(self, path: SourcePath, problem: str, advice: str = "") -> Exception:
         is_key = path[:1] == ("nodes",)
-        return self._document.error((*AT, *path), what, advice=advice, key=is_key)
+        return self._document.error((*AT, *path), problem, advice=advice, key=is_key)
 
     def _lacks(self) -> list[str]:
         """Says what a graph needs that was drawn in part: a start, and ways between all nodes."""
@@ -116,9 +116,9 @@ class GraphCheck:
 
     def _check_twice(self, ways: list[tuple[int, Edge]]) -> None:
         """Refuses an edge that is there twice: a split would take both."""
-        seen: dict[tuple[str, str | None], int] = {}
+        first_places: dict[tuple[str, str | None], int] = {}
         for place, edge in ways:
-            first = seen.setdefault((edge.to, edge.label), place)
+            first = first_places.setdefault((edge.to, edge.label), place)
             if first != place:
                 raise self._problem(
                     ("edges", place),

@@ -442,8 +442,8 @@ class Pipeline(Written):
         memo = (self.__pydantic_private__ or {})["_memo"]
         if key not in memo:
             memo[key] = find()
-        found: Remembered = memo[key]
-        return found
+        remembered_value: Remembered = memo[key]
+        return remembered_value
 
     def of_agent(self, name: str, key: str) -> Any:
         """An agent's value for a key, or the default's; an agent's own replaces it whole."""

@@ -117,8 +117,8 @@ class _Check:
             schema, begins = channel.schema_, channel.default
             if schema is None or isinstance(schema, str) or begins is None:
                 continue
-            for at, what in schema_errors(schema, begins, self.pipeline.schemas):
-                raise self.document.error(("channels", name, "default", *at), what)
+            for at, word_error in schema_errors(schema, begins, self.pipeline.schemas):
+                raise self.document.error(("channels", name, "default", *at), word_error)
 
     def _schemas(self) -> Iterator[tuple[SourcePath, Any]]:
         pipeline = self.pipeline
@@ -197,13 +197,13 @@ class _Check:
     # Recipes
 
     def _recipe(self, at: SourcePath, recipe: Recipe) -> None:
-        seen: set[str] = set()
+        visited: set[str] = set()
         for place, entry in enumerate(recipe):
             within = entry if isinstance(entry, tuple) else (entry,)
             for number, item in enumerate(within):
                 path = (*at, place, number) if isinstance(entry, tuple) else (*at, place)
                 self._section(path, item)
-                if item.name in seen:
+                if item.name in visited:
                     raise self.document.error(
                         path,
                         f"section `{item.name}` is in this recipe twice",
@@ -211,7 +211,7 @@ class _Check:
                     )
                 # Instructions may be split; they are one claim.
                 if item.name != "instructions":
-                    seen.add(item.name)
+                    visited.add(item.name)
 
     def _section(self, path: SourcePath, item: Item) -> None:
         inside: SourcePath = (*path, item.custom_name or item.kind)
@@ -274,32 +274,34 @@ class _Check:
     def _scopes(self, inside: SourcePath, options: Recall, channels: Iterable[str]) -> None:
         """Refuses scopes that none of the section's channels has."""
         declared = self.pipeline.channels
-        found = {name: declared[name].scope if name in declared else "session" for name in channels}
-        if options.scopes is None or not set(found.values()).isdisjoint(options.scopes):
+        scopes = {
+            name: declared[name].scope if name in declared else "session" for name in channels
+        }
+        if options.scopes is None or not set(scopes.values()).isdisjoint(options.scopes):
             return
-        if len(found) == 1:
-            ((name, scope),) = found.items()
-            what = f"channel `{name}` has scope {scope}, which is not among them"
+        if len(scopes) == 1:
+            ((name, scope),) = scopes.items()
+            problem = f"channel `{name}` has scope {scope}, which is not among them"
         else:
-            listed = ", ".join(f"`{name}` ({scope})" for name, scope in found.items())
-            what = f"none of the channels has one of them: {listed}"
+            listed = ", ".join(f"`{name}` ({scope})" for name, scope in scopes.items())
+            problem = f"none of the channels has one of them: {listed}"
         raise self.document.error(
-            (*inside, "scopes"), f"{what}: the section could never show anything"
+            (*inside, "scopes"), f"{problem}: the section could never show anything"
         )
 
     def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
-        for place, one in enumerate(filters):
-            if isinstance(one, str):
+        for place, filter_ in enumerate(filters):
+            if isinstance(filter_, str):
                 continue
-            if one.agents is not None:
+            if filter_.agents is not None:
                 path = (*at, place, "agents")
-                self.all_known((*path, "only"), "agent", one.agents.only, self.agents)
-                self.all_known((*path, "not"), "agent", one.agents.not_, self.agents)
-            said_by = one.drop.get("agent") if isinstance(one.drop, Mapping) else None
+                self.all_known((*path, "only"), "agent", filter_.agents.only, self.agents)
+                self.all_known((*path, "not"), "agent", filter_.agents.not_, self.agents)
+            said_by = filter_.drop.get("agent") if isinstance(filter_.drop, Mapping) else None
             if isinstance(said_by, str):
                 self.known((*at, place, "drop", "agent"), "agent", said_by, self.agents)
-            if one.older_than is not None:
-                self._older_than((*at, place, "older_than"), one.older_than)
+            if filter_.older_than is not None:
+                self._older_than((*at, place, "older_than"), filter_.older_than)
 
     def _older_than(self, at: SourcePath, options: OlderThan) -> None:
         """Refuses an age that nothing could have, or that is of no consequence."""
@@ -317,12 +319,12 @@ class _Check:
 
     def contracts(self) -> None:
         """Checks the parties and channels of each contract, and that no two are one."""
-        seen: dict[tuple[str, str, str], int] = {}
+        first_places: dict[tuple[str, str, str], int] = {}
         for place, contract in enumerate(self.pipeline.contracts):
             at: SourcePath = ("contracts", place)
             self._contract(at, contract)
             for source in contract.from_:
-                first = seen.setdefault((source, contract.to, contract.type), place)
+                first = first_places.setdefault((source, contract.to, contract.type), place)
                 if first != place:
                     raise self.document.error(
                         at,

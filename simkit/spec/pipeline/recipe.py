@@ -97,13 +97,13 @@ class Span(Written):
 
 def _not_of_all(value: Any) -> Any:
     """Refuses filters that cannot be asked about one message."""
-    for one in value if isinstance(value, (list, tuple)) else ():
-        if isinstance(one, str) and is_function_name(one):
+    for element in value if isinstance(value, (list, tuple)) else ():
+        if isinstance(element, str) and is_function_name(element):
             raise refuse(
-                f"`{one}` gets a whole history, so that it cannot stand here",
+                f"`{element}` gets a whole history, so that it cannot stand here",
                 advice="It may look at `message.turn` itself: write it beside `older_than`.",
             )
-        if isinstance(one, dict) and "older_than" in one:
+        if isinstance(element, dict) and "older_than" in element:
             raise refuse("`older_than` cannot stand within `older_than`")
     return value
 
@@ -355,8 +355,8 @@ class Item(Written):
     @property
     def options(self) -> Section:
         """The section's options."""
-        found: Section = getattr(self, self.kind)
-        return found
+        section: Section = getattr(self, self.kind)
+        return section
 
     @property
     def name(self) -> str:

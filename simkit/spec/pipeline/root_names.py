@@ -31,10 +31,10 @@ def check_references(document: Document, at: SourcePath, channels: tuple[str, ..
     """
     for path, text in _texts(document, at):
         try:
-            found = references_in(text)
+            references = references_in(text)
         except ReferenceInvalid as problem:
             raise document.error(path, str(problem)) from None
-        for _, reference in found:
+        for _, reference in references:
             _check_path(document, path, reference, f"${{{reference}}}", channels)
 
 
@@ -74,7 +74,7 @@ def _check_path(
     document: Document,
     at: SourcePath,
     path: str,
-    shown: str,
+    reference: str,
     channels: tuple[str, ...],
     key: bool = False,
 ) -> None:
@@ -96,8 +96,8 @@ def _check_path(
             return
     else:
         return
-    what = f"`{shown}` leads nowhere: {noun} `{word}`"
-    raise document.error(at, what, word=word, known=known, key=key)
+    label = f"`{reference}` leads nowhere: {noun} `{word}`"
+    raise document.error(at, label, word=word, known=known, key=key)
 
 
 def _texts(document: Document, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

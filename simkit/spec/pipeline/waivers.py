@@ -24,8 +24,8 @@ WHOLE: Final = ""
 """The place of what is turned off altogether."""
 
 
-def _by_place(written: Any) -> Any:
-    return written if isinstance(written, (Mapping, list)) else {WHOLE: written}
+def _by_place(value: Any) -> Any:
+    return value if isinstance(value, (Mapping, list)) else {WHOLE: value}
 
 
 Waivers = dict[

@@ -31,13 +31,19 @@ class MessageInvalid(Exception):
     def __init__(
         self,
         path: SourcePath,
-        what: str,
+        problem: str,
         advice: str,
         word: str = "",
         known: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(path, what, advice, word, known)
-        self.path, self.what, self.advice, self.word, self.known = path, what, advice, word, known
+        super().__init__(path, problem, advice, word, known)
+        self.path, self.problem, self.advice, self.word, self.known = (
+            path,
+            problem,
+            advice,
+            word,
+            known,
+        )
 
 
 def is_written_message(value: Any) -> bool:
@@ -60,13 +66,15 @@ def message_of(value: Any, agent: str | None = None) -> Message:
         return value
     if not isinstance(value, Mapping):
         if value is None or isinstance(value, (list, tuple)):
-            what = "nothing" if value is None else "a list"
-            raise MessageInvalid((), f"a message must be a text or a mapping, not {what}", _MESSAGE)
-        return said("assistant", value, agent)
+            problem = "nothing" if value is None else "a list"
+            raise MessageInvalid(
+                (), f"a message must be a text or a mapping, not {problem}", _MESSAGE
+            )
+        return message_from("assistant", value, agent)
     role, content = _role_and_content(value)
     _check_fields(value)
     speaker = value.get("agent", agent if "role" in value or role == "assistant" else None)
-    message = said(role, content, speaker)
+    message = message_from(role, content, speaker)
     return msgspec.structs.replace(
         message,
         calls=_calls(value.get("calls")),
@@ -75,7 +83,7 @@ def message_of(value: Any, agent: str | None = None) -> Message:
     )
 
 
-def said(role: str, content: Any, agent: str | None) -> Message:
+def message_from(role: str, content: Any, agent: str | None) -> Message:
     """Return a message with this content: as it is, if it is text, else as JSON."""
     if isinstance(content, str):
         return Message(role, content, agent=agent)
@@ -121,7 +129,7 @@ def _calls(value: Any) -> tuple[ToolCall, ...]:
         return ()
     if not isinstance(value, (list, tuple)):
         raise MessageInvalid(("calls",), "`calls` must be a list", _CALL)
-    return tuple(_call(one, ("calls", place)) for place, one in enumerate(value))
+    return tuple(_call(call, ("calls", place)) for place, call in enumerate(value))
 
 
 def _call(value: Any, at: SourcePath) -> ToolCall:
@@ -144,4 +152,4 @@ def without_own(value: Any) -> Any:
     """Return a message that code hands back without the fields that the log gave it."""
     if not isinstance(value, Mapping):
         return value
-    return {key: one for key, one in value.items() if key not in _OWN}
+    return {key: value_ for key, value_ in value.items() if key not in _OWN}

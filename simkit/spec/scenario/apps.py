@@ -217,8 +217,8 @@ class AgentRule(Written):
 
     def matchers(self) -> dict[str, Any]:
         """What must hold of the request."""
-        given = self.model_fields_set - _ABOUT_ITS_RUNS
-        return {key: getattr(self, key) for key in type(self).model_fields if key in given}
+        fields_set = self.model_fields_set - _ABOUT_ITS_RUNS
+        return {key: getattr(self, key) for key in type(self).model_fields if key in fields_set}
 
 
 def _rule(value: Any) -> Any:
@@ -260,9 +260,9 @@ class RecordOptions(Written):
     tools: tuple[str, ...] = ()
     """Tools of `app.tools` whose calls are recorded, and answered from the cassette."""
 
-    def redactor(self, environ: Mapping[str, str], written: Iterable[str] = ()) -> Redactor:
+    def redactor(self, environ: Mapping[str, str], literals: Iterable[str] = ()) -> Redactor:
         """Return what takes secrets out of all that is written; ``written`` are those of files."""
-        return Redactor(environ, self.secrets, self.personal, written)
+        return Redactor(environ, self.secrets, self.personal, literals)
 
 
 class Implements(Written):

@@ -57,10 +57,10 @@ def _usage(value: Any) -> Any:
         ("output_tokens", ("reasoning_tokens",)),
     ):
         counts = [value.get(key) for key in parts]
-        found = sum(count for count in counts if isinstance(count, int))
-        if isinstance(value.get(whole), int) and found > value[whole]:
+        total = sum(count for count in counts if isinstance(count, int))
+        if isinstance(value.get(whole), int) and total > value[whole]:
             raise refuse(
-                f"{' and '.join(parts)} are {found}, more than all {whole}",
+                f"{' and '.join(parts)} are {total}, more than all {whole}",
                 advice=f"`{whole}` counts them, too.",
                 at=(whole,),
             )
@@ -110,7 +110,7 @@ class CitationLine(Written):
 def _logprobs(value: Any) -> Any:
     if not isinstance(value, list) or not value:
         raise refuse("logprobs must be a list of tokens: `- {Yes: -0.1, No: -2.3}`")
-    found = []
+    alternatives = []
     for place, token in enumerate(value):
         if not isinstance(token, dict) or not token:
             raise refuse(
@@ -123,8 +123,8 @@ def _logprobs(value: Any) -> Any:
             if not is_number or logprob > 0:
                 raise refuse("a log probability is a number from 0 down", at=(place, text))
         (text, logprob), *others = ((text, float(number)) for text, number in token.items())
-        found.append(m.Token(text, logprob, tuple(others)))
-    return tuple(found)
+        alternatives.append(m.Token(text, logprob, tuple(others)))
+    return tuple(alternatives)
 
 
 _PROBABILITIES: Final = {
@@ -178,10 +178,10 @@ def check_beside(line: Mapping[str, Any]) -> None:
     for word, answers in _NEEDS.items():
         if word not in line or any(key in line for key in answers):
             continue
-        given = next((key for key in ("function", *line) if key in line and key != word), "")
+        other_key = next((key for key in ("function", *line) if key in line and key != word), "")
         advice = (
             "Let the function return it, in the mapping that it returns."
-            if given == "function"
+            if other_key == "function"
             else ""
         )
         named = [f"`{key}`" for key in answers]
@@ -197,19 +197,19 @@ def schemas_beside() -> dict[str, Any]:
     }
 
 
-def check_words(beside: m.Beside, text: str) -> None:
+def check_words(extras: m.Beside, text: str) -> None:
     """Refuses probabilities and citations of words that the reply does not say."""
-    said = "".join(token.text for token in beside.logprobs)
-    if beside.logprobs and said != text:
+    text_there = "".join(token.text for token in extras.logprobs)
+    if extras.logprobs and text_there != text:
         raise refuse(
-            f"the tokens are `{said}`, and the reply says `{text}`",
+            f"the tokens are `{text_there}`, and the reply says `{text}`",
             advice="The first key of each mapping is the token that is said, blanks too.",
             at=("logprobs",),
         )
-    for place, citation in enumerate(beside.citations):
+    for place, citation in enumerate(extras.citations):
         if citation.at not in text:
             raise refuse(f"the reply does not say `{citation.at}`", at=("citations", place, "at"))
-    ends = sorted(m.spans_of(text, beside.citations), key=lambda one: one[:2])
+    ends = sorted(m.spans_of(text, extras.citations), key=lambda span: span[:2])
     for (_, end, _), (start, _, later) in pairwise(ends):
         if start < end:
             raise refuse(

@@ -68,9 +68,9 @@ Values = Mapping[str, tuple[str, Iterable[str]] | tuple[str, Iterable[str], Coll
 class ClaimNames:
     """Checks the claims of one scenario against the names of its pipeline."""
 
-    def __init__(self, document: Document, known: Known, given: Any = None) -> None:
+    def __init__(self, document: Document, known: Known, subject: Any = None) -> None:
         """``given`` is the state before the first turn: what was said there may name any tool."""
-        self._document, self._known, self._given = document, known, given
+        self._document, self._known, self._subject = document, known, subject
         self._members, self._channels, self._tools = known.agents, known.channels, known.tools
 
     def check(self, expect: Expect, at: SourcePath) -> None:
@@ -84,8 +84,8 @@ class ClaimNames:
             self._says_which(key, claims.claimed(), (*at, "context", key))
         for key, run in expect.runs.items():
             self._run(key, run, (*at, "runs", key))
-            written = {name: getattr(run, name) for name in run.model_fields_set}
-            self._says_which(key, written, (*at, "runs", key))
+            values = {name: getattr(run, name) for name in run.model_fields_set}
+            self._says_which(key, values, (*at, "runs", key))
         self._state(expect.state, (*at, "state"))
         self._values(expect.state, (*at, "state"))
         self._entries(expect.handoffs, (*at, "handoffs"), "field of a handoff", HANDOFF_KEYS, {
@@ -157,20 +157,20 @@ class ClaimNames:
 
     def _context(self, key: str, claims: ContextClaims, at: SourcePath) -> None:
         sections = self._sections(key, at)
-        elsewhere = self._known.all_sections
+        all_sections = self._known.all_sections
         known = ANYTHING if sections is ANYTHING else (*CONTEXT_CLAIMS, *sections)
         for claim in claims.claimed():
             # A section that was taken out of the recipe is a finding, not a mistake in the file.
-            if claim not in elsewhere:
+            if claim not in all_sections:
                 require(self._document, (*at, claim), claims.noun, claim, known, key=True)
-        self._texts(claims.sections, (*at, "sections"), "section", sections, elsewhere)
+        self._texts(claims.sections, (*at, "sections"), "section", sections, all_sections)
         self._texts(claims.tools, (*at, "tools"), "tool", self._tools)
         agent = ("agent", self._members)
         self._texts(claims.handoffs, (*at, "handoffs"), *agent)
         self._shares(claims.share, (*at, "share"), sections)
-        said: Values = {"section": ("section", sections, elsewhere)}
+        values: Values = {"section": ("section", sections, all_sections)}
         for claim in ("messages", "includes", "excludes", "dropped", *sections):
-            self._messages(claims.claimed().get(claim), (*at, claim), said)
+            self._messages(claims.claimed().get(claim), (*at, claim), values)
         self._entries(
             claims.dropped,
             (*at, "dropped"),
@@ -187,7 +187,7 @@ class ClaimNames:
             "",
             (),
             {
-                "section": ("section", sections, elsewhere),
+                "section": ("section", sections, all_sections),
                 "channel": ("channel", self._channels),
                 "by": ("reason", LEFT_OUT_BY),
             },
@@ -239,8 +239,8 @@ class ClaimNames:
             )
         else:
             forms, noun = (FORMS,) if is_run else (FORMS, RUN_FORMS), ""
-        said = ", ".join(form.format(agent, noun) for form in forms)
-        return f"Name the {'run' if is_run else 'call'}: {said}."
+        forms_text = ", ".join(form.format(agent, noun) for form in forms)
+        return f"Name the {'run' if is_run else 'call'}: {forms_text}."
 
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
         self._sections(key, at)
@@ -297,7 +297,7 @@ class ClaimNames:
         if ANYTHING in (self._tools, self._members):
             return ANYTHING, ()
         handing_on = (f"{HANDOFF_PREFIX}{name}" for name in self._members)
-        also = {*self._known.declared_tools, *handing_on, *_words_in(self._given)}
+        also = {*self._known.declared_tools, *handing_on, *_words_in(self._subject)}
         return self._tools, also
 
     def _texts(
@@ -350,8 +350,8 @@ def _words_in(value: Any) -> Iterator[str]:
             yield key
             yield from _words_in(inner)
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _words_in(one)
+        for word_ in value:
+            yield from _words_in(word_)
 
 
 def _texts_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:

@@ -44,8 +44,11 @@ class Draw(msgspec.Struct, frozen=True):
     @property
     def question(self) -> str:
         """What is asked, in whatever language: words that are unique differ in what it gives."""
-        given = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in sorted(self.options.items()))]
-        return f"{self.provider}({', '.join(given)})" if given else self.provider
+        arguments = [
+            *map(repr, self.args),
+            *(f"{k}={v!r}" for k, v in sorted(self.options.items())),
+        ]
+        return f"{self.provider}({', '.join(arguments)})" if arguments else self.provider
 
     @property
     def name(self) -> str:
@@ -84,8 +87,8 @@ class Words:
                 today = _defaults_of(provider, self._start) if not draw.args else {}
                 return plain(provider(*draw.args, **{**today, **draw.options}))
             except Exception as problem:
-                what = f"{type(problem).__name__}: {problem}"
-                raise FakeInvalid(f"Faker's `{draw.provider}` failed: {what}") from problem
+                detail = f"{type(problem).__name__}: {problem}"
+                raise FakeInvalid(f"Faker's `{draw.provider}` failed: {detail}") from problem
 
     def faker(self, locale: str) -> Any:
         """Returns Faker in a language; raises FakeInvalid for none."""
@@ -107,72 +110,73 @@ class Fakes(Mapping[str, Any]):
 
     def __init__(self, words: Words, chance: Chance) -> None:
         self._words, self._chance = words, chance
-        self._made: dict[str, Any] = {}
-        self._taken: dict[str, set[str]] = {}
+        self._values_drawn: dict[str, Any] = {}
+        self._drawn_by_kind: dict[str, set[str]] = {}
         """By question, the words that no other unique one of it may be."""
 
     def __getitem__(self, key: str) -> Any:
         """Returns a word; raises KeyError for no provider, FakeInvalid for what Faker does not
         take."""
-        if key not in self._made:
-            self._made[key] = self._asked(read(key))
-        return self._made[key]
+        if key not in self._values_drawn:
+            self._values_drawn[key] = self._draw_value(read(key))
+        return self._values_drawn[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
+        return iter(self._values_drawn)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._values_drawn)
 
     def known(self) -> tuple[str, ...]:
         """The providers' names."""
         return self._words.known()
 
-    def _asked(self, draw: Draw) -> Any:
+    def _draw_value(self, draw: Draw) -> Any:
         if not draw.unique:
             return self._words.drawn(draw, self._chance.child(draw.name))
         if draw.number >= _MOST:
             raise FakeInvalid(f"at most {_MOST:,} words are told apart: `[{draw.number}]`")
         for number in range(draw.number + 1):
-            one = msgspec.structs.replace(draw, number=number)
-            if one.name not in self._made:
-                self._made[one.name] = self._untaken(one)
-        return self._made[draw.name]
+            numbered_draw = msgspec.structs.replace(draw, number=number)
+            if numbered_draw.name not in self._values_drawn:
+                self._values_drawn[numbered_draw.name] = self._untaken(numbered_draw)
+        return self._values_drawn[draw.name]
 
     def _untaken(self, draw: Draw) -> Any:
         """Returns a word that was not drawn for this question before."""
-        taken = self._taken.setdefault(draw.question, set())
+        values_drawn = self._drawn_by_kind.setdefault(draw.question, set())
         for attempt in range(_TRIES):
             word = self._words.drawn(draw, self._chance.child(draw.name).child(str(attempt)))
-            if repr(word) not in taken:
-                taken.add(repr(word))
+            if repr(word) not in values_drawn:
+                values_drawn.add(repr(word))
                 return word
         raise FakeInvalid(
-            f"Faker's `{draw.question}` has no other word than the {len(taken)} that are there"
+            f"Faker's `{draw.question}` has no other word than the {len(values_drawn)} that are "
+            "there"
         )
 
 
 def read(key: str) -> Draw:
     """Returns what a reference asks for; raises KeyError, or FakeInvalid for arguments that are
     no literals."""
-    found = _DRAW.match(key)
-    if found is None:
+    match = _DRAW.match(key)
+    if match is None:
         raise KeyError(key)
-    args, options = _arguments(found["arguments"] or "()")
+    args, options = _arguments(match["arguments"] or "()")
     return Draw(
-        provider=found["provider"],
-        locale=found["locale"] or "",
+        provider=match["provider"],
+        locale=match["locale"] or "",
         args=args,
         options=options,
-        number=int(found["number"] or 0),
-        unique=found["unique"] is not None,
+        number=int(match["number"] or 0),
+        unique=match["unique"] is not None,
     )
 
 
 def provider_in(key: str) -> str:
     """Returns the provider's name in what a reference asks for; of what cannot be read, all."""
-    found = _DRAW.match(key)
-    return key if found is None else found["provider"]
+    match = _DRAW.match(key)
+    return key if match is None else match["provider"]
 
 
 def check_locale(locale: str) -> None:
@@ -190,13 +194,15 @@ def _locales() -> frozenset[str]:
 
 def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:
     """Raises FakeInvalid for arguments that a provider does not have."""
-    taken = inspect.signature(provider).parameters
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values()):
+    parameters = inspect.signature(provider).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     for name in draw.options:
-        if name not in taken:
+        if name not in parameters:
             raise FakeInvalid(
-                f"Faker's `{draw.provider}` takes no `{name}`", near(name, taken), tuple(taken)
+                f"Faker's `{draw.provider}` takes no `{name}`",
+                near(name, parameters),
+                tuple(parameters),
             )
 
 
@@ -208,7 +214,10 @@ def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         assert isinstance(call.func, ast.Name)
         assert all(keyword.arg for keyword in call.keywords)
         args = tuple(map(ast.literal_eval, call.args))
-        return args, {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+        return args, {
+            str(call_keyword.arg): ast.literal_eval(call_keyword.value)
+            for call_keyword in call.keywords
+        }
     except (AssertionError, SyntaxError, ValueError):
         raise FakeInvalid(
             f"`{text}` must be arguments as Python writes them: (1, 6), (max_value=9.5), "

@@ -51,7 +51,7 @@ class Prepared(msgspec.Struct, frozen=True):
     """The pipeline's document; the scenario's own, where the pipeline is code."""
     shared: tuple[Shared, ...]
     """The files under ``use``; the nearest comes last."""
-    written: Document | None = None
+    source_document: Document | None = None
     """The scenario's document before its references were filled in."""
     used: tuple[Document, ...] = ()
     """The documents of the files under ``use``; the nearest comes last."""
@@ -71,42 +71,46 @@ class Prepared(msgspec.Struct, frozen=True):
     @property
     def unmet(self) -> str:
         """What it needs, or a file under ``use``, and is not installed; empty if all is."""
-        shared = (need for one in self.shared for need in one.needs)
+        shared = (need for part_ in self.shared for need in part_.needs)
         return unmet((*shared, *self.scenario.needs))
 
     def redactor(self, environ: Mapping[str, str]) -> Redactor:
         """Return what takes its secrets, and the environment's, out of all that is written."""
         documents = [self.document, self.pipeline_document, *self.used]
-        written = {one for document in documents for one in secrets_written_in(document.data)}
+        secrets = {
+            each_document
+            for document in documents
+            for each_document in secrets_written_in(document.data)
+        }
         if isinstance(self.pipeline, App):
-            written.update(secrets_written_in({"env": self.pipeline.options.env}))
-        return self.scenario.record.redactor(environ, written)
+            secrets.update(secrets_written_in({"env": self.pipeline.options.env}))
+        return self.scenario.record.redactor(environ, secrets)
 
     def refusal(self) -> SourceError:
         """Returns the error that says what is not installed, where that may not be."""
         return self.document.error(("needs",), self.unmet)
 
-    def turn_after(self, place: int, said: Sequence[Mapping[str, Any]]) -> Turn:
+    def turn_after(self, place: int, turn_values: Sequence[Mapping[str, Any]]) -> Turn:
         """Returns a turn as it is after others have ``said`` something; raises SourceError."""
         turn = self.scenario.turns[place]
         if place not in self.waiting:
             return turn
-        data = answered(self.waiting[place], said[:place])
+        data = answered(self.waiting[place], turn_values[:place])
         return validated_at(Turn, data, self.document, ("turns", place))
 
-    def after(self, said: Sequence[Mapping[str, Any]]) -> Prepared:
+    def after(self, turn_values: Sequence[Mapping[str, Any]]) -> Prepared:
         """Returns the scenario as it is after its turns have ``said`` something."""
         if not self.waiting:
             return self
-        places = [place for place in sorted(self.waiting) if WHOLE < place < len(said)]
+        places = [place for place in sorted(self.waiting) if WHOLE < place < len(turn_values)]
         turns, data = list(self.scenario.turns), list(self.document.data["turns"])
         for place in places:
-            turns[place] = self.turn_after(place, said)
-            data[place] = answered(self.waiting[place], said[:place])
+            turns[place] = self.turn_after(place, turn_values)
+            data[place] = answered(self.waiting[place], turn_values[:place])
         scenario = self.scenario.model_copy(update={"turns": tuple(turns)})
         whole = {**self.document.data, "turns": data}
         if WHOLE in self.waiting:
-            whole |= answered({"expect": self.waiting[WHOLE]}, said)
+            whole |= answered({"expect": self.waiting[WHOLE]}, turn_values)
             expect = validated_at(Expect, whole["expect"], self.document, ("expect",))
             scenario = scenario.model_copy(update={"expect": expect})
         return msgspec.structs.replace(
@@ -117,12 +121,14 @@ class Prepared(msgspec.Struct, frozen=True):
         """Returns the scenario under another seed: what Faker drew is drawn anew."""
         scenario, document = self.scenario, self.document
         shared, used, waiting = self.shared, self.used, self.waiting
-        if self.written is not None:
-            filling = Filling(self.written, self.item.row, seed, self.used_written, self.numbers)
-            document = filling.filled(self.written)
+        if self.source_document is not None:
+            filling = Filling(
+                self.source_document, self.item.row, seed, self.used_written, self.numbers
+            )
+            document = filling.filled(self.source_document)
             scenario = validated(Scenario, document)
-            used = tuple(filling.filled(one) for one in self.used_written)
-            shared = tuple(validated(Shared, one) for one in used)
+            used = tuple(filling.filled(written_use) for written_use in self.used_written)
+            shared = tuple(validated(Shared, written_use) for written_use in used)
             waiting = filling.waiting
         scenario = scenario.model_copy(update={"seed": seed})
         return msgspec.structs.replace(
@@ -155,8 +161,8 @@ class Library:
         other = Library(self._shelf)
         other._documents = dict(self._documents)
         other._documents[document.file] = [
-            document if one.index == document.index else one
-            for one in self.documents(document.file)
+            document if document_.index == document.index else document_
+            for document_ in self.documents(document.file)
         ]
         place = (document.file, document.index)
         other._pipelines = {key: p for key, p in self._pipelines.items() if key != place}
@@ -173,19 +179,22 @@ class Library:
         is how many there are in all.
         """
         used = tuple(self._used(document, item.row, (item.file,)))
-        written, filling = document, Filling(document, item.row, used=used, numbers=numbers)
+        original, filling = document, Filling(document, item.row, used=used, numbers=numbers)
         document = filling.filled(document)
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
         subject = self.subject(pipeline_document, scenario)
-        found = tuple(self._shared(document, subject, scenario.use, (item.file,), filling))
-        shared, filled = tuple(one for one, _ in found), tuple(inner for _, inner in found)
+        shared_files = tuple(self._shared(document, subject, scenario.use, (item.file,), filling))
+        shared, filled = (
+            tuple(shared_part for shared_part, _ in shared_files),
+            tuple(inner for _, inner in shared_files),
+        )
         if isinstance(subject, App) and shared:
-            rules = {k: rule for one in shared for k, rule in one.agents.items()}
+            rules = {k: rule for shared_part in shared for k, rule in shared_part.agents.items()}
             subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
         check_scenario(scenario, document, subject)
         return Prepared(
-            item, scenario, document, subject, pipeline_document, shared, written, filled, used,
+            item, scenario, document, subject, pipeline_document, shared, original, filled, used,
             filling.waiting, tuple(numbers),
         )  # fmt: skip
 
@@ -233,22 +242,22 @@ class Library:
                     word=name,
                     known=tuple(known),
                 )
-            found = _pipelines_in(self.documents(file))
-            if len(found) != 1:
+            pipelines_ = _pipelines_in(self.documents(file))
+            if len(pipelines_) != 1:
                 raise document.error(
-                    ("pipeline",), f"`{name}` holds {len(found)} pipelines, but must hold one"
+                    ("pipeline",), f"`{name}` holds {len(pipelines_)} pipelines, but must hold one"
                 )
-            return next(iter(found.values()))
-        here = _pipelines_in(self.documents(document.file))
-        if name not in here:
+            return next(iter(pipelines_.values()))
+        own_pipelines = _pipelines_in(self.documents(document.file))
+        if name not in own_pipelines:
             raise document.error(
                 ("pipeline",),
                 f"there is no pipeline `{name}` in this file",
                 word=name,
-                known=tuple(here),
-                advice=_meant(name, document),
+                known=tuple(own_pipelines),
+                advice=_nearest_name(name, document),
             )
-        return here[name]
+        return own_pipelines[name]
 
     def _used(
         self, document: Document, row: int | None, chain: tuple[str, ...]
@@ -275,8 +284,8 @@ class Library:
             path = ("use", place)
             if not Path(file).is_file():
                 known = sorted(
-                    str(found.relative_to(Path(document.file).parent))
-                    for found in Path(document.file).parent.rglob("*.yaml")
+                    str(path_.relative_to(Path(document.file).parent))
+                    for path_ in Path(document.file).parent.rglob("*.yaml")
                 )
                 raise document.error(
                     path,
@@ -285,7 +294,7 @@ class Library:
                     known=tuple(k for k in known if k == near(name, known)),
                 )
             if any(Path(file).resolve() == Path(before).resolve() for before in chain):
-                names = " → ".join(Path(one).name for one in (*chain, file))
+                names = " → ".join(Path(file_).name for file_ in (*chain, file))
                 raise document.error(path, f"`use` goes round in a circle: {names}")
             documents = self.documents(file)
             if len(documents) != 1:
@@ -297,17 +306,17 @@ class Library:
             yield shared, inner
 
 
-def _meant(name: str, document: Document) -> str:
+def _nearest_name(name: str, document: Document) -> str:
     """Says what to write for a pipeline that no document of the file has."""
-    beside = Path(document.file).parent
-    file = beside / name
+    folder = Path(document.file).parent
+    file = folder / name
     if file.suffix == ".py":
         return _as_imported(f"{name}:{next(iter(names_in(file)), 'run')}")
     if file.is_file():
         return f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
     paths = lookup(document.data, "app.path")
-    named = [str(beside / path) for path in paths] if isinstance(paths, list) else []
-    advice = meant_by(name, [*named, str(beside), str(Path.cwd())])
+    named = [str(folder / path) for path in paths] if isinstance(paths, list) else []
+    advice = meant_by(name, [*named, str(folder), str(Path.cwd())])
     if advice:
         return advice
     if "." in name and FUNCTION_NAME.fullmatch(":".join(name.rsplit(".", 1))):
@@ -315,9 +324,9 @@ def _meant(name: str, document: Document) -> str:
     return f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
 
 
-def _as_imported(written: str) -> str:
+def _as_imported(name_written: str) -> str:
     """Says how code is named that was named by its file, or with a method."""
-    file, _, name = written.rpartition(":")
+    file, _, name = name_written.rpartition(":")
     folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
     named, _, method = name.partition(".")
     if FUNCTION_NAME.fullmatch(f"{module}:{named}") is None:
@@ -361,25 +370,25 @@ def _in_file(
         check_program(document, named.app)
     if scenario is None:
         return app
-    given = scenario.model_fields_set
+    fields_set = scenario.model_fields_set
     return msgspec.structs.replace(
         app,
-        options=scenario.app if "app" in given else app.options,
+        options=scenario.app if "app" in fields_set else app.options,
         agents={**app.agents, **scenario.agents},
         allow_hosts=(*app.allow_hosts, *scenario.allow_hosts),
     )
 
 
 def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
-    found: dict[str, Document] = {}
+    by_name: dict[str, Document] = {}
     for document in documents:
         data = document.data
         if isinstance(data, dict) and "pipeline" in data and "scenario" not in data:
             name = text_of(data["pipeline"]) or ""
-            if name in found:
-                line = found[name].line(("pipeline",))
+            if name in by_name:
+                line = by_name[name].line(("pipeline",))
                 raise document.error(
                     ("pipeline",), f"pipeline `{name}` is here twice; the first is on line {line}"
                 )
-            found[name] = document
-    return found
+            by_name[name] = document
+    return by_name

@@ -62,8 +62,8 @@ class Filling:
         data = document.data
         if not isinstance(data, dict):
             raise document.error((), "a document must be a mapping")
-        found = data.get("seed", 0) if seed is None else seed
-        self._seed = found if isinstance(found, int) else 0
+        seed_found = data.get("seed", 0) if seed is None else seed
+        self._seed = seed_found if isinstance(seed_found, int) else 0
         self._numbers = numbers
         self.waiting: dict[int, Any] = {}
         """By the turn's place, or WHOLE, what waits for replies of earlier turns."""
@@ -91,7 +91,7 @@ class Filling:
         }
 
     @property
-    def made(self) -> Mapping[str, Made]:
+    def people(self) -> Mapping[str, Made]:
         """Who is made up, by name."""
         return {name: self._root[name] for name in self._entries}
 
@@ -106,7 +106,7 @@ class Filling:
             return document
         turns = data.get("turns") if "scenario" in data else None
         repeats = isinstance(turns, list) and any(
-            isinstance(one, dict) and "repeat" in one for one in turns
+            isinstance(turn_, dict) and "repeat" in turn_ for turn_ in turns
         )
         if not repeats and not document.mentions("${"):
             return document
@@ -127,21 +127,26 @@ class Filling:
     ) -> Document:
         data = document.data
         times = [self._times(document, place, turn) for place, turn in enumerate(turns)]
-        taken = list(spots(times, self._numbers))
+        spots_taken = list(spots(times, self._numbers))
         which: list[tuple[int, str]] = []
         if max(times, default=1) > 1:
             which = [
-                (one.place, f"repetition {one.repetition} of {one.times}" if one.times > 1 else "")
-                for one in taken
+                (
+                    spot.place,
+                    f"repetition {spot.repetition} of {spot.times}" if spot.times > 1 else "",
+                )
+                for spot in spots_taken
             ]
-        there = document.with_turns(data, which)
+        document_with_turns = document.with_turns(data, which)
         filled["turns"] = [
-            self._turn(there, ("turns", place), turns[one.place], one)
-            for place, one in enumerate(taken)
+            self._turn(document_with_turns, ("turns", place), turns[spot.place], spot)
+            for place, spot in enumerate(spots_taken)
         ]
         if "expect" in data:
-            number = (self._numbers[-1] if self._numbers else len(taken)) + 1
-            filled["expect"] = self._later(there, data["expect"], ("expect",), WHOLE, number, {})
+            number = (self._numbers[-1] if self._numbers else len(spots_taken)) + 1
+            filled["expect"] = self._later(
+                document_with_turns, data["expect"], ("expect",), WHOLE, number, {}
+            )
         if {**data, **filled} == data:
             return document
         return document.with_turns({**data, **filled}, which)
@@ -176,11 +181,11 @@ class Filling:
         """Returns a value in which references to turns before ``number`` stay; notes it if so."""
         root = root or self._root
         try:
-            found = references_in(value)
+            references = references_in(value)
         except ReferenceInvalid:
-            found = []
-        stay = {one: waiting(one) for _, one in found if head_of(one) == "turns"}
-        for inside, reference in found:
+            references = []
+        stay = {name_: waiting(name_) for _, name_ in references if head_of(name_) == "turns"}
+        for inside, reference in references:
             if reference in stay:
                 check_earlier(document, (*at, *inside), reference, number)
         filled = self._filled(document, value, at, {**root, **stay})
@@ -203,11 +208,11 @@ class Filling:
             fakes = follow(document.data, _FAKES)
             if isinstance(fakes, dict):
                 entries |= {name: (document, entry) for name, entry in fakes.items()}
-        taken, self._entries = Taken(), tuple(entries)
+        names_taken, self._entries = Taken(), tuple(entries)
         for name, (document, entry) in entries.items():
-            self._root[name] = self._made(document, name, entry, taken)
+            self._root[name] = self._make_person(document, name, entry, names_taken)
 
-    def _made(self, document: Document, name: str, entry: Any, taken: Taken) -> Made:
+    def _make_person(self, document: Document, name: str, entry: Any, names_taken: Taken) -> Made:
         at: SourcePath = (*_FAKES, name)
         _check_name(document, at, name)
         values, head = {}, entry
@@ -223,7 +228,7 @@ class Filling:
             return self._filled(document, value, path, {**self._root, **root})
 
         try:
-            return made_up(name, fake, self._words, self._seed, taken, fill)
+            return made_up(name, fake, self._words, self._seed, names_taken, fill)
         except FakeInvalid as problem:
             where = (*at, "locale") if isinstance(entry, dict) and "locale" in entry else at
             raise _refused(document, where, problem) from None
@@ -238,12 +243,12 @@ class Filling:
         """Returns a value that stands at a path with its references filled in."""
         root = self._root if root is None else root
         try:
-            found = references_in(value)
+            references = references_in(value)
             template = compile_references(value)
         except ReferenceInvalid as problem:
             inside = problem.args[1] if len(problem.args) > 1 else ()
             raise document.error((*at, *inside), str(problem)) from None
-        for inside, reference in found:
+        for inside, reference in references:
             path = (*at, *inside)
             is_out_of_place = path[:2] not in _AT_WORK.get(reference, (path[:2],))
             if reference not in root or is_out_of_place:
@@ -314,12 +319,13 @@ def _check_name(document: Document, at: SourcePath, name: str) -> None:
         )
 
 
-def _forms_of(head: str, root: Mapping[str, Any], made: Sequence[str]) -> str:
+def _forms_of(head: str, root: Mapping[str, Any], names_known: Sequence[str]) -> str:
     """Says what to write for a reference that begins with no root: the form of what is near."""
     forms = {key: f"{first}.{key}" for first in ("env", "column") for key in root.get(first, ())}
     forms |= {first: f"{first}.NAME" for first in ROOTS}
     forms |= {
-        name: f"{name}[0].NAME" if isinstance(root[name], list) else f"{name}.NAME" for name in made
+        name: f"{name}[0].NAME" if isinstance(root[name], list) else f"{name}.NAME"
+        for name in names_known
     }
     nearest = forms.get(head) or forms.get(near(head, forms), "")
     if nearest:
@@ -335,26 +341,30 @@ def _absent(
 ) -> SourceError:
     """Returns the error that says that a reference leads nowhere."""
     head = head_of(reference)
-    there = root[head]
-    if isinstance(there, list):
-        found = _INDEX.match(reference)
-        if found is None or int(found[1]) >= len(there):
-            last = f"{head}[0]" if len(there) == 1 else f"{head}[0] to {head}[{len(there) - 1}]"
+    value_there = root[head]
+    if isinstance(value_there, list):
+        match = _INDEX.match(reference)
+        if match is None or int(match[1]) >= len(value_there):
+            last = (
+                f"{head}[0]"
+                if len(value_there) == 1
+                else f"{head}[0] to {head}[{len(value_there) - 1}]"
+            )
             return document.error(
                 path,
                 f"`${{{reference}}}` is not there",
                 advice=f"There are {last}: write `${{{head}[0].name}}`.",
             )
-        there = there[int(found[1])]
-    if isinstance(there, Fakes):
+        value_there = value_there[int(match[1])]
+    if isinstance(value_there, Fakes):
         word = reference.removeprefix(head).partition(".")[2]
-        who = "Faker" if head == "fake" else f"`{reference.removesuffix(word).rstrip('.')}`"
+        owner = "Faker" if head == "fake" else f"`{reference.removesuffix(word).rstrip('.')}`"
         word = provider_in(word)
-        nearest = near(word, there.known())
+        nearest = near(word, value_there.known())
         return document.error(
-            path, f"{who} has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
+            path, f"{owner} has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
         )
-    known = tuple(f"{head}.{key}" for key in there)
+    known = tuple(f"{head}.{key}" for key in value_there)
     advice = "" if known else "The scenario has no `examples:` table."
     if head == "env":
         advice = "List the variable under `env:`."
@@ -365,14 +375,14 @@ def _absent(
 
 def _refused(document: Document, path: SourcePath, problem: FakeInvalid) -> SourceError:
     advice = "" if problem.known or not problem.near else f"did you mean `{problem.near}`?"
-    found = document.error(path, str(problem), advice=advice)
+    problem_found = document.error(path, str(problem), advice=advice)
     return SourceError(
-        found.where,
-        found.what,
-        found.at,
+        problem_found.where,
+        problem_found.what,
+        problem_found.at,
         problem.near if problem.known else "",
         problem.known,
-        found.advice,
+        problem_found.advice,
     )
 
 

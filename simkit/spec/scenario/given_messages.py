@@ -20,7 +20,7 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
         except MessageInvalid as problem:
             raise document.error(
                 (*path, *problem.path),
-                problem.what,
+                problem.problem,
                 word=problem.word,
                 known=problem.known,
                 advice=problem.advice,

@@ -34,12 +34,12 @@ HOLDS = Standing()
 
 def standing(item: Item, app: App) -> Standing:
     """Returns what a scenario is to code."""
-    said = app.implements
-    if said is None:
+    implements_ = app.implements
+    if implements_ is None:
         return HOLDS
-    if _holder(item) not in _designs(said, app.folder):
+    if _holder(item) not in _designs(implements_, app.folder):
         return Standing(other=f"`{app.pipeline}` does not implement its pipeline")
-    return Standing(left_out=said.leaves_out.get(_key(item, app.folder), ""))
+    return Standing(left_out=implements_.leaves_out.get(_key(item, app.folder), ""))
 
 
 def scenarios_of(app: App) -> dict[str, Item]:
@@ -62,9 +62,9 @@ def check_left_out(document: Document, app: App) -> None:
     """Raises SourceError for the first scenario that is left out and is not there."""
     if app.implements is None or not app.implements.leaves_out:
         return
-    found = scenarios_of(app)
+    scenarios = scenarios_of(app)
     for key in app.implements.leaves_out:
-        require(document, ("implements", "leaves_out", key), "scenario", key, found, key=True)
+        require(document, ("implements", "leaves_out", key), "scenario", key, scenarios, key=True)
 
 
 def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -> None:
@@ -90,8 +90,8 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
         require(document, where, "kind of difference", kind, KINDS, key=True)
 
 
-def _designs(said: Implements, folder: str) -> set[str]:
-    return {os.path.realpath(Path(folder) / name) for name in said.designs}
+def _designs(implements: Implements, folder: str) -> set[str]:
+    return {os.path.realpath(Path(folder) / name) for name in implements.designs}
 
 
 def _holder(item: Item) -> str:

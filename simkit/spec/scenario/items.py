@@ -66,13 +66,13 @@ def scenario_files(path: str | Path) -> list[str]:
     place = Path(path)
     if place.is_dir():
         return sorted(
-            str(found)
-            for found in place.rglob(f"*{SCENARIO_SUFFIX}")
-            if not any(part.startswith(".") for part in found.relative_to(place).parts)
+            str(path_)
+            for path_ in place.rglob(f"*{SCENARIO_SUFFIX}")
+            if not any(part.startswith(".") for part in path_.relative_to(place).parts)
         )
     if not place.exists():
         around = place.parent if place.parent.is_dir() else Path()
-        known = [str(found) for found in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
+        known = [str(path_) for path_ in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
         raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
     if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         raise SourceError(
@@ -88,10 +88,10 @@ def misnamed(path: str | Path) -> str:
 
     Only endings are looked at: `refund.yaml`, `refund.scenario.yml`.
     """
-    for found in sorted(Path(path).glob("*.y*ml")):
-        if not found.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
-            stem = found.name.split(".")[0]
-            return f"If `{found.name}` is one, name it `{stem}{SCENARIO_SUFFIX}`."
+    for path_ in sorted(Path(path).glob("*.y*ml")):
+        if not path_.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+            stem = path_.name.split(".")[0]
+            return f"If `{path_.name}` is one, name it `{stem}{SCENARIO_SUFFIX}`."
     return ""
 
 
@@ -101,14 +101,14 @@ def items_in(file: str, shelf: DocumentCache | None = None) -> list[Item]:
     Whoever goes on to run them gives the shelf from which their documents will be taken.
     """
     read = heads if shelf is None else shelf.heads
-    found: list[Item] = []
+    items: list[Item] = []
     for head in read(file):
         if "scenario" in head.values:
-            found += _items_of(file, head, read)
+            items += _items_of(file, head, read)
         elif "turns" in head.keys or "pipeline" not in head.values:
             raise _nameless(file, head)
-    _refuse_twins(found)
-    return found
+    _refuse_twins(items)
+    return items
 
 
 def _nameless(file: str, head: Head) -> SourceError:
@@ -117,22 +117,22 @@ def _nameless(file: str, head: Head) -> SourceError:
     A key that nearly is that one is named at its place.
     """
     has_turns = "turns" in head.keys
-    what, advice = "a document must be a pipeline or a scenario", _KINDS_ADVICE
+    problem, advice = "a document must be a pipeline or a scenario", _KINDS_ADVICE
     if has_turns:
-        what = "a document with `turns:` is a scenario, and needs `scenario:` with its name"
+        problem = "a document with `turns:` is a scenario, and needs `scenario:` with its name"
         advice = ""
     for key, place in zip(head.keys, head.places, strict=True):
-        meant = near(key, (*_SCENARIO_KEYS, *_PIPELINE_KEYS))
-        if key == meant or meant not in _NAMING or (has_turns and meant != "scenario"):
+        nearest = near(key, (*_SCENARIO_KEYS, *_PIPELINE_KEYS))
+        if key == nearest or nearest not in _NAMING or (has_turns and nearest != "scenario"):
             continue
-        return SourceError(f"{file}:{place}", f"unknown key `{key}`: {what}", key, meant)
-    return SourceError(f"{file}:{head.line}:1", what, advice=advice)
+        return SourceError(f"{file}:{place}", f"unknown key `{key}`: {problem}", key, nearest)
+    return SourceError(f"{file}:{head.line}:1", problem, advice=advice)
 
 
 def _refuse_twins(items: list[Item]) -> None:
-    seen: dict[str, Item] = {}
+    first_items: dict[str, Item] = {}
     for item in items:
-        other = seen.setdefault(item.name, item)
+        other = first_items.setdefault(item.name, item)
         if other is not item:
             raise SourceError(
                 f"{item.file}:{item.line}:1",
@@ -142,8 +142,8 @@ def _refuse_twins(items: list[Item]) -> None:
 
 def _items_of(file: str, head: Head, read: Heads) -> Iterator[Item]:
     name = text_of(head.values["scenario"]) or str(head.values["scenario"])
-    written = head.values.get("tags")
-    tags = tuple(str(tag) for tag in written) if isinstance(written, list) else ()
+    tags_data = head.values.get("tags")
+    tags = tuple(str(tag) for tag in tags_data) if isinstance(tags_data, list) else ()
     skip = text_of(head.values.get("skip"))
     pipeline = text_of(head.values.get("pipeline")) or ""
     needs = tuple(_needs(file, head.values, {file}, read))
@@ -169,8 +169,8 @@ def _labels(rows: Sequence[Any]) -> list[str]:
     """Returns what each row of a table is called: by its values, and its number if they repeat."""
     note_secrets(rows)
     secrets = sorted(set(secrets_written_in(rows)))
-    shown = Redactor({}, literals=secrets).texts(rows) if secrets else rows
-    labels = [_label(row) for row in shown]
+    label_rows = Redactor({}, literals=secrets).texts(rows) if secrets else rows
+    labels = [_label(row) for row in label_rows]
     return [
         label if label and labels.count(label) == 1 else f"{label} #{number}".strip()
         for number, label in enumerate(labels, 1)
@@ -179,23 +179,25 @@ def _labels(rows: Sequence[Any]) -> list[str]:
 
 def _label(row: Any) -> str:
     values = row.values() if isinstance(row, dict) else ()
-    texts = [one if isinstance(one, str) else as_text(one) for one in values]
+    texts = [value_ if isinstance(value_, str) else as_text(value_) for value_ in values]
     return short(", ".join(" ".join(text.split()) for text in texts), LABEL_MAX)
 
 
-def _needs(file: str, values: Mapping[str, Any], seen: set[str], read: Heads) -> Iterator[str]:
+def _needs(
+    file: str, values: Mapping[str, Any], files_read: set[str], read: Heads
+) -> Iterator[str]:
     """Yields what a document needs, and the files under its ``use``; what is wrong is told later.
 
     ``seen`` are the files read so far: ``use`` may go round in a circle.
     """
     for name in _texts(values.get("use")):
         shared = str(Path(file).parent / name)
-        if shared in seen or not Path(shared).is_file():
+        if shared in files_read or not Path(shared).is_file():
             continue
-        seen.add(shared)
+        files_read.add(shared)
         with suppress(SourceError):
             for head in read(shared):
-                yield from _needs(shared, head.values, seen, read)
+                yield from _needs(shared, head.values, files_read, read)
     yield from _texts(values.get("needs"))
 
 

@@ -44,7 +44,7 @@ class Known(msgspec.Struct, frozen=True):
     """What the channels hold, as far as their reducers say it."""
     recalled: frozenset[str] = frozenset()
     """The channels of items that may have scores."""
-    said: frozenset[str] = frozenset()
+    result_names: frozenset[str] = frozenset()
     """The channels that hold messages."""
     goals: Sequence[str] = ()
     """A supervisor's goals."""
@@ -63,7 +63,9 @@ def known_in(subject: Subject) -> Known:
         dict.fromkeys(tool for name in subject.agents for tool in tools_of(subject, name))
     )
     sections = tuple(
-        dict.fromkeys(name for one in definitions for name in sections_of(subject, one))
+        dict.fromkeys(
+            name for definition_ in definitions for name in sections_of(subject, definition_)
+        )
     )
     return Known(
         tuple(members),
@@ -93,11 +95,11 @@ _HELD: Final[Mapping[str, Kind]] = {
 
 
 def _kinds_of_channels(pipeline: Pipeline) -> Iterator[tuple[str, Kind]]:
-    said = spoken_channels(pipeline)
+    text_kinds = spoken_channels(pipeline)
     for name in channels_of(pipeline):
         channel = pipeline.channels.get(name)
         reducer = "append" if channel is None else channel.reducer_name
-        if name in said and reducer in _LISTED:
+        if name in text_kinds and reducer in _LISTED:
             yield name, kinds.MESSAGES._replace(noun="a channel of messages")
         elif reducer in _HELD:
             yield name, _HELD[reducer]
@@ -112,9 +114,11 @@ def _recalled(pipeline: Pipeline) -> Iterator[str]:
 
 def _own_filters(pipeline: Pipeline) -> tuple[str, ...]:
     """The pipeline's filters that are the user's functions."""
-    found: list[str] = []
+    filter_names: list[str] = []
     for name in pipeline.agents:
         for item in items_of(pipeline.recipe_of(name)):
             filters = item.history.filters if item.history is not None else ()
-            found += [one for one in filters if isinstance(one, str) and ":" in one]
-    return tuple(dict.fromkeys(found))
+            filter_names += [
+                filter_ for filter_ in filters if isinstance(filter_, str) and ":" in filter_
+            ]
+    return tuple(dict.fromkeys(filter_names))

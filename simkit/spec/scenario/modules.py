@@ -45,14 +45,14 @@ def it_has(names: Sequence[str]) -> str:
 def file_of(module: str, folders: Iterable[str]) -> Path | None:
     """Returns the file of a dotted module in these folders; None where it is not there."""
     where = [*folders]
-    found: Path | None = None
+    path_: Path | None = None
     for part in module.split("."):
         spec = PathFinder.find_spec(part, where)
         if spec is None:
             return None
-        found = Path(spec.origin) if spec.has_location and spec.origin else None
+        path_ = Path(spec.origin) if spec.has_location and spec.origin else None
         where = list(spec.submodule_search_locations or ())
-    return found
+    return path_
 
 
 def names_in(file: Path) -> list[str]:
@@ -61,8 +61,8 @@ def names_in(file: Path) -> list[str]:
         body = ast.parse(file.read_text(encoding="utf-8")).body
     except (OSError, SyntaxError, ValueError):
         return []
-    found = [*_called(body), *_made(body)]
-    names = dict.fromkeys(name for name in found if not name.startswith("_"))
+    names_ = [*_called(body), *_assigned_names(body)]
+    names = dict.fromkeys(name for name in names_ if not name.startswith("_"))
     return sorted(names, key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL))
 
 
@@ -73,9 +73,9 @@ def _called(body: Iterable[ast.stmt]) -> Iterator[str]:
             yield node.name
 
 
-def _made(body: Iterable[ast.stmt]) -> Iterator[str]:
+def _assigned_names(body: Iterable[ast.stmt]) -> Iterator[str]:
     """Yields the objects that a call makes: a graph, an agent; a client too, so they come last."""
     for node in body:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (one.id for one in targets if isinstance(one, ast.Name))
+            yield from (target_.id for target_ in targets if isinstance(target_, ast.Name))

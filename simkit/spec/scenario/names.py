@@ -127,8 +127,8 @@ def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
     _check_results(shared.tool_results, document, ("tool_results",), known)
 
 
-def _unsupported(document: Document, path: SourcePath, what: str) -> SourceError:
-    return document.error(path, f"{what} is not supported by this version of simkit", key=True)
+def _unsupported(document: Document, path: SourcePath, problem: str) -> SourceError:
+    return document.error(path, f"{problem} is not supported by this version of simkit", key=True)
 
 
 def _check_given(state: Mapping[str, Any], document: Document, known: Known) -> None:
@@ -137,7 +137,7 @@ def _check_given(state: Mapping[str, Any], document: Document, known: Known) -> 
         require(document, path, "channel", channel, known.channels, key=True)
         if channel in known.recalled:
             check_scores(value, document, path)
-        if channel in known.said:
+        if channel in known.result_names:
             check_messages(value, document, path)
 
 
@@ -212,10 +212,10 @@ def _check_when(
     document: Document,
     at: SourcePath,
     known: tuple[str, ...],
-    elsewhere: Collection[str],
+    other_names: Collection[str],
 ) -> None:
     for where, key in keys_in(matcher, at):
-        if not leads_to(key, known) and not leads_to(key, tuple(elsewhere)):
+        if not leads_to(key, known) and not leads_to(key, tuple(other_names)):
             require(document, where, "part of a context", key, known, key=True)
 
 
@@ -238,13 +238,13 @@ def _check_calls(
             )
 
 
-def _calls_of(written: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
+def _calls_of(calls_data: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
     """Yields the tools that a line calls, as the file writes them: a list, or a mapping."""
-    if isinstance(written, Mapping):
-        for tool in written:
+    if isinstance(calls_data, Mapping):
+        for tool in calls_data:
             yield (*at, tool), tool
-    elif isinstance(written, list):
-        for place, call in enumerate(written):
+    elif isinstance(calls_data, list):
+        for place, call in enumerate(calls_data):
             yield from _calls_of(call, (*at, place))
 
 

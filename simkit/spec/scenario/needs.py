@@ -21,15 +21,15 @@ def _requirement(value: Any) -> str:
     if not isinstance(value, str):
         raise refuse(f"a need must be a text, not {shown_value(value)}", advice=ADVICE)
     try:
-        found = Requirement(value)
+        requirement = Requirement(value)
     except InvalidRequirement:
         raise refuse(f"`{value}` is no distribution with versions", advice=ADVICE) from None
-    if found.extras or found.marker or found.url:
+    if requirement.extras or requirement.marker or requirement.url:
         raise refuse(
             f"`{value}` says more than a distribution and its versions",
             advice="Extras, markers and addresses cannot be looked up; name what they bring.",
         )
-    return str(found)
+    return str(requirement)
 
 
 Need = Annotated[
@@ -48,25 +48,27 @@ def unmet(needs: Iterable[str]) -> str:
     lacks = dict(lack for need in needs if (lack := _lack(need)) is not None)
     if not lacks:
         return ""
-    missing = [need for need, found in lacks.items() if not found]
-    told = [f"{need}, but {found} is installed" for need, found in lacks.items() if found]
+    missing = [need for need, installed in lacks.items() if not installed]
+    unmet_texts = [
+        f"{need}, but {installed} is installed" for need, installed in lacks.items() if installed
+    ]
     if missing:
         are = "is" if len(missing) == 1 else "are"
-        told.insert(0, f"{', '.join(missing)}, which {are} not installed")
-    return f"needs {'; '.join(told)}: pip install {shlex.join(lacks)}"
+        unmet_texts.insert(0, f"{', '.join(missing)}, which {are} not installed")
+    return f"needs {'; '.join(unmet_texts)}: pip install {shlex.join(lacks)}"
 
 
 @lru_cache(maxsize=256)
 def _lack(need: str) -> tuple[str, str] | None:
     """Returns a need that is not met as pip writes it, and the version that is installed."""
     try:
-        wanted = Requirement(need)
+        requirement = Requirement(need)
     except InvalidRequirement:
         return None
     try:
-        found = version(wanted.name)
+        installed = version(requirement.name)
     except PackageNotFoundError:
-        return str(wanted), ""
-    if wanted.specifier.contains(found, prereleases=True):
+        return str(requirement), ""
+    if requirement.specifier.contains(installed, prereleases=True):
         return None
-    return str(wanted), found
+    return str(requirement), installed

@@ -55,18 +55,18 @@ class Persona(Fakes):
         words: Words,
         chance: Chance,
         locale: str,
-        taken: Taken,
+        names_taken: Taken,
         values: Mapping[str, Any],
         fill: Fill,
     ) -> None:
         super().__init__(words, chance)
-        self._locale, self._others = locale, taken
-        self._taken = taken.words
+        self._locale, self._others = locale, names_taken
+        self._drawn_by_kind = names_taken.words
         self._own: dict[str, Any] = {}
         self._is_made = False
         for name, value in values.items():
             self._own[name] = fill(name, value, {"fake": self})
-        self._made.update(self._own)
+        self._values_drawn.update(self._own)
         # Whoever comes later must not be called the same.
         self["email"]
         self._is_made = True
@@ -75,11 +75,11 @@ class Persona(Fakes):
         """Returns a value of its own, or a word; raises KeyError or FakeInvalid."""
         if key in self._own:
             return self._own[key]
-        if key not in self._made:
+        if key not in self._values_drawn:
             if key in _NAMED:
-                self._made.update({**self._person(), **self._own})
+                self._values_drawn.update({**self._person(), **self._own})
             elif key == "address":
-                self._made[key] = self._address()
+                self._values_drawn[key] = self._address()
         return super().__getitem__(key)
 
     def __iter__(self) -> Iterator[str]:
@@ -92,10 +92,10 @@ class Persona(Fakes):
         """Its values and the providers' names."""
         return tuple(dict.fromkeys((*self._own, *BASICS, *self._words.known(self._locale))))
 
-    def _asked(self, draw: Draw) -> Any:
+    def _draw_value(self, draw: Draw) -> Any:
         if draw.unique and self._is_made:
             raise FakeInvalid("`unique` stands under `values`, where it is told what comes first")
-        return super()._asked(self._in_locale(draw))
+        return super()._draw_value(self._in_locale(draw))
 
     def _in_locale(self, draw: Draw) -> Draw:
         return Draw(
@@ -112,9 +112,9 @@ class Persona(Fakes):
 
     def _person(self) -> dict[str, str]:
         """Returns a name that nobody has yet, its parts, and the address that is made of it."""
-        if isinstance(given := self._own.get("name"), str):
-            first, _, last = given.partition(" ")
-            return self._reachable({"name": given, "first_name": first, "last_name": last})
+        if isinstance(own_name := self._own.get("name"), str):
+            first, _, last = own_name.partition(" ")
+            return self._reachable({"name": own_name, "first_name": first, "last_name": last})
         for attempt in range(_TRIES):
             named = self._named(self._chance.child(f"name/{attempt}"))
             if named["name"] not in self._others.names and (
@@ -126,7 +126,11 @@ class Persona(Fakes):
     def _named(self, chance: Chance) -> dict[str, str]:
         """Returns a name and its parts; in the order, and of the gender, that Faker has for it."""
         formats = getattr(self._provider("name"), "formats", ())
-        plain = [one for one in formats if _PLAIN_NAME.fullmatch(one) and one.count("{{first") == 1]
+        plain = [
+            format_
+            for format_ in formats
+            if _PLAIN_NAME.fullmatch(format_) and format_.count("{{first") == 1
+        ]
         if not plain:
             name = str(self._drawn("name", chance))
             return {"name": name, "first_name": name.split()[0], "last_name": name.split()[-1]}
@@ -157,20 +161,20 @@ class Persona(Fakes):
 
         parts = []
         for part in (named["first_name"], named["last_name"]):
-            for letter, written in getattr(self._provider("user_name"), "replacements", ()):
-                part = part.replace(letter, written)
+            for letter, replacement in getattr(self._provider("user_name"), "replacements", ()):
+                part = part.replace(letter, replacement)
             parts.append(re.sub(r"[^a-z0-9-]+", "", unidecode(part).lower()).strip("-"))
         return ".".join(filter(None, parts)) or "somebody"
 
     def _address(self) -> str:
         """Returns an address of its own street, postcode and city."""
         formats = getattr(self._provider("address"), "address_formats", ())
-        fitting = [
-            one
-            for one in formats
-            if {"street_address", "city", "postcode"} <= set(_TOKEN.findall(one))
+        matching = [
+            format_
+            for format_ in formats
+            if {"street_address", "city", "postcode"} <= set(_TOKEN.findall(format_))
         ]
-        pattern = fitting[0] if fitting else "{{street_address}}\n{{postcode}} {{city}}"
+        pattern = matching[0] if matching else "{{street_address}}\n{{postcode}} {{city}}"
         return _TOKEN.sub(lambda at: str(self[at[1]]), pattern)
 
     def _provider(self, name: str) -> Any:
@@ -181,13 +185,13 @@ class Persona(Fakes):
 Made: TypeAlias = Persona | list[Persona]
 
 
-def made_up(name: str, fake: Fake, words: Words, seed: int, taken: Taken, fill: Fill) -> Made:
+def made_up(name: str, fake: Fake, words: Words, seed: int, names_taken: Taken, fill: Fill) -> Made:
     """Returns what an entry makes up; raises FakeInvalid for a language that Faker has not."""
     locale = fake.locale.replace("-", "_")
     check_locale(locale)
     above = Chance(seed).child("fakes").child(name)
     some = [
-        Persona(words, above.child(str(place)), locale, taken, fake.values, fill)
+        Persona(words, above.child(str(place)), locale, names_taken, fake.values, fill)
         for place in range(fake.count or 1)
     ]
     return some[0] if fake.count is None else some

@@ -160,16 +160,16 @@ class ReplyLine(BesideLine):
 
     def reply(self) -> m.Reply:
         """The answer as a value."""
-        given = self.model_fields_set
-        if "json_" in given:
+        fields_set = self.model_fields_set
+        if "json_" in fields_set:
             return m.Structured(canonical(self.json_))
-        if "calls" in given:
+        if "calls" in fields_set:
             return m.Calls(self.calls, self.text or "")
         if self.handoff is not None:
             line = self.handoff
             payload = canonical(line.payload)
             return m.Handoff(line.to, line.type, line.query, payload, self.text or "")
-        if "interrupt" in given:
+        if "interrupt" in fields_set:
             return m.Interrupts(self.interrupt)
         if self.error is not None:
             return failure_of(self.error)
@@ -218,7 +218,7 @@ def _line(value: Any) -> Any:
     return {"text": value}
 
 
-def _fitting(line: ReplyLine) -> ReplyLine:
+def _checked_line(line: ReplyLine) -> ReplyLine:
     if line.logprobs or line.citations:
         is_text = line.text is not None
         check_words(line.beside(), line.text or "" if is_text else json_said(line.json_))
@@ -246,7 +246,7 @@ class _OrText:
         return {"anyOf": [{"type": ["string", "number", "boolean"]}, line]}
 
 
-Line = Annotated[ReplyLine, BeforeValidator(_line), AfterValidator(_fitting), _OrText]
+Line = Annotated[ReplyLine, BeforeValidator(_line), AfterValidator(_checked_line), _OrText]
 Lines = Annotated[
     Annotated[tuple[Line, ...], Field(min_length=1), Tag("several")] | Annotated[Line, Tag("one")],
     Discriminator(lambda value: "several" if isinstance(value, (list, tuple)) else "one"),

@@ -56,19 +56,19 @@ class Selector(NamedTuple):
 
 def selected(key: str) -> Selector:
     """Reads a key; ``*`` alone is every call of every agent."""
-    found = _KEY.fullmatch(key)
-    assert found is not None
-    run = None if found["run"] is None else int(found["run"])
-    which = found["which"] or ""
-    if found["agent"] == ALL_AGENTS and run is None and not which:
+    match = _KEY.fullmatch(key)
+    assert match is not None
+    run = None if match["run"] is None else int(match["run"])
+    which = match["which"] or ""
+    if match["agent"] == ALL_AGENTS and run is None and not which:
         which = EVERY
-    return Selector(found["agent"], run, which)
+    return Selector(match["agent"], run, which)
 
 
 def malformed(key: str) -> tuple[str, str] | None:
     """Returns the agent and the brackets of a key that names calls in no form there is."""
-    found = _MALFORMED.fullmatch(selected(key).agent)
-    return (found["agent"], found["rest"]) if found else None
+    match = _MALFORMED.fullmatch(selected(key).agent)
+    return (match["agent"], match["rest"]) if match else None
 
 
 def claimed_polarity(name: str, matcher: Any) -> Polarity:

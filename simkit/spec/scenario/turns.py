@@ -82,7 +82,9 @@ def as_written(value: Any) -> Any:
 
 
 def answered(
-    value: Mapping[str, Any], said: Sequence[Mapping[str, Any]], places: Mapping[str, str] = PLACES
+    value: Mapping[str, Any],
+    turn_values: Sequence[Mapping[str, Any]],
+    places: Mapping[str, str] = PLACES,
 ) -> dict[str, Any]:
     """Returns a turn in which what waits is what earlier turns have said.
 
@@ -93,20 +95,20 @@ def answered(
     ``places`` says for each key of the value how a value is written below it.
     """
 
-    def found(reference: str) -> Any:
-        leads_to = lookup({"turns": said}, reference)
+    def value_at(reference: str) -> Any:
+        leads_to = lookup({"turns": turn_values}, reference)
         return None if leads_to is ABSENT else leads_to
 
     return {
-        _with(key, found): _with_values(inner, found, places.get(key, ""))
+        _with(key, value_at): _with_values(inner, value_at, places.get(key, ""))
         for key, inner in value.items()
     }
 
 
-def _with_values(value: Any, found: Callable[[str], Any], wrapper: str) -> Any:
+def _with_values(value: Any, value_at: Callable[[str], Any], wrapper: str) -> Any:
     """Fills in references; one that stands alone where scenario words may stand is a value."""
     if isinstance(value, str):
-        filled = _with(value, found)
+        filled = _with(value, value_at)
         stands_alone = wrapper and _WAITING.fullmatch(value) is not None
         if not stands_alone or filled is None or isinstance(filled, str):
             return filled
@@ -114,11 +116,11 @@ def _with_values(value: Any, found: Callable[[str], Any], wrapper: str) -> Any:
             return filled
         return {wrapper: filled}
     if isinstance(value, list):
-        return [_with_values(inner, found, wrapper) for inner in value]
+        return [_with_values(inner, value_at, wrapper) for inner in value]
     if not isinstance(value, Mapping):
         return value
     return {
-        _with(key, found): _with_values(inner, found, _below(key, wrapper))
+        _with(key, value_at): _with_values(inner, value_at, _below(key, wrapper))
         for key, inner in value.items()
     }
 
@@ -131,15 +133,19 @@ def _below(key: str, wrapper: str) -> str:
     return {"json:of": "json", "returns:of": "returns"}.get(wrapper, "")
 
 
-def _with(value: Any, found: Any) -> Any:
+def _with(value: Any, value_there: Any) -> Any:
     if isinstance(value, str):
         whole = _WAITING.fullmatch(value)
         if whole is not None:
-            return found(whole[1])
-        return _WAITING.sub(lambda at: as_text(found(at[1])), value) if _OPENS in value else value
+            return value_there(whole[1])
+        return (
+            _WAITING.sub(lambda at: as_text(value_there(at[1])), value)
+            if _OPENS in value
+            else value
+        )
     if isinstance(value, Mapping):
-        return {_with(key, found): _with(inner, found) for key, inner in value.items()}
-    return [_with(inner, found) for inner in value] if isinstance(value, list) else value
+        return {_with(key, value_there): _with(inner, value_there) for key, inner in value.items()}
+    return [_with(inner, value_there) for inner in value] if isinstance(value, list) else value
 
 
 def check_earlier(document: Document, path: SourcePath, reference: str, number: int) -> None:
@@ -147,14 +153,14 @@ def check_earlier(document: Document, path: SourcePath, reference: str, number: 
 
     ``number`` is that of the turn in which it stands, from 1; of the whole run one more than all.
     """
-    found = _EARLIER.fullmatch(reference)
-    if found is None:
+    match = _EARLIER.fullmatch(reference)
+    if match is None:
         raise document.error(
             path,
             f"`${{{reference}}}` says not what of which turn",
             advice="Write `${turns[0].reply}`, or `${turns[-1].reply}` for the turn before.",
         )
-    index, field = int(found[1]), found[2]
+    index, field = int(match[1]), match[2]
     if field not in FIELDS:
         raise document.error(
             path, f"nothing of a turn is called `{field}`", word=field, known=FIELDS
@@ -162,11 +168,11 @@ def check_earlier(document: Document, path: SourcePath, reference: str, number: 
     before = number - 1
     if not -before <= index < before:
         which = f"turns[{index}]"
-        there = f"turns[0] to turns[{before - 1}]" if before > 1 else "turns[0]"
+        turns_text = f"turns[0] to turns[{before - 1}]" if before > 1 else "turns[0]"
         raise document.error(
             path,
             f"`{which}` is not before turn {number}",
-            advice=f"What was said before it is {there}."
+            advice=f"What was said before it is {turns_text}."
             if before
             else "Nothing was said before the first turn.",
         )

@@ -16,11 +16,11 @@ _OF_RESPONSES: Final = ("logprobs", "citations", "raw")
 
 def check_shown(scenario: Scenario, document: Document) -> None:
     """Raises SourceError for the first thing in a declarative scenario that only a wire shows."""
-    for path, what in _shown_by_a_wire(scenario):
-        about = "a provider's response" if what in _OF_RESPONSES else "the bytes of a reply"
+    for path, field in _shown_by_a_wire(scenario):
+        about = "a provider's response" if field in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(
             path,
-            f"`{what}` is about {about}, and a pipeline in YAML reads none",
+            f"`{field}` is about {about}, and a pipeline in YAML reads none",
             advice="It is for a pipeline that is code: `pipeline: module:function`.",
         )
 

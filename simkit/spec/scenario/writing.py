@@ -57,7 +57,9 @@ def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
 def quoted(text: str) -> str:
     """Returns a text in double quotes, what cannot be seen as escapes."""
     characters = json.dumps(text, ensure_ascii=False)
-    return "".join(one if one.isprintable() else _escaped(one) for one in characters)
+    return "".join(
+        character if character.isprintable() else _escaped(character) for character in characters
+    )
 
 
 def entry(key: str, value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
@@ -108,9 +110,9 @@ def _laid(start: str, value: Plain, column: int, dash_indent: int) -> list[str]:
     if is_element and isinstance(value, Mapping) and len(value) == 1:
         # `- user: Hello` is shorter than the same in braces.
         return _below_dash(start, block(value, deeper, dash_indent))
-    one = on_one_line(value, len(start) + 1)
-    if one is not None:
-        return [f"{start} {one}"]
+    laid_out = on_one_line(value, len(start) + 1)
+    if laid_out is not None:
+        return [f"{start} {laid_out}"]
     if isinstance(value, str):
         lines = text_block(value, deeper) or [quoted(value)]
         return [f"{start} {lines[0]}", *lines[1:]]
@@ -158,7 +160,7 @@ def _literal(text: str, column: int) -> list[str] | None:
 def _folded(text: str, column: int) -> list[str] | None:
     """A blank line stands for each line end; lines are cut at single spaces only."""
     paragraphs = text.removesuffix("\n").split("\n")
-    if any("  " in one or one != one.strip() for one in paragraphs):
+    if any("  " in part or part != part.strip() for part in paragraphs):
         return None
     body: list[str] = []
     for paragraph in paragraphs:
@@ -195,7 +197,7 @@ def _is_plain_key(text: str) -> bool:
 def _reads_as(document: str, value: Plain) -> bool:
     try:
         return bool(
-            [one.data for one in load_text(document, "")] == [value]
+            [document_.data for document_ in load_text(document, "")] == [value]
             and yaml.load(document, Loader=yaml.CSafeLoader) == value
         )
     # YAML 1.1 takes `2026-13-45` for a date, and there is no such one.

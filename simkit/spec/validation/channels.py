@@ -48,19 +48,19 @@ class ChannelUse(msgspec.Struct, frozen=True):
 def channel_use(pipeline: Pipeline, document: Document) -> ChannelUse:
     """Returns what a pipeline does with its channels, found once."""
 
-    def found() -> ChannelUse:
+    def use_of() -> ChannelUse:
         finder = _Finder(pipeline, document)
         reads = tuple(finder.reads())
-        written = tuple(_written(pipeline))
+        channels_ = tuple(_channels_written(pipeline))
         return ChannelUse(
             reads,
-            frozenset(one.channel for one in reads),
-            frozenset(written),
+            frozenset(read_.channel for read_ in reads),
+            frozenset(channels_),
             finder.sees_all or _has_functions(pipeline),
-            any("${" in name for name in written),
+            any("${" in name for name in channels_),
         )
 
-    return pipeline.remembered(("channel_use",), found)
+    return pipeline.remembered(("channel_use",), use_of)
 
 
 class _Finder:
@@ -72,7 +72,9 @@ class _Finder:
     def reads(self) -> Iterator[Read]:
         pipeline = self.pipeline
         for key in INHERITED:
-            heirs = tuple(name for name, one in pipeline.agents.items() if not _has_own(one, key))
+            heirs = tuple(
+                name for name, agent_ in pipeline.agents.items() if not _has_own(agent_, key)
+            )
             if heirs:
                 yield from self._of_owner(pipeline.defaults, ("defaults",), key, heirs)
         for name, agent in pipeline.agents.items():
@@ -80,7 +82,11 @@ class _Finder:
                 yield from self._of_owner(agent, ("agents", name), key, (name,))
         for name, tool in pipeline.tools.items():
             if tool.reads is not None:
-                users = (one for one in pipeline.agents if name in pipeline.of_agent(one, "tools"))
+                users = (
+                    agent_
+                    for agent_ in pipeline.agents
+                    if name in pipeline.of_agent(agent_, "tools")
+                )
                 yield Read(tool.reads, ("tools", name, "reads"), tuple(users))
         for place, contract in enumerate(pipeline.contracts):
             if contract.writes:
@@ -99,7 +105,9 @@ class _Finder:
         """Yields what one key of an agent, or of the defaults, reads."""
         if key == "context":
             # A function is sent no context.
-            agents = tuple(one for one in agents if self.pipeline.agents[one].function is None)
+            agents = tuple(
+                agent_ for agent_ in agents if self.pipeline.agents[agent_].function is None
+            )
             if agents and owner.context is not None:
                 yield from self._of_recipe(owner.context, (*at, key), agents)
         if agents:
@@ -175,7 +183,7 @@ def _channels_of(item: Item, conversation: str) -> Iterable[str]:
     return (implied,) if implied else ()
 
 
-def _written(pipeline: Pipeline) -> Iterator[str]:
+def _channels_written(pipeline: Pipeline) -> Iterator[str]:
     yield pipeline.conversation
     owners: tuple[Agent | Defaults, ...] = (pipeline.defaults, *pipeline.agents.values())
     for owner in owners:
@@ -189,9 +197,12 @@ def _written(pipeline: Pipeline) -> Iterator[str]:
 def _has_functions(pipeline: Pipeline) -> bool:
     """Says whether user code gets the state: an agent or a section that is a function."""
     agents = pipeline.agents.values()
-    if any(one.function is not None and not one.function.startswith(BUILT_IN) for one in agents):
+    if any(
+        agent_.function is not None and not agent_.function.startswith(BUILT_IN)
+        for agent_ in agents
+    ):
         return True
-    recipes = (pipeline.defaults.context, *(one.context for one in agents))
+    recipes = (pipeline.defaults.context, *(agent_.context for agent_ in agents))
     return any(
         item.custom is not None
         for recipe in recipes

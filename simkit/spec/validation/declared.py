@@ -21,14 +21,16 @@ def private_reads(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
     if not owners:
         return
     for read in channel_use(pipeline, document).reads:
-        others = [one for one in read.agents if one not in owners.get(read.channel, read.agents)]
+        others = [
+            agent_ for agent_ in read.agents if agent_ not in owners.get(read.channel, read.agents)
+        ]
         if others:
             verb = "agent {} reads" if len(others) == 1 else "agents {} read"
-            what = (
+            problem = (
                 f"{verb.format(_listed(others))} channel `{read.channel}`, which is private to "
                 f"{_listed(owners[read.channel])}"
             )
-            yield Flaw("VAL-13", read.path, what, key=read.key)
+            yield Flaw("VAL-13", read.path, problem, key=read.key)
 
 
 def unused(pipeline: Pipeline) -> Iterator[Flaw]:
@@ -40,8 +42,8 @@ def unused(pipeline: Pipeline) -> Iterator[Flaw]:
     referred = _schemas_referred_to(pipeline)
     for name in pipeline.schemas:
         if name not in referred:
-            what = f"nothing refers to schema `{name}`"
-            yield Flaw("VAL-14", ("schemas", name), what, key=True)
+            problem = f"nothing refers to schema `{name}`"
+            yield Flaw("VAL-14", ("schemas", name), problem, key=True)
 
 
 def unused_channels(
@@ -53,9 +55,9 @@ def unused_channels(
         return
     carried = {name for contract in pipeline.contracts for name in contract.carries or ()}
     for name in pipeline.channels:
-        if not any(name in one for one in (use.read, use.written, carried, mentioned)):
-            what = f"nothing reads or writes channel `{name}`, and no scenario mentions it"
-            yield Flaw("VAL-14", ("channels", name), what, key=True)
+        if not any(name in names_ for names_ in (use.read, use.written, carried, mentioned)):
+            problem = f"nothing reads or writes channel `{name}`, and no scenario mentions it"
+            yield Flaw("VAL-14", ("channels", name), problem, key=True)
 
 
 def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
@@ -70,13 +72,13 @@ def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
             ]
         )
     )
-    found: set[str] = set()
+    schema_names: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in schema_names:
+            schema_names.add(name)
             waiting += _references(pipeline.schemas.get(name))
-    return found
+    return schema_names
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -24,7 +24,7 @@ class Claimed:
     """What the claims of a scenario mention."""
 
     def __init__(self, scenario: Scenario, document: Document) -> None:
-        self.by_code = any(one.has("satisfies") for one in _scopes(scenario))
+        self.by_code = any(scope_.has("satisfies") for scope_ in _scopes(scenario))
         """A predicate of the user's may look at anything."""
         words: set[str] = set()
         for turn in range(len(scenario.turns)):
@@ -33,24 +33,24 @@ class Claimed:
         self.words = words
         """Every key and text, and what a key that is a path begins with."""
         self._turns: Any = document.data.get("turns")
-        self._said: set[str] = set()
+        self._texts_said: set[str] = set()
 
     def has_text_of(self, value: Any) -> bool:
         """Says whether the turns seem to repeat a text of a value, or a claim to deny it.
 
         A text is looked for by its longest word, so that this is linear.
         """
-        if not self._said:
-            self._said = {part for text in _words(self._turns) for part in _parts(text)}
-        given = list(_words(value))
-        if not self._said.isdisjoint(_longest(given)):
+        if not self._texts_said:
+            self._texts_said = {part for text in _words(self._turns) for part in _parts(text)}
+        texts_ = list(_words(value))
+        if not self._texts_said.isdisjoint(_longest(texts_)):
             return True
-        parts = {part for text in given for part in _parts(text)}
+        parts = {part for text in texts_ for part in _parts(text)}
         return not parts.isdisjoint(_longest(self.words))
 
 
 def unread_state(
-    given: Mapping[str, Any], pipeline: Pipeline, document: Document, claimed: Claimed
+    state: Mapping[str, Any], pipeline: Pipeline, document: Document, claimed: Claimed
 ) -> Iterator[str]:
     """Yields the channels that are given a value which nothing reads.
 
@@ -62,7 +62,7 @@ def unread_state(
         return
     private = {name for agent in pipeline.agents.values() for name in agent.private}
     conversation = pipeline.conversation
-    for name, value in given.items():
+    for name, value in state.items():
         is_read = name in use.read or name in private or name == conversation
         if not is_read and name not in claimed.words and not claimed.has_text_of(value):
             yield name
@@ -71,8 +71,8 @@ def unread_state(
 def state_flaws(names: Iterable[str]) -> Iterator[Flaw]:
     """Says of channels that what they are given is read by nothing."""
     for name in names:
-        what = f"nothing reads channel `{name}`, and no claim mentions it"
-        yield Flaw("VAL-25", ("given", "state", name), what, key=True)
+        problem = f"nothing reads channel `{name}`, and no claim mentions it"
+        yield Flaw("VAL-25", ("given", "state", name), problem, key=True)
 
 
 def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
@@ -88,23 +88,26 @@ def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
     in_tables = {text for _, text in references_in(scenario.examples or ())}
     for name in scenario.given.fakes:
         if not _leads_to(name, read | in_tables):
-            what = f"nothing refers to `{name}`: write `${{{name}.name}}`"
+            problem = f"nothing refers to `{name}`: write `${{{name}.name}}`"
             if scenario.given.fakes[name].count is not None:
-                what = f"nothing refers to `{name}`: write `${{{name}[0].name}}`"
-            yield Flaw("VAL-25", ("given", "fakes", name), what, key=True)
+                problem = f"nothing refers to `{name}`: write `${{{name}[0].name}}`"
+            yield Flaw("VAL-25", ("given", "fakes", name), problem, key=True)
     columns = dict.fromkeys(key for row in scenario.examples or () for key in row)
     for name in columns:
         if not _leads_to(f"column.{name}", read):
-            row = next(at for at, one in enumerate(scenario.examples or ()) if name in one)
-            what = f"nothing refers to column `{name}`: write `${{column.{name}}}`"
-            yield Flaw("VAL-25", ("examples", row, name), what, key=True)
+            row = next(at for at, row_ in enumerate(scenario.examples or ()) if name in row_)
+            problem = f"nothing refers to column `{name}`: write `${{column.{name}}}`"
+            yield Flaw("VAL-25", ("examples", row, name), problem, key=True)
     for place, name in enumerate(scenario.env):
         if not _leads_to(f"env.{name}", read):
             yield Flaw("VAL-25", ("env", place), f"nothing refers to `${{env.{name}}}`")
 
 
 def _leads_to(name: str, references: Iterable[str]) -> bool:
-    return any(one == name or one.startswith((f"{name}.", f"{name}[")) for one in references)
+    return any(
+        reference_ == name or reference_.startswith((f"{name}.", f"{name}["))
+        for reference_ in references
+    )
 
 
 def _parts(text: str) -> Iterator[str]:

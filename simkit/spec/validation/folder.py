@@ -59,14 +59,14 @@ def check_folder(
 
 def yaml_files(folder: str) -> list[str]:
     """Returns the YAML files below a folder, sorted, without those in hidden ones."""
-    return sorted(str(found) for found in _visible(folder, "*.y*ml"))
+    return sorted(str(path_) for path_ in _visible(folder, "*.y*ml"))
 
 
 def _check_orphan(file: str, library: Library, problems: Problems) -> None:
     document = _first(file, frozenset(("pipeline",)), library)
     if document is not None and "implements" not in document.data:
-        what = "no scenario names this pipeline"
-        problems.add(document, [Flaw("VAL-31", ("pipeline",), what, key=True)])
+        problem = "no scenario names this pipeline"
+        problems.add(document, [Flaw("VAL-31", ("pipeline",), problem, key=True)])
 
 
 def _check_other(file: str, library: Library, problems: Problems) -> None:
@@ -75,9 +75,9 @@ def _check_other(file: str, library: Library, problems: Problems) -> None:
         document = _first(file, looks, library) if looks <= keys else None
         if document is not None:
             key = ending.split(".")[1]
-            what = f"a {key} stands in a file that is not named as one"
+            problem = f"a {key} stands in a file that is not named as one"
             advice = f"Name the file `{Path(file).name.split('.')[0]}{ending}`."
-            problems.add(document, [Flaw("VAL-32", (key,), what, advice, key=True)])
+            problems.add(document, [Flaw("VAL-32", (key,), problem, advice, key=True)])
             return
     if keys & _FIXTURES and all(key in _SHARED or key.startswith("x-") for key in keys):
         document = _first(file, frozenset(), library)
@@ -102,7 +102,7 @@ def _first(file: str, keys: frozenset[str], library: Library) -> Document | None
         documents = library.documents(file)
     except SourceError:
         return None
-    return next((one for one in documents if keys <= _keys(one.data)), None)
+    return next((document_ for document_ in documents if keys <= _keys(document_.data)), None)
 
 
 def _keys(data: Any) -> frozenset[str]:
@@ -120,7 +120,7 @@ def _code_in(folder: str) -> str:
 
 def _visible(folder: str, pattern: str) -> Iterator[Path]:
     place = Path(folder)
-    for found in place.rglob(pattern):
-        hidden = any(part.startswith(".") for part in found.relative_to(place).parts)
-        if not hidden and found.is_file():
-            yield found
+    for path_ in place.rglob(pattern):
+        hidden = any(part.startswith(".") for part in path_.relative_to(place).parts)
+        if not hidden and path_.is_file():
+            yield path_

@@ -31,8 +31,12 @@ _DYNAMIC: Final = ("globals(", "exec(", "sys.modules", "__path__")
 def missing_functions(pipeline: Pipeline) -> Iterator[Flaw]:
     """VAL-26: an agent, a tool or a reducer names a function that is not there."""
     agents, tools = pipeline.agents.items(), pipeline.tools.items()
-    yield from _flaws((("agents", name, "function"), one.function or "") for name, one in agents)
-    yield from _flaws((("tools", name, "function"), one.function or "") for name, one in tools)
+    yield from _flaws(
+        (("agents", name, "function"), agent_.function or "") for name, agent_ in agents
+    )
+    yield from _flaws(
+        (("tools", name, "function"), agent_.function or "") for name, agent_ in tools
+    )
     for name, channel in pipeline.channels.items():
         yield from _flaws([(("channels", name, "reducer"), channel.reducer_name)])
 
@@ -43,8 +47,8 @@ def missing_in_scenario(scenario: Scenario) -> Iterator[Flaw]:
     for place, turn in enumerate(scenario.turns):
         at: SourcePath = ("turns", place)
         yield from _flaws(_satisfies((*at, "expect", "satisfies"), turn.expect.satisfies))
-        for agent, written in turn.replies.items():
-            yield from _flaws(_in_lines((*at, "replies", agent), written))
+        for agent, reply_lines in turn.replies.items():
+            yield from _flaws(_in_lines((*at, "replies", agent), reply_lines))
 
 
 def _satisfies(at: SourcePath, names: str | Sequence[str] | None) -> Iterator[Named]:
@@ -54,9 +58,9 @@ def _satisfies(at: SourcePath, names: str | Sequence[str] | None) -> Iterator[Na
         yield from (((*at, place), name) for place, name in enumerate(names or ()))
 
 
-def _in_lines(at: SourcePath, written: ReplyLine | tuple[ReplyLine, ...]) -> Iterator[Named]:
-    for place, line in enumerate(lines_of(written)):
-        where = (*at, place) if isinstance(written, tuple) else at
+def _in_lines(at: SourcePath, reply_lines: ReplyLine | tuple[ReplyLine, ...]) -> Iterator[Named]:
+    for place, line in enumerate(lines_of(reply_lines)):
+        where = (*at, place) if isinstance(reply_lines, tuple) else at
         yield (*where, "function"), line.function or ""
 
 
@@ -67,30 +71,30 @@ def _flaws(named: Iterable[Named]) -> Iterator[Flaw]:
 
 
 @lru_cache(maxsize=1024)
-def _lack(name: str, here: str) -> str:
+def _lack(name: str, folder: str) -> str:
     """Returns why a function is not there; empty if it is, or if nobody can tell."""
     module, _, function = name.partition(":")
-    found = _file(module, here)
-    if found is None:
+    file_ = _file(module, folder)
+    if file_ is None:
         return f"there is no module {module!r}"
-    names = _names(found) if found.suffix == ".py" else _ANY
+    names = _names(file_) if file_.suffix == ".py" else _ANY
     if isinstance(names, SyntaxError):
-        return f"{found.name}, line {names.lineno}, is no Python: {names.msg}"
+        return f"{file_.name}, line {names.lineno}, is no Python: {names.msg}"
     if function in names or names & _ANY:
         return ""
     nearest = near(function, names)
-    meant = f"; did you mean {nearest!r}?" if nearest else ""
-    return f"module {module!r} has no function {function!r}{meant}"
+    hint = f"; did you mean {nearest!r}?" if nearest else ""
+    return f"module {module!r} has no function {function!r}{hint}"
 
 
-def _file(module: str, here: str) -> Path | None:
+def _file(module: str, search_folder: str) -> Path | None:
     """Returns a module's file, some other path if it has none; None if there is no such module."""
     head, *rest = module.split(".")
-    spec = _spec(head, here)
+    spec = _spec(head, search_folder)
     if spec is None:
         return None
     if not rest:
-        return Path(spec.origin or here)
+        return Path(spec.origin or search_folder)
     if spec.submodule_search_locations is None:
         return None
     for folder in spec.submodule_search_locations:
@@ -102,12 +106,12 @@ def _file(module: str, here: str) -> Path | None:
             return place
     # A package can look for its modules elsewhere.
     is_plain = spec.origin is None or _names(Path(spec.origin)) != _ANY
-    return None if is_plain else Path(here)
+    return None if is_plain else Path(search_folder)
 
 
-def _spec(head: str, here: str) -> ModuleSpec | None:
+def _spec(head: str, folder: str) -> ModuleSpec | None:
     try:
-        return PathFinder.find_spec(head, [here]) or find_spec(head)
+        return PathFinder.find_spec(head, [folder]) or find_spec(head)
     except ValueError:
         # It is imported, and does not say from where.
         return ModuleSpec(head, None)

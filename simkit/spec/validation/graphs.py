@@ -23,11 +23,11 @@ def graph_flaws(pipeline: Pipeline) -> Iterator[Flaw]:
     if trapped:
         named = ", ".join(f"`{name}`" for name in trapped[:NODES_MAX])
         more = ", …" if len(trapped) > NODES_MAX else ""
-        what = (
+        problem = (
             f"no way leads from {named}{more} to an end: only an interrupt, an error or "
             f"`agent_runs_per_turn` ({pipeline.limits.agent_runs_per_turn}) ends the turn"
         )
-        yield Flaw("VAL-11", (*AT, "nodes", trapped[0]), what, key=True)
+        yield Flaw("VAL-11", (*AT, "nodes", trapped[0]), problem, key=True)
     contains = graph.route_by is not None and "contains" in graph.route_by.model_fields_set
     for name, edges in _labelled(graph).items():
         yield from _label_flaws(name, edges, contains)
@@ -57,30 +57,32 @@ def _trapped(graph: GraphFlow) -> list[str]:
 
 
 def _labelled(graph: GraphFlow) -> dict[str, list[tuple[int, str]]]:
-    found: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    by_label: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for place, edge in enumerate(graph.edges):
         if edge.label not in (None, ELSE) and graph.nodes[edge.from_].role == "decision":
-            found[edge.from_].append((place, edge.label or ""))
-    return found
+            by_label[edge.from_].append((place, edge.label or ""))
+    return by_label
 
 
 def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Iterator[Flaw]:
     first: dict[str, int] = {}
     for place, label in edges:
         if label in first:
-            what = f"edges[{first[label]}] of `{node}` has label `{label}` too, and is taken first"
-            yield Flaw("VAL-12", (*AT, "edges", place, "label"), what)
+            problem = (
+                f"edges[{first[label]}] of `{node}` has label `{label}` too, and is taken first"
+            )
+            yield Flaw("VAL-12", (*AT, "edges", place, "label"), problem)
         first.setdefault(label, place)
     for label, inner in _nested(first) if contains else ():
         place, other = first[label], first[inner]
         if other < place:
-            what = (
+            problem = (
                 f"this edge of `{node}` is never taken: label `{inner}`, which stands in "
                 f"`{label}`, is that of edges[{other}] and is tried first"
             )
         else:
-            what = f"what holds label `{label}` of `{node}` holds `{inner}` too"
-        yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), what)
+            problem = f"what holds label `{label}` of `{node}` holds `{inner}` too"
+        yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), problem)
 
 
 def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -33,9 +33,9 @@ def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[F
     speaks = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
-        for agent, written in turn.replies.items():
+        for agent, reply_lines in turn.replies.items():
             path = (*at, "replies", agent)
-            yield from lines.of_agent(agent, written, path, speaks or _speaks_in(turn))
+            yield from lines.of_agent(agent, reply_lines, path, speaks or _speaks_in(turn))
         yield from _result_flaws(turn, scenario, (*at, "tool_results"))
 
 
@@ -45,7 +45,11 @@ class _Lines:
         self._members, self._started = members_of(pipeline), started(pipeline)
 
     def of_agent(
-        self, agent: str, written: ReplyLine | tuple[ReplyLine, ...], at: SourcePath, speaks: bool
+        self,
+        agent: str,
+        reply_lines: ReplyLine | tuple[ReplyLine, ...],
+        at: SourcePath,
+        speaks: bool,
     ) -> Iterator[Flaw]:
         """Yields what is wrong with an agent's lines.
 
@@ -53,16 +57,16 @@ class _Lines:
         """
         definition = self._members[agent]
         if self._pipeline.agents[definition].function is not None:
-            what = f"agent `{agent}` has reply lines, but it is a function and asks no model"
+            problem = f"agent `{agent}` has reply lines, but it is a function and asks no model"
             advice = "Remove the lines: a scenario cannot answer for a function."
-            yield Flaw("VAL-20", at, what, advice, key=True)
+            yield Flaw("VAL-20", at, problem, advice, key=True)
             return
         if agent not in self._started:
-            what = f"agent `{agent}` has reply lines, but nothing can ever start it"
-            yield Flaw("VAL-20", at, what, key=True)
+            problem = f"agent `{agent}` has reply lines, but nothing can ever start it"
+            yield Flaw("VAL-20", at, problem, key=True)
             return
-        for place, line in enumerate(lines_of(written)):
-            path = (*at, place) if isinstance(written, tuple) else at
+        for place, line in enumerate(lines_of(reply_lines)):
+            path = (*at, place) if isinstance(reply_lines, tuple) else at
             if line.handoff is not None:
                 yield from self._of_handoff(agent, line.handoff, (*path, "handoff"), speaks)
             elif line.function is None and line.error is None:
@@ -76,9 +80,9 @@ class _Lines:
             self._pipeline
         ):
             output = self._pipeline.agents[agent].output
-            for path, what in self._errors(output, self._value(agent, reply)):
-                said = f"{_located(path, what)}; so says the `output` of agent `{agent}`"
-                yield Flaw("VAL-21", at, said)
+            for path, problem in self._errors(output, self._value(agent, reply)):
+                problem_text = f"{_located(path, problem)}; so says the `output` of agent `{agent}`"
+                yield Flaw("VAL-21", at, problem_text)
 
     def _value(self, agent: str, reply: m.Text | m.Structured) -> Any:
         if isinstance(reply, m.Structured):
@@ -92,15 +96,15 @@ class _Lines:
         offered = tools_of(self._pipeline, agent)
         for call in reply.calls:
             if call.tool not in offered:
-                what = f"agent `{agent}` is not offered tool `{call.tool}`"
+                problem = f"agent `{agent}` is not offered tool `{call.tool}`"
                 advice = f"Its tools: {', '.join(offered) or 'none'}."
-                yield Flaw("VAL-21", (*at, "calls"), what, advice)
+                yield Flaw("VAL-21", (*at, "calls"), problem, advice)
                 continue
             tool = self._pipeline.tools.get(call.tool)
-            for path, what in self._errors(tool.args if tool is not None else None, call.args):
-                said = f"{_located(path, what)}; so says `args` of tool `{call.tool}`"
+            for path, problem in self._errors(tool.args if tool is not None else None, call.args):
+                problem_text = f"{_located(path, problem)}; so says `args` of tool `{call.tool}`"
                 advice = "Correct the line, or the tool's `args`."
-                yield Flaw("VAL-21", (*at, "calls"), said, advice)
+                yield Flaw("VAL-21", (*at, "calls"), problem_text, advice)
 
     def _errors(self, schema: Any, value: Any) -> Iterable[tuple[SourcePath, str]]:
         """Returns what a schema refuses; what only user code, or the run, can tell is passed."""
@@ -118,21 +122,21 @@ class _Lines:
         self, agent: str, line: HandoffLine, at: SourcePath, speaks: bool
     ) -> Iterator[Flaw]:
         types = [
-            one.type
-            for one in self._pipeline.contracts
-            if one.to == line.to and {agent, "*"} & set(one.from_)
+            contract_.type
+            for contract_ in self._pipeline.contracts
+            if contract_.to == line.to and {agent, "*"} & set(contract_.from_)
         ]
         pair = f"from `{agent}` to `{line.to}`"
         if line.type is None:
             if len(types) > 1:
-                what = f"the handoff {pair} must say its type: there are contracts for "
-                what += ", ".join(f"`{name}`" for name in types)
-                yield Flaw("VAL-21", at, what, "Write which one under `type:`.")
+                problem = f"the handoff {pair} must say its type: there are contracts for "
+                problem += ", ".join(f"`{name}`" for name in types)
+                yield Flaw("VAL-21", at, problem, "Write which one under `type:`.")
         elif line.type not in types and not speaks:
             known = ", ".join(f"`{name}`" for name in types)
-            what = f"no contract {pair} is of type `{line.type}`; "
-            what += f"there are {known}" if known else "the pair has none"
-            yield Flaw("VAL-22", (*at, "type"), what)
+            problem = f"no contract {pair} is of type `{line.type}`; "
+            problem += f"there are {known}" if known else "the pair has none"
+            yield Flaw("VAL-22", (*at, "type"), problem)
 
 
 def _located(path: SourcePath, text: str) -> str:
@@ -146,7 +150,8 @@ def _speaks_in(turn: Turn) -> bool:
 def _speaks_of_refusals(expect: Expect) -> bool:
     """Says whether claims tell of an unregistered type, or of a handoff that is rejected."""
     if any(
-        isinstance(one, Mapping) and one.get("id") == UNREGISTERED for one in expect.findings or ()
+        isinstance(finding_, Mapping) and finding_.get("id") == UNREGISTERED
+        for finding_ in expect.findings or ()
     ):
         return True
     return _holds_pair(expect.handoffs, "outcome", "rejected") or _holds_pair(
@@ -174,13 +179,13 @@ def calls_in(turn: Turn, scenario: Scenario) -> Counter[str] | None:
     """
     if scenario.cassette is not None:
         return None
-    found: Counter[str] = Counter()
-    for written in turn.replies.values():
-        for line in lines_of(written):
+    counts: Counter[str] = Counter()
+    for reply_lines in turn.replies.values():
+        for line in lines_of(reply_lines):
             if line.function is not None:
                 return None
-            found.update(call.tool for call in line.calls or ())
-    return found
+            counts.update(call.tool for call in line.calls or ())
+    return counts
 
 
 def _result_flaws(turn: Turn, scenario: Scenario, at: SourcePath) -> Iterator[Flaw]:
@@ -190,11 +195,11 @@ def _result_flaws(turn: Turn, scenario: Scenario, at: SourcePath) -> Iterator[Fl
         return
     for tool, result in turn.tool_results.items():
         if not calls[tool]:
-            what = f"no reply line of this turn calls tool `{tool}`"
-            yield Flaw("VAL-23", (*at, tool), what, key=True)
+            problem = f"no reply line of this turn calls tool `{tool}`"
+            yield Flaw("VAL-23", (*at, tool), problem, key=True)
         elif result.successive and len(result.answers) > calls[tool]:
-            what = (
+            problem = (
                 f"tool `{tool}` has {counted(len(result.answers), 'result')}, one for each call, "
                 f"but the lines of this turn call it {counted(calls[tool], 'time')}"
             )
-            yield Flaw("VAL-23", (*at, tool, calls[tool]), what)
+            yield Flaw("VAL-23", (*at, tool, calls[tool]), problem)

@@ -50,8 +50,8 @@ class Problem(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """All of it, as every error of a file reads."""
         lead = "warning " if self.severity == "W" else ""
-        what = f"{lead}{self.code}: {self.what}"
-        return str(SourceError(self.where, what, self.at, self.near, self.known, self.advice))
+        problem = f"{lead}{self.code}: {self.what}"
+        return str(SourceError(self.where, problem, self.at, self.near, self.known, self.advice))
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -74,22 +74,22 @@ class Problems:
     """Collects problems, each once, without those that their document turns off."""
 
     def __init__(self) -> None:
-        self._found: dict[Problem, None] = {}
+        self._problems_found: dict[Problem, None] = {}
         self._off: set[tuple[str, int, str, SourcePath]] = set()
-        self._seen: dict[tuple[str, int], Document] = {}
+        self._documents: dict[tuple[str, int], Document] = {}
         self._used: set[tuple[str, int, str, str]] = set()
         """Document, code and place of each entry under ``lints`` that turned something off."""
 
     def refuse(self, code: str, problem: SourceError) -> None:
         """Adds what keeps a file from running."""
         p = problem
-        self._found[Problem(code, p.where, p.what, p.at, p.near, p.known, p.advice)] = None
+        self._problems_found[Problem(code, p.where, p.what, p.at, p.near, p.known, p.advice)] = None
 
     def add(self, document: Document, flaws: Iterable[Flaw]) -> None:
         """Adds what is odd about a document."""
         waivers = waivers_of(document)
         key = document.file, document.index
-        self._seen[key] = document
+        self._documents[key] = document
         for flaw in flaws:
             where = document.position(flaw.path, flaw.key)
             places = [
@@ -108,23 +108,25 @@ class Problems:
         # What is odd in a turn that is repeated is told once.
         at = path_text(document.written_at(flaw.path))
         advice = flaw.advice or CODES[flaw.code].fix
-        self._found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
+        self._problems_found[Problem(flaw.code, where, flaw.what, at, advice=advice)] = None
 
     def report(self, files: Iterable[str], scenarios: int) -> Report:
         """Returns what was found, in the order of the files; other files come last."""
         order = {file: place for place, file in enumerate(files)}
-        for key, document in self._seen.items():
+        for key, document in self._documents.items():
             for code, named in places_off(waivers_of(document)):
                 is_told = code.startswith(PREFIX) and code not in _OF_FOLDERS
                 if is_told and (*key, code, named) not in self._used:
-                    what = f"`{code}` was not found at `{named}`, so nothing is turned off there"
-                    self._tell(document, Flaw("VAL-33", ("lints", code, named), what, key=True))
+                    note = f"`{code}` was not found at `{named}`, so nothing is turned off there"
+                    self._tell(document, Flaw("VAL-33", ("lints", code, named), note, key=True))
 
         def place(problem: Problem) -> tuple[int, str, int, int]:
             file, line, column = place_of(problem.where)
             return order.get(file, len(order)), file, line, column
 
-        return Report(len(order), scenarios, tuple(sorted(self._found, key=place)), len(self._off))
+        return Report(
+            len(order), scenarios, tuple(sorted(self._problems_found, key=place)), len(self._off)
+        )
 
 
 def waivers_of(document: Document) -> dict[str, dict[str, str]]:

@@ -28,16 +28,20 @@ def _started(pipeline: Pipeline) -> frozenset[str]:
     else:
         return startable(pipeline)
     members = members_of(pipeline)
-    found: set[str] = set()
+    names_started: set[str] = set()
     waiting = [*first, *summarisers_of(pipeline)]
     while waiting:
         name = waiting.pop()
-        if name in members and name not in found:
-            found.add(name)
+        if name in members and name not in names_started:
+            names_started.add(name)
             waiting += pipeline.of_agent(members[name], "handoffs")
             if hands_over(pipeline, members[name]):
-                waiting += (one.to for one in pipeline.contracts if {name, "*"} & set(one.from_))
-    return frozenset(found)
+                waiting += (
+                    contract_.to
+                    for contract_ in pipeline.contracts
+                    if {name, "*"} & set(contract_.from_)
+                )
+    return frozenset(names_started)
 
 
 def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
@@ -50,5 +54,5 @@ def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
     for place, contract in enumerate(pipeline.contracts):
         if "*" not in contract.from_ and reached.isdisjoint(contract.from_):
             sources = ", ".join(f"`{name}`" for name in contract.from_)
-            what = f"nothing can use this contract: nothing can start {sources}"
-            yield Flaw("VAL-14", ("contracts", place), what)
+            problem = f"nothing can use this contract: nothing can start {sources}"
+            yield Flaw("VAL-14", ("contracts", place), problem)

@@ -65,7 +65,7 @@ class Usage:
         scenario, document, pipeline = prepared.scenario, prepared.document, prepared.pipeline
         if isinstance(pipeline, App):
             # What its code does is not known: only what the file itself contradicts is.
-            names = unread_names(scenario, prepared.written or document)
+            names = unread_names(scenario, prepared.source_document or document)
             self._problems.add(document, names)
             return
         use = self.pipeline(pipeline, prepared.pipeline_document)
@@ -87,9 +87,9 @@ class Usage:
         yield from line_flaws(scenario, pipeline, self._read)
         yield from vacuous_claims(scenario, pipeline)
         yield from missing_in_scenario(scenario)
-        given = scenario.given.state
-        yield from state_flaws(unread_state(given, pipeline, use.document, claimed))
-        yield from unread_names(scenario, prepared.written or prepared.document)
+        initial_state = scenario.given.state
+        yield from state_flaws(unread_state(initial_state, pipeline, use.document, claimed))
+        yield from unread_names(scenario, prepared.source_document or prepared.document)
 
     def _share(
         self,
@@ -118,12 +118,12 @@ class Usage:
             if file in complete and use.scenarios and not use.by_code:
                 flaws = unused_channels(use.pipeline, use.document, use.words)
                 self._problems.add(use.document, flaws)
-        for file, one in self._shared.items():
+        for file, shared_use in self._shared.items():
             if file in complete:
-                given = one.shared.given.state
-                flaws = state_flaws(name for name in given if name in one.unread)
-                self._problems.add(one.document, flaws)
-                self._problems.add(one.document, _result_flaws(one))
+                initial_state = shared_use.shared.given.state
+                flaws = state_flaws(name for name in initial_state if name in shared_use.unread)
+                self._problems.add(shared_use.document, flaws)
+                self._problems.add(shared_use.document, _result_flaws(shared_use))
 
 
 def used_files(
@@ -152,17 +152,17 @@ def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
 
 def _called(scenario: Scenario, tools: set[str]) -> set[str]:
     """Returns those of some tools that a scenario's lines may call, in turns that say no result."""
-    found: set[str] = set()
+    tools_called: set[str] = set()
     for turn in scenario.turns:
         calls = calls_in(turn, scenario)
         if calls is None:
             return tools
-        found.update(tool for tool in calls if tool not in turn.tool_results)
-    return found & tools
+        tools_called.update(tool for tool in calls if tool not in turn.tool_results)
+    return tools_called & tools
 
 
 def _result_flaws(use: _SharedUse) -> Iterator[Flaw]:
     for tool in use.shared.tool_results:
         if tool in use.uncalled:
-            what = f"no reply line of the scenarios that use this file calls tool `{tool}`"
-            yield Flaw("VAL-25", ("tool_results", tool), what, key=True)
+            problem = f"no reply line of the scenarios that use this file calls tool `{tool}`"
+            yield Flaw("VAL-25", ("tool_results", tool), problem, key=True)

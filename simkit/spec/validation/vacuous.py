@@ -56,8 +56,8 @@ def _of(expect: Expect, at: SourcePath, pipeline: Pipeline) -> Iterator[Flaw]:
         if expect.has(name):
             yield from _inside(getattr(expect, name), (*at, name))
     if expect.has("findings") and not expect.findings:
-        what = "an empty list asks for nothing: other findings may be there"
-        yield Flaw("VAL-24", (*at, "findings"), what, "Remove it: unclaimed lints fail anyway.")
+        problem = "an empty list asks for nothing: other findings may be there"
+        yield Flaw("VAL-24", (*at, "findings"), problem, "Remove it: unclaimed lints fail anyway.")
     for name in ("model_calls", "satisfies"):
         if expect.has(name) and not getattr(expect, name):
             yield Flaw("VAL-24", (*at, name), "nothing is named, so nothing is claimed")
@@ -76,10 +76,10 @@ def _of_contexts(expect: Expect, at: SourcePath) -> Iterator[Flaw]:
                 if not matcher:
                     advice = f"Name what must {'not ' if name == 'excludes' else ''}be there."
                     yield Flaw("VAL-24", inside, f"an empty `{name}` claims nothing", advice)
-                for place, one in enumerate(matcher or ()):
-                    if name == "excludes" and _never(one, "value"):
-                        what = "no message could ever match this, so none has to be left out"
-                        yield Flaw("VAL-24", (*inside, place), what)
+                for place, element in enumerate(matcher or ()):
+                    if name == "excludes" and _never(element, "value"):
+                        problem = "no message could ever match this, so none has to be left out"
+                        yield Flaw("VAL-24", (*inside, place), problem)
             elif name in CONTEXT_CLAIMS:
                 yield from _certain(matcher, inside, _IN_CONTEXT.get(name, "absent"))
             else:
@@ -94,8 +94,8 @@ def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Fla
         channel = pipeline.channels.get(name)
         is_there = channel is not None and channel.scope != "agent_run"
         if is_there and _always(matcher, "value") and not _always(matcher, "absent"):
-            what = f"channel `{name}` always has a value, so this cannot fail"
-            yield Flaw("VAL-24", (*at, name), what, _BETTER)
+            problem = f"channel `{name}` always has a value, so this cannot fail"
+            yield Flaw("VAL-24", (*at, name), problem, _BETTER)
 
 
 def _certain(matcher: Any, at: SourcePath, domain: Domain) -> Iterator[Flaw]:
@@ -138,9 +138,9 @@ def _operator_always(key: str, operand: Any, domain: Domain) -> bool:
         case "$not":
             return _never(operand, domain)
         case "$either":
-            return any(_always(one, domain) for one in operand)
+            return any(_always(element, domain) for element in operand)
         case "$all":
-            return all(_always(one, domain) for one in operand)
+            return all(_always(element, domain) for element in operand)
         case "$schema":
             return domain != "absent" and not operand
         case "$len":
@@ -168,9 +168,9 @@ def _operator_never(key: str, operand: Any, domain: Domain) -> bool:
         case "$not":
             return _always(operand, domain)
         case "$either":
-            return all(_never(one, domain) for one in operand)
+            return all(_never(element, domain) for element in operand)
         case "$all":
-            return any(_never(one, domain) for one in operand)
+            return any(_never(element, domain) for element in operand)
         case "$lt" | "$lte" if domain == "count":
             return operand < 0 or (key == "$lt" and operand == 0)
     return domain == "absent"
